@@ -1,0 +1,126 @@
+"""Where what users pass becomes a value, and where errors get their words.
+
+>>> operand([1, 2], "add")
+array([1, 2])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import DtypeError, FuncgradError, LeafError, ShapeError
+from funcgrad.shape import DTYPES, spec_of
+from funcgrad.trace import RAW, TracedValue, Value
+
+__all__ = ["ArrayLike", "explained", "freeze", "is_frozen", "operand", "read_only"]
+
+ArrayLike: TypeAlias = Any
+"""A tensor, an array, a number, or nested sequences of numbers.
+
+Type checkers see ``Any``: a precise union would reject the nested lists and NumPy scalars that NumPy
+users pass without a thought.
+"""
+
+_FREE: Final = RAW - {np.ndarray}
+
+
+class _Frozen(np.ndarray[Any, Any]):
+    """A view that marks the memory of a tensor, so that it can be recognized and shared."""
+
+
+def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view that cannot be made writable.
+
+    A read-only flag can be lifted again by ``setflags``, and through ``.base``; a view over a
+    read-only buffer cannot.
+    """
+    view: np.ndarray[Any, Any] = np.asarray(memoryview(array.view(_Frozen)).toreadonly())
+    return view
+
+
+def is_frozen(array: np.ndarray[Any, Any]) -> bool:
+    """Whether nobody can write to an array: its memory is a tensor's, or that of ``bytes``."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj if base.readonly else None
+    return isinstance(base, (bytes, _Frozen))
+
+
+def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array as it is now: itself where nobody can write to it, else a copy."""
+    return array if is_frozen(array) else np.array(array)
+
+
+def operand(x: Any, operation: str) -> Value:
+    """A value for something that a user passed to an operation.
+
+    Raises
+    ------
+    LeafError
+        The object is no array and no number.
+    DtypeError
+        The array's dtype is none that tensors have.
+    """
+    if type(x) in _FREE or isinstance(x, TracedValue):
+        return x
+    if isinstance(x, np.ndarray):
+        array = freeze(np.asarray(x))
+    elif isinstance(x, (list, tuple)):
+        if _holds_tensors(x):
+            raise LeafError(
+                f"{operation}: got a {type(x).__name__} that holds tensors. Make one tensor of them"
+                " first, with fnp.stack or fg.tensor."
+            )
+        array = _array(x, operation)
+    elif hasattr(x, "__array__") or isinstance(x, (np.generic, int, float, complex)):
+        array = _array(x, operation)
+    else:
+        raise LeafError(
+            f"{operation}: expected an array or a number, got {_shown(x)} of type"
+            f" {type(x).__name__}."
+        )
+    if array.dtype not in DTYPES:
+        raise DtypeError(
+            f"{operation}: arrays of dtype {array.dtype} are not supported. Tensors are of bool,"
+            " integer (8 to 64 bits), float16, float32, float64, complex64 or complex128."
+        )
+    return array
+
+
+def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.array(x)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ShapeError(f"{operation}: {_shown(x)} does not form an array: {error}") from None
+
+
+def _holds_tensors(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(_holds_tensors(part) for part in x)
+    return isinstance(x, TracedValue)
+
+
+def _shown(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def explained(error: Exception, operation: str, *args: Any, **params: Any) -> Exception:
+    """NumPy's complaint about an operation, with the operation and its arguments named."""
+    if isinstance(error, FuncgradError):
+        return error
+    described = ", ".join(str(spec_of(arg)) for arg in args)
+    if params:
+        described += "; " + ", ".join(f"{name}={value!r}" for name, value in params.items())
+    reason = str(error).strip()
+    if isinstance(error, TypeError):
+        return DtypeError(
+            f"{operation}({described}): the operation is not defined for these dtypes. {reason}"
+        )
+    return ShapeError(f"{operation}({described}): the arguments do not fit. {reason}")

@@ -1,0 +1,208 @@
+"""Primitives: what an operation is, said once, as a frozen record.
+
+A primitive says how to evaluate itself on raw NumPy values, what comes out (``result``), its
+*differential*, how to batch it, and *samples*: inputs at which the conformance tests try all of
+this. There is one differential for each primitive, in one of four forms, from which the
+transformations derive forward and reverse mode:
+
+``Partials``
+    elementwise operations and reductions: the factor for each argument, given output and inputs.
+    Broadcasting, its reversal, casts and complex conjugation live in the transformations.
+    A factor of dtype bool (or a ``Selection``) *selects*: where it is false the cotangent is absent
+    rather than zero, so that it cannot meet an infinity further back and turn into NaN.
+``Linear``
+    the operation is its own differential in each of its arguments; it names its transposes.
+``Linearized``
+    any other: a pushforward written in primitives, linear in the tangents, which the
+    transformations transpose mechanically.
+``DISCRETE``
+    piecewise constant: no tangent goes in or comes out.
+
+>>> from funcgrad.primitives.elementwise import elementwise
+>>> cube = elementwise("cube", lambda x: x**3, partials=(lambda y, x: 3 * x**2,))
+>>> cube(2.0)
+8.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from funcgrad.shape import Spec
+from funcgrad.trace import Value, bind
+
+__all__ = [
+    "DISCRETE",
+    "OPPOSITE",
+    "SAME",
+    "Batch",
+    "Differential",
+    "Factor",
+    "Linear",
+    "Linearized",
+    "Partials",
+    "Primitive",
+    "Sample",
+    "Selection",
+]
+
+
+class Constant(Enum):
+    """Factors that cost no multiplication."""
+
+    SAME = 1
+    OPPOSITE = -1
+
+
+SAME: Final = Constant.SAME
+OPPOSITE: Final = Constant.OPPOSITE
+
+Factor: TypeAlias = "Callable[..., Value] | Constant | None"
+"""``(output, *arguments, **params) -> factor``; None for an argument without derivative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A factor that is ``weight`` where ``mask`` holds, and absent (not zero) elsewhere."""
+
+    mask: Value
+    weight: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """The partial derivatives of an elementwise operation, or of a reduction, in each argument.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        One for each argument. For a reduction the output comes with the reduced axes kept, and the
+        tangent of the output is the sum over them of factor times tangent.
+    selects : bool
+        Whether the factors are masks or ``Selection``s.
+    reduces : bool
+        Whether the operation sums over its parameter ``axis``.
+    """
+
+    factors: tuple[Factor, ...]
+    selects: bool = False
+    reduces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An operation that is linear in each argument that has a transpose.
+
+    Attributes
+    ----------
+    transposes : tuple of callables or None
+        ``(cotangent, *arguments, **params) -> cotangent of that argument``, without conjugation of
+        the cotangent: the adjoint under Re<u, v>. Of the argument itself only shape and dtype may
+        be read. None: no derivative (an index, a mask).
+    jointly : bool
+        Linear in all differentiable arguments together, as a concatenation is, rather than in each
+        alone, as a product is.
+    structural : bool
+        Every output element is a sum of input elements: masks travel back through it.
+    gaps : bool
+        Its transposes leave input elements untouched, as that of a slice does: their cotangent is
+        absent.
+    """
+
+    transposes: tuple[Callable[..., Value] | None, ...]
+    jointly: bool = False
+    structural: bool = False
+    gaps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Linearized:
+    """A pushforward for operations of no simpler form.
+
+    Attributes
+    ----------
+    push : callable
+        ``(tangents, output, *arguments, **params) -> output tangent``, written in primitives and
+        linear in the tangents. A tangent is None where it is zero by structure.
+    """
+
+    push: Callable[..., Value]
+
+
+class Discrete(Enum):
+    """The differential of an operation that is constant wherever it is continuous."""
+
+    DISCRETE = 0
+
+
+DISCRETE: Final = Discrete.DISCRETE
+
+Differential: TypeAlias = Partials | Linear | Linearized | Discrete
+
+Batch: TypeAlias = Callable[..., Value]
+"""``(primitive, size, arguments, batched, params) -> value``: the arguments whose flag in
+``batched`` is set carry the batch on axis 0, and so does the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Inputs at which a primitive is tried.
+
+    Attributes
+    ----------
+    args : tuple
+        Raw arguments: arrays, NumPy scalars, Python numbers.
+    params : mapping
+        Static parameters.
+    smooth : bool
+        Whether the operation is differentiable here in its inexact arguments, so that finite
+        differences say what its derivative is. Not at ties, kinks and infinities.
+    """
+
+    args: tuple[Any, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    smooth: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Primitive:
+    """An operation and all its rules. Calling it binds it.
+
+    Attributes
+    ----------
+    name : str
+    evaluate : callable
+        ``(*raw arguments, **params) -> raw value``; it must neither keep nor write its arguments.
+    result : callable
+        ``(*specs, **params) -> Spec`` of what ``evaluate`` returns.
+    differential : Partials, Linear, Linearized or DISCRETE
+    batch : callable
+        See ``Batch``.
+    samples : callable
+        ``() -> iterable of Sample``.
+    """
+
+    name: str
+    evaluate: Callable[..., Any]
+    result: Callable[..., Spec]
+    differential: Differential
+    batch: Batch
+    samples: Callable[[], Iterable[Sample]] = tuple
+    factors: tuple[Factor, ...] = field(init=False, repr=False)
+    quick: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Lay out what the hot paths read: the factors, and whether no mask can come of them."""
+        partials = self.differential if isinstance(self.differential, Partials) else Partials(())
+        object.__setattr__(self, "factors", partials.factors)
+        quick = bool(partials.factors) and not (partials.selects or partials.reduces)
+        object.__setattr__(self, "quick", quick and None not in partials.factors)
+
+    def __call__(self, *args: Value, **params: Any) -> Value:
+        return bind(self, args, params)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"

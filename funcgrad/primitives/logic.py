@@ -1,0 +1,90 @@
+"""Comparison, logic and bits: elementwise primitives that no derivative passes.
+
+>>> less(1.0, 2.0)
+np.True_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import elementwise
+
+__all__ = [
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "equal",
+    "greater",
+    "greater_equal",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+    "signbit",
+]
+
+
+def _numbers(arity: int) -> Callable[[], Iterator[Sample]]:
+    """Ties, signed zeros, infinities and NaN; 0-d, empty and broadcast; bool and integer."""
+
+    def samples() -> Iterator[Sample]:
+        x = np.array([-np.inf, -1.5, -0.0, 0.0, 1.5, np.inf, np.nan])
+        for first in (x, x.astype(np.float32), np.arange(-3, 4), x > 0, 0.0, np.zeros((0, 7))):
+            yield Sample((first, np.roll(x, 1), x[:, None])[:arity])
+
+    return samples
+
+
+def _integers(arity: int) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        x = np.arange(5)
+        for first in (x, x.astype(np.uint8), x[:, None], 3, np.zeros((0, 5), np.int16)):
+            yield Sample((first, x[::-1])[:arity])
+
+    return samples
+
+
+def _compare(name: str, ufunc: np.ufunc) -> Primitive:
+    return elementwise(name, ufunc, partials=None, samples=_numbers(ufunc.nin))
+
+
+def _bits(name: str, ufunc: np.ufunc) -> Primitive:
+    return elementwise(name, ufunc, partials=None, samples=_integers(ufunc.nin))
+
+
+equal = _compare("equal", np.equal)
+not_equal = _compare("not_equal", np.not_equal)
+less = _compare("less", np.less)
+less_equal = _compare("less_equal", np.less_equal)
+greater = _compare("greater", np.greater)
+greater_equal = _compare("greater_equal", np.greater_equal)
+
+logical_and = _compare("logical_and", np.logical_and)
+logical_or = _compare("logical_or", np.logical_or)
+logical_xor = _compare("logical_xor", np.logical_xor)
+logical_not = _compare("logical_not", np.logical_not)
+
+isfinite = _compare("isfinite", np.isfinite)
+isinf = _compare("isinf", np.isinf)
+isnan = _compare("isnan", np.isnan)
+signbit = elementwise("signbit", np.signbit, partials=None)
+
+bitwise_and = _bits("bitwise_and", np.bitwise_and)
+bitwise_or = _bits("bitwise_or", np.bitwise_or)
+bitwise_xor = _bits("bitwise_xor", np.bitwise_xor)
+bitwise_invert = _bits("bitwise_invert", np.bitwise_not)
+bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift)
+bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift)

@@ -1,0 +1,568 @@
+"""Pytrees: nested containers, taken apart into a list of leaves and put together again.
+
+In flows any Python value; out flow its leaves and a `Structure`, an immutable value that says where
+they stood. Containers are ``tuple``, ``list``, ``dict``, ``OrderedDict``, named tuples, ``None``
+(it has no leaves), frozen dataclasses, and classes with this protocol; the rest are leaves::
+
+    def __tree_flatten__(self) -> tuple[children, aux]  # aux: hashable, a part of the structure
+    @classmethod
+    def __tree_unflatten__(cls, aux, children) -> Self  # must not look into the children
+
+The keys of a dict are visited in sorted order where they sort, else in insertion order. Dataclasses
+are put together without ``__init__`` and ``__post_init__``, whose checks would meet tracers.
+
+>>> import funcgrad.pytree as tree
+>>> @tree.pytree
+... class Layer:
+...     weight: float
+...     bias: float
+...     activation: str = tree.static_field(default="relu")
+>>> params = {"layers": [Layer(2.0, 1.0), Layer(3.0, 0.0)], "scale": 10.0}
+>>> leaves, structure = tree.flatten(params)
+>>> leaves
+[2.0, 1.0, 3.0, 0.0, 10.0]
+>>> structure.paths()[3]
+"['layers'][1].bias"
+>>> tree.unflatten(structure, leaves) == params
+True
+
+A structure is one flat tuple of tokens in prefix order, and nothing here recurses: a tree may be as
+deep as memory allows. A container inside itself is refused; a ``__tree_flatten__`` that makes up
+new children without end cannot be.
+"""
+
+import builtins
+import dataclasses
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform, overload
+
+from funcgrad.errors import LeafError, TreeError
+
+__all__ = [
+    "KeyPath",
+    "Structure",
+    "all",
+    "broadcast_prefix",
+    "flatten",
+    "flatten_like",
+    "key_path_text",
+    "leaves",
+    "leaves_with_path",
+    "map",
+    "map_with_path",
+    "pytree",
+    "reduce",
+    "static_field",
+    "structure",
+    "transpose",
+    "unflatten",
+]
+
+T = TypeVar("T")
+IsLeaf: TypeAlias = Callable[[Any], bool]
+Node: TypeAlias = tuple[type[Any], int, Any]  # a container: its type, number of children, aux
+Token: TypeAlias = Node | None  # None stands for a leaf
+KeyPath: TypeAlias = tuple[str, ...]  # Python syntax, as ("['layers']", "[1]", ".bias")
+
+_NOT_GIVEN: Any = object()
+
+
+def static_field(**options: Any) -> Any:
+    """Declare a dataclass field that is part of the structure, so hashable, and not a child.
+
+    The options are those of `dataclasses.field`.
+
+    >>> @pytree
+    ... class Power:
+    ...     base: float
+    ...     exponent: int = static_field(default=2)
+    >>> flatten(Power(3.0))
+    ([3.0], Structure(Power(base=*, exponent=2)))
+    """
+    metadata = {**(options.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(**options, metadata=metadata)
+
+
+@overload
+def pytree(cls: type[T], /) -> type[T]: ...
+@overload
+def pytree(
+    *, slots: bool = False, kw_only: bool = False, eq: bool = True, repr: bool = True
+) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
+def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
+    """Make a class a frozen dataclass, and so a pytree whose children are its fields.
+
+    The options are those of `dataclasses.dataclass`. A frozen dataclass is returned as it is; one
+    that is not frozen raises `TreeError`.
+
+    >>> @pytree(slots=True)
+    ... class Point:
+    ...     x: float
+    ...     y: float
+    >>> map(lambda value: 10 * value, Point(1.0, 2.0))
+    Point(x=10.0, y=20.0)
+    """
+    if cls is None:
+        return functools.partial(pytree, **options)
+    if "__dataclass_params__" not in vars(cls):
+        return dataclasses.dataclass(frozen=True, **options)(cls)
+    if not _is_frozen_dataclass(cls):
+        raise TreeError(
+            f"{cls.__qualname__} is a dataclass that can change, and pytrees cannot: "
+            "write @pytree in place of @dataclass, or @dataclass(frozen=True)"
+        )
+    return cls
+
+
+def _is_frozen_dataclass(kind: type[Any]) -> bool:
+    params = getattr(kind, "__dataclass_params__", None)
+    return params is not None and params.frozen
+
+
+def _is_namedtuple(kind: type[Any]) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+class _Record(NamedTuple):
+    """The aux of a dataclass: the names of its children, and its static fields.
+
+    These come with their types: 1 == 1.0 == True, but what is staged for one is wrong for another.
+    """
+
+    names: tuple[str, ...]
+    static: tuple[tuple[str, type[Any], Any], ...]
+
+
+def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
+    """Take one container apart; None for a leaf."""
+    kind = type(value)
+    if kind is dict:
+        keys = _ordered_keys(value)
+        return (dict, len(keys), keys), [value[key] for key in keys]
+    if kind is tuple:
+        return (tuple, len(value), None), value
+    if kind is list:
+        children = tuple(value)
+        return (list, len(children), None), children
+    if value is None:
+        return (NoneType, 0, None), ()
+    # Asking the instance first takes a leaf 23 ns, asking its type takes 210 (CPython 3.11); the
+    # type has the last word, because a class itself and an object with __getattr__ are leaves.
+    if hasattr(value, "__tree_flatten__") and hasattr(kind, "__tree_flatten__"):
+        children, aux = value.__tree_flatten__()
+        children = tuple(children)
+        _check_hashable(kind, aux)
+        return (kind, len(children), aux), children
+    if hasattr(value, "__dataclass_fields__") and _is_frozen_dataclass(kind):
+        return _open_dataclass(value)
+    if _is_namedtuple(kind):
+        return (kind, len(value), None), value
+    if kind is OrderedDict:
+        return (kind, len(value), tuple(value)), tuple(value.values())
+    return None
+
+
+def _ordered_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
+    try:
+        return tuple(sorted(value))
+    except TypeError:
+        return tuple(value)
+
+
+def _open_dataclass(value: Any) -> tuple[Node, Sequence[Any]]:
+    names, children, static = [], [], []
+    for field in dataclasses.fields(value):
+        part = getattr(value, field.name)
+        if field.metadata.get("static", False):
+            static.append((field.name, type(part), part))
+        else:
+            names.append(field.name)
+            children.append(part)
+    aux = _Record(tuple(names), tuple(static))
+    _check_hashable(type(value), aux)
+    return (type(value), len(children), aux), children
+
+
+def _check_hashable(kind: type[Any], aux: Any) -> None:
+    try:
+        hash(aux)
+    except TypeError as error:
+        message = f"the static part of a {kind.__qualname__} must be hashable: {error}"
+        raise LeafError(message) from None
+
+
+def _close(node: Node, children: list[Any]) -> Any:
+    """Put one container together: what `_open` took apart."""
+    kind, _, aux = node
+    if kind is dict or kind is OrderedDict:
+        return kind(zip(aux, children, strict=True))
+    if kind is tuple:
+        return tuple(children)
+    if kind is list:
+        return children
+    if kind is NoneType:
+        return None
+    if hasattr(kind, "__tree_unflatten__"):
+        return kind.__tree_unflatten__(aux, tuple(children))
+    if _is_namedtuple(kind):
+        return tuple.__new__(kind, children)
+    made = object.__new__(kind)
+    for name, child in zip(aux.names, children, strict=True):
+        object.__setattr__(made, name, child)
+    for name, _, value in aux.static:
+        object.__setattr__(made, name, value)
+    return made
+
+
+def key_path_text(path: KeyPath, name: str = "") -> str:
+    """Write a path as the Python expression that leads to it from ``name``.
+
+    >>> key_path_text(("['layers']", "[1]", ".bias"), "params")
+    "params['layers'][1].bias"
+    """
+    return name + "".join(path)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Structure:
+    """What remains of a pytree without its leaves: an immutable, hashable, comparable value.
+
+    >>> structure({"b": (1, None), "a": 2})
+    Structure({'a': *, 'b': (*, None)})
+    """
+
+    tokens: tuple[Token, ...] = static_field()
+
+    @property
+    def num_leaves(self) -> int:
+        """The number of leaves."""
+        return self.tokens.count(None)
+
+    def key_paths(self) -> tuple[KeyPath, ...]:
+        """Return the path to each leaf, as a tuple of steps."""
+        steps = zip(self.tokens, _paths(self.tokens), strict=True)
+        return tuple(tuple(path) for token, path in steps if token is None)
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the path to each leaf as text, which continues the name of the tree.
+
+        >>> structure({"layers": [1, (2, 3)]}).paths()
+        ("['layers'][0]", "['layers'][1][0]", "['layers'][1][1]")
+        """
+        return tuple(builtins.map(key_path_text, self.key_paths()))
+
+    def __repr__(self) -> str:
+        return f"Structure({_build(self.tokens, ['*'] * self.num_leaves, _text)})"
+
+
+def _text(node: Node, children: list[str]) -> str:
+    kind, size, aux = node
+    labels = [f"{key[1:]}=" if key[0] == "." else "" for key in _keys(node)]
+    if kind is dict or kind is OrderedDict:
+        labels = [f"{key!r}: " for key in aux]
+    inner = ", ".join([*builtins.map(str.__add__, labels, children), *_static_texts(aux)])
+    if kind is tuple:
+        return f"({inner},)" if size == 1 else f"({inner})"
+    if kind is list:
+        return f"[{inner}]"
+    if kind is dict:
+        return f"{{{inner}}}"
+    return "None" if kind is NoneType else f"{kind.__qualname__}({inner})"
+
+
+def _static_texts(aux: Any) -> list[str]:
+    return [f"{k}={v!r}" for k, _, v in aux.static] if isinstance(aux, _Record) else []
+
+
+def _keys(node: Node) -> list[str]:
+    """Return the step to each child of a container."""
+    kind, size, aux = node
+    if isinstance(aux, _Record):
+        return [f".{name}" for name in aux.names]
+    if _is_namedtuple(kind):
+        return [f".{name}" for name in kind._fields]
+    return [f"[{key!r}]" for key in (aux if kind is dict or kind is OrderedDict else range(size))]
+
+
+def _paths(tokens: Iterable[Token]) -> Iterator[list[str]]:
+    """Yield the path to each token, in a list that changes as the walk goes on."""
+    path: list[str] = []
+    remaining: list[Iterator[str]] = []  # for each container on the path, the steps still to take
+    for token in tokens:
+        yield path
+        if token is not None:
+            path.append("")
+            remaining.append(iter(_keys(token)))
+        while remaining:
+            path[-1] = next(remaining[-1], "")
+            if path[-1]:
+                break
+            path.pop()
+            remaining.pop()
+
+
+def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], Structure]:
+    """Take a tree apart into its leaves and its structure.
+
+    Containers for which ``is_leaf`` returns true are leaves. Raises `TreeError` where a container
+    contains itself.
+
+    >>> flatten({"b": (1, 2), "a": None})
+    ([1, 2], Structure({'a': None, 'b': (*, *)}))
+    >>> flatten([(1, 2), 3], is_leaf=lambda x: isinstance(x, tuple))
+    ([(1, 2), 3], Structure([*, *]))
+    """
+    found: list[Any] = []
+    tokens: list[Token] = []
+    leaf_types: set[type[Any]] = set()  # so that each type of leaf is examined once
+    pending = [iter((tree,))]
+    around: list[Any] = [pending]  # what each iterator of pending runs over
+    suspicious_depth = 1000
+    while pending:
+        for value in pending[-1]:
+            kind = type(value)
+            if kind not in leaf_types and not (is_leaf is not None and is_leaf(value)):
+                opened = _open(value)
+                if opened is not None:
+                    tokens.append(opened[0])
+                    pending.append(iter(opened[1]))
+                    around.append(value)
+                    if len(around) == suspicious_depth:
+                        suspicious_depth *= 10
+                        _check_distinct(around)
+                    break
+                leaf_types.add(kind)
+            tokens.append(None)
+            found.append(value)
+        else:
+            pending.pop()
+            around.pop()
+    return found, Structure(tuple(tokens))
+
+
+def _check_distinct(containers: list[Any]) -> None:
+    if len(set(builtins.map(id, containers))) < len(containers):
+        raise TreeError("a container contains itself, and a pytree must come to an end")
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """Put a tree together from its structure and as many leaves as it has, of any type.
+
+    >>> unflatten(structure({"a": 0, "b": (0, 0)}), ["x", "y", "z"])
+    {'a': 'x', 'b': ('y', 'z')}
+    """
+    given = list(leaves)
+    if len(given) != structure.num_leaves:
+        raise TreeError(f"the structure has {structure.num_leaves} leaves, got {len(given)}")
+    return _build(structure.tokens, given, _close)
+
+
+def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, Any], Any]) -> Any:
+    """Combine the leaves, which this uses up, from the last token to the first."""
+    made: list[Any] = []  # in reverse: a container's first child is the last one here
+    for token in reversed(tokens):
+        if token is None:
+            made.append(leaves.pop())
+        else:
+            rest = len(made) - token[1]
+            children = made[rest:]
+            children.reverse()
+            del made[rest:]
+            made.append(close(token, children))
+    return made[0]
+
+
+def leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
+    """Return the leaves of a tree, in order.
+
+    >>> leaves({"b": [1, 2], "a": (3, None)})
+    [3, 1, 2]
+    """
+    return flatten(tree, is_leaf)[0]
+
+
+def structure(tree: Any, is_leaf: IsLeaf | None = None) -> Structure:
+    """Return the structure of a tree.
+
+    >>> structure([1.0, (2.0, None)]) == structure([3.0, (4.0, None)])
+    True
+    """
+    return flatten(tree, is_leaf)[1]
+
+
+def leaves_with_path(tree: Any, is_leaf: IsLeaf | None = None) -> list[tuple[KeyPath, Any]]:
+    """Return the leaves of a tree, each after the path that leads to it.
+
+    >>> [(key_path_text(path), leaf) for path, leaf in leaves_with_path({"a": 1, "b": [2]})]
+    [("['a']", 1), ("['b'][0]", 2)]
+    """
+    found, form = flatten(tree, is_leaf)
+    return list(zip(form.key_paths(), found, strict=True))
+
+
+def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
+    """Apply a function to each leaf of a tree, and to what other trees have in its place.
+
+    The others may go deeper where ``tree`` has a leaf; else they must have its structure, or
+    `TreeError` says where they part.
+
+    >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+    {'a': 11, 'b': (22, 33)}
+    """
+    found, form = flatten(tree, is_leaf)
+    others = [_flatten_up_to(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
+    return _build(form.tokens, [f(*group) for group in zip(found, *others, strict=True)], _close)
+
+
+def map_with_path(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None
+) -> Any:
+    """Do as `map` does, with the path of each leaf as the first argument of ``f``.
+
+    >>> map_with_path(lambda path, leaf: key_path_text(path, "x"), {"a": 1, "b": [2]})
+    {'a': "x['a']", 'b': ["x['b'][0]"]}
+    """
+    paths = iter(structure(tree, is_leaf).key_paths())
+    return map(lambda *group: f(next(paths), *group), tree, *rest, is_leaf=is_leaf)
+
+
+def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOT_GIVEN) -> Any:
+    """Combine the leaves of a tree from left to right, as `functools.reduce` does.
+
+    >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)})
+    6
+    """
+    found = leaves(tree)
+    if initializer is not _NOT_GIVEN:
+        return functools.reduce(f, found, initializer)
+    if not found:
+        raise TreeError("reduce: the tree has no leaves, so it needs an initializer")
+    return functools.reduce(f, found)
+
+
+def all(tree: Any) -> bool:
+    """Say whether every leaf of a tree is true.
+
+    >>> all({"a": True, "b": (1, None)})
+    True
+    """
+    return builtins.all(leaves(tree))
+
+
+def transpose(outer: Any, inner: Any, tree: Any) -> Any:
+    """Turn a tree inside out that has ``inner`` in the place of each leaf of ``outer``.
+
+    Both may be structures, or examples of trees that have them.
+
+    >>> transpose([0, 0], {"a": 0, "b": 0}, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+    {'a': [1, 3], 'b': [2, 4]}
+    """
+    above, below = _as_structure(outer), _as_structure(inner)
+    tokens = chain.from_iterable(below.tokens if t is None else (t,) for t in above.tokens)
+    found = flatten_like(Structure(tuple(tokens)), tree)
+    columns = [found[i :: below.num_leaves] for i in range(below.num_leaves)]
+    return unflatten(below, [unflatten(above, column) for column in columns])
+
+
+def _as_structure(tree: Any) -> Structure:
+    return tree if isinstance(tree, Structure) else structure(tree)
+
+
+def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[Any]:
+    """Return the leaves of a tree that must have a structure; an error says where it has not.
+
+    >>> flatten_like(structure((0, [0])), (1, 2), "params")
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.TreeError: params[1]: expected a list of 1, got a leaf of type int
+    """
+    found, form = flatten(tree)
+    if form == structure:
+        return found
+    found = _flatten_up_to(structure, tree, name)  # dicts may have the same keys in another order
+    positions = [i for i, token in enumerate(structure.tokens) if token is None]
+    for position, leaf in zip(positions, found, strict=True):
+        if _open(leaf) is not None:
+            raise _mismatch(structure.tokens, position, leaf, name)
+    return found
+
+
+def _flatten_up_to(structure: Structure, tree: Any, name: str) -> list[Any]:
+    """Return what a tree has in the places of a structure's leaves, be it leaves or subtrees."""
+    found: list[Any] = []
+    pending = [tree]
+    for position, node in enumerate(structure.tokens):
+        value = pending.pop()
+        if node is None:
+            found.append(value)
+            continue
+        children = _children_as(node, value)
+        if children is None:
+            raise _mismatch(structure.tokens, position, value, name)
+        pending.extend(reversed(children))
+    return found
+
+
+def _children_as(node: Node, value: Any) -> Sequence[Any] | None:
+    """Return the children of a value in a node's order; None if it is no container of that kind."""
+    opened = _open(value)
+    if opened is None or opened[0] == node:
+        return opened and opened[1]
+    is_reordered = node[0] is dict and type(value) is dict and value.keys() == set(node[2])
+    return [value[key] for key in node[2]] if is_reordered else None
+
+
+def _mismatch(tokens: Sequence[Token], position: int, value: Any, name: str) -> TreeError:
+    path = next(islice(_paths(tokens), position, None))
+    opened = _open(value)
+    got = f"a leaf of type {type(value).__qualname__}" if opened is None else _describe(opened[0])
+    place = key_path_text(tuple(path), name)
+    return TreeError(f"{place}: expected {_describe(tokens[position])}, got {got}")
+
+
+def _describe(token: Token) -> str:
+    if token is None:
+        return "a leaf"
+    kind, size, aux = token
+    if kind is NoneType:
+        return "None"
+    name = kind.__qualname__.rpartition(".")[2]
+    article = "an" if name[0] in "AEIOUaeiou" else "a"
+    if kind is dict or kind is OrderedDict:
+        return f"{article} {name} with keys {list(aux)}"
+    if isinstance(aux, _Record):
+        return f"{article} {name}" + "".join(f" with {text}" for text in _static_texts(aux))
+    return f"{article} {name} of {size}" + ("" if aux is None else f" with aux {aux!r}")
+
+
+def broadcast_prefix(
+    prefix: Any, tree: Any, name: str = "prefix", is_leaf: IsLeaf | None = None
+) -> list[Any]:
+    """Return for each leaf of a tree the leaf of a prefix that stands for it or for a tree above.
+
+    ``tree`` may be a structure. In a prefix None is a leaf, and so is what ``is_leaf`` says.
+
+    >>> broadcast_prefix((0, None), ([1, 2], {"a": 3}), "in_axes")
+    [0, 0, None]
+    """
+    tokens = _as_structure(tree).tokens
+    found: list[Any] = []
+    pending = [prefix]
+    for position, node in enumerate(tokens):
+        value = pending.pop()
+        if value is None or (is_leaf is not None and is_leaf(value)) or _open(value) is None:
+            if node is None:
+                found.append(value)
+            else:
+                pending.extend([value] * node[1])
+            continue
+        children = None if node is None else _children_as(node, value)
+        if children is None:
+            raise _mismatch(tokens, position, value, name)
+        pending.extend(reversed(children))
+    return found

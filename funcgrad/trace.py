@@ -1,0 +1,197 @@
+"""How an operation finds the transformation that has to interpret it.
+
+What flows in is a primitive and its arguments; what flows out is a value. A *value* is one of
+
+- a *raw* value: what NumPy computes with, that is an ``ndarray``, a NumPy scalar or a Python number;
+- a concrete tensor, which wraps a raw value for the user;
+- a *tracer*: a value that a running transformation follows. It knows its ``Trace``, and the trace
+  knows what an operation on it means: record it, push a tangent through it, batch it.
+
+``bind`` asks the innermost trace among its arguments. That trace works on the values one level
+further out, with ``bind`` again, until all that is left are raw values, which the primitive
+evaluates. Rules of primitives therefore compute with raw values and tracers alike and pay for no
+wrapper; only the functions that users call wrap results.
+
+Levels need no global counter: a trace's level is the moment at which its transformation began
+(made strictly increasing within a context), so a nested transformation is later than the one
+around it, also in a thread that the outer function started.
+
+>>> from funcgrad.primitives.elementwise import sin
+>>> bind(sin, (0.0,), {})
+np.float64(0.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from time import perf_counter_ns
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import EscapedTracerError
+
+__all__ = [
+    "RAW",
+    "Trace",
+    "TracedValue",
+    "Value",
+    "begin_level",
+    "bind",
+    "bind1",
+    "bind2",
+    "concrete",
+    "escaped",
+    "innermost",
+    "quiet",
+]
+
+Value: TypeAlias = Any
+"""A raw value or a tracer: what rules compute with. Its operators are NumPy's either way."""
+
+RAW: Final = frozenset(
+    {np.ndarray, bool, int, float, complex}
+    | {np.dtype(char).type for char in "?bhilqBHILQefdFD"}
+    | {np.longlong, np.ulonglong, np.intc, np.uintc}
+)
+"""The exact types of raw values."""
+
+Operation: TypeAlias = Any
+"""A ``Primitive``; that class is a layer above, and only its ``evaluate`` is read here."""
+
+_LEVEL: Final = ContextVar("funcgrad_level", default=0)
+
+
+class TracedValue:
+    """What ``bind`` sees of a wrapper: its trace (None when concrete) and the value inside."""
+
+    __slots__ = ()
+    _trace: Trace | None
+    _data: Value
+
+
+class Trace:
+    """One running transformation: what operations on its tracers mean."""
+
+    __slots__ = ("level",)
+    level: int
+
+    def process(
+        self, primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Interpret an operation of which at least one argument is a tracer of this trace."""
+        raise NotImplementedError
+
+    def process1(self, primitive: Operation, x: Value) -> Value:
+        """Interpret an operation of one argument and no parameter; here for speed only."""
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Operation, x: Value, y: Value) -> Value:
+        """Interpret an operation of two arguments and no parameter; here for speed only."""
+        return self.process(primitive, (x, y), {})
+
+
+@contextmanager
+def begin_level() -> Iterator[int]:
+    """Enter a transformation: yields a level above every level that is running around it.
+
+    NumPy's default warnings about infinities and NaN are off inside: they would point at lines of
+    this library, and masked branches produce such numbers legitimately. An ``np.errstate`` that
+    the user has set, around the transformation or inside its function, is kept.
+    """
+    level = max(perf_counter_ns(), _LEVEL.get() + 1)
+    token = _LEVEL.set(level)
+    try:
+        with quiet():
+            yield level
+    finally:
+        _LEVEL.reset(token)
+
+
+def quiet() -> AbstractContextManager[Any]:
+    """Floating-point warnings off, unless the user has chosen how to treat them."""
+    modes = np.geterr()
+    if "warn" not in modes.values():
+        return nullcontext()
+    silenced: Any = {kind: "ignore" for kind, mode in modes.items() if mode == "warn"}
+    return np.errstate(**silenced)
+
+
+def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]) -> Value:
+    """Apply a primitive to values, under whatever transformation the innermost tracer belongs to.
+
+    Parameters
+    ----------
+    primitive : Primitive
+        The operation.
+    args : tuple of values
+        Raw values, tensors and tracers in any mixture.
+    params : mapping
+        Static parameters, such as axes.
+
+    Returns
+    -------
+    value
+        A raw value when no argument was a tracer, otherwise what the trace makes of it.
+    """
+    trace = None
+    for arg in args:
+        if type(arg) not in RAW:
+            other = arg._trace
+            if other is not trace and other is not None:
+                trace = other if trace is None else innermost(trace, other)
+    if trace is None:
+        return primitive.evaluate(*[concrete(arg) for arg in args], **params)
+    return trace.process(primitive, args, params)
+
+
+def bind1(primitive: Operation, x: Value) -> Value:
+    """``bind`` for one argument and no parameter."""
+    if type(x) in RAW:
+        return primitive.evaluate(x)
+    trace = x._trace
+    if trace is None:
+        return primitive.evaluate(x._data)
+    return trace.process1(primitive, x)
+
+
+def bind2(primitive: Operation, x: Value, y: Value) -> Value:
+    """``bind`` for two arguments and no parameter."""
+    trace = None if type(x) in RAW else x._trace
+    other = None if type(y) in RAW else y._trace
+    if trace is not other:
+        if trace is None:
+            trace = other
+        elif other is not None:
+            trace = innermost(trace, other)
+    if trace is None:
+        return primitive.evaluate(concrete(x), concrete(y))
+    return trace.process2(primitive, x, y)
+
+
+def concrete(x: Value) -> Value:
+    """The raw value inside a concrete tensor; any other value is returned as it is.
+
+    >>> concrete(2.0)
+    2.0
+    """
+    return x if type(x) in RAW or x._trace is not None else x._data
+
+
+def innermost(first: Trace, second: Trace) -> Trace:
+    """The one of two traces that began later, and so runs inside the other."""
+    if first.level == second.level:
+        raise escaped("Two traced values of unrelated transformations met in one operation.")
+    return first if first.level > second.level else second
+
+
+def escaped(what: str = "A traced value was used after its transformation had ended.") -> Exception:
+    """The error for a tracer that outlived its transformation."""
+    return EscapedTracerError(
+        f"{what} A traced value has a meaning only inside the function that is being transformed:"
+        " it must not be kept in a global, an attribute, a list or a generator for later. Return"
+        " it from the function instead (with has_aux=True beside the result), or keep"
+        " fg.stop_gradient(x), which inside grad, vjp and jvp is an ordinary tensor."
+    )

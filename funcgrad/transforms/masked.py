@@ -1,0 +1,77 @@
+"""Cotangents with structural zeros.
+
+A cotangent that a ``where`` did not select is absent. ``Masked`` carries that along: its value is
+zero outside its mask, and stays so whatever factor it meets on its way back, be it infinite or NaN.
+Values and masks are ordinary values, so this holds at every order and in every transformation.
+
+>>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
+>>> ct.scale(np.array([2.0, np.inf])).value
+array([2., 0.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from funcgrad.primitives.elementwise import logical_and, logical_or, where
+from funcgrad.primitives.reduction import broadcast_to, sum_to
+from funcgrad.shape import Shape, expand, shape_of
+from funcgrad.trace import RAW, Value
+
+__all__ = ["Masked", "broadcast", "merged", "plain", "unbroadcast"]
+
+
+class Masked:
+    """A cotangent that is absent outside its mask. Both parts broadcast to the argument's shape."""
+
+    __slots__ = ("mask", "value")
+    __array_ufunc__ = None  # so that ndarray + Masked asks Masked
+
+    def __init__(self, value: Value, mask: Value) -> None:
+        self.value = value
+        self.mask = mask
+
+    def scale(self, factor: Value) -> Masked:
+        """Times a factor that may be anything outside the mask."""
+        return Masked(where(self.mask, self.value * factor, 0), self.mask)
+
+    def select(self, mask: Value) -> Masked:
+        """Absent also where ``mask`` is false."""
+        return Masked(where(mask, self.value, 0), logical_and(self.mask, mask))
+
+    def map(self, linear: Callable[[Value], Value]) -> Masked:
+        """Through a linear map whose result elements are sums of elements."""
+        return Masked(linear(self.value), linear(self.mask) != 0)
+
+
+def plain(ct: Value | Masked) -> Value:
+    """The cotangent with its absent entries as zeros."""
+    return ct.value if type(ct) is Masked else ct
+
+
+def merged(first: Value | Masked, second: Value | Masked) -> Value | Masked:
+    """The sum of two cotangents; absent is what both lack."""
+    if type(first) is not Masked or type(second) is not Masked:
+        return plain(first) + plain(second)
+    value, mask = first.value + second.value, logical_or(first.mask, second.mask)
+    # The test costs less than carrying a full mask on, and most masks fill up: x[:-1] and x[1:].
+    return value if type(mask) in RAW and np.all(mask) else Masked(value, mask)
+
+
+def broadcast(ct: Value | Masked, shape: Shape) -> Value | Masked:
+    """A cotangent written out to the shape of its variable."""
+    if type(ct) is Masked:
+        return Masked(broadcast(ct.value, shape), broadcast(ct.mask, shape))
+    if shape_of(ct) == shape:
+        return ct
+    return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
+
+
+def unbroadcast(ct: Value | Masked, shape: Shape, wide: Shape) -> Value | Masked:
+    """The cotangent of an argument of one shape that an operation broadcast to a wider one."""
+    ct = broadcast(ct, wide)
+    if type(ct) is not Masked:
+        return sum_to(ct, shape)
+    return Masked(sum_to(ct.value, shape), sum_to(ct.mask, shape) != 0)

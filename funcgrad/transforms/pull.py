@@ -1,0 +1,229 @@
+"""Pulling cotangents back through a record: reverse mode's half of every differential.
+
+A record is a list of entries in the order of execution. An entry is a tuple that begins with the
+function that pulls a cotangent through it and the number of the variable that it defines; the rest
+is that function's business. Variables have numbers; inputs have no entry. Everything here works on
+values: raw arrays when nothing else is being transformed, tracers otherwise, which is why
+derivatives of derivatives need no rule of their own.
+
+A cotangent may be smaller than its variable when it broadcasts to it (that of a sum does), and it
+may be ``Masked``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad.primitive import OPPOSITE, SAME, Linear, Partials, Selection
+from funcgrad.primitives.elementwise import conj, where
+from funcgrad.primitives.structural import cast, reshape
+from funcgrad.shape import Shape, dtype_of, reduced_shape, shape_of
+from funcgrad.trace import Value
+from funcgrad.transforms.masked import Masked, broadcast, merged, plain, unbroadcast
+
+__all__ = [
+    "Cotangents",
+    "Entry",
+    "fit",
+    "pull_back",
+    "pull_binary",
+    "pull_bundle",
+    "pull_linear",
+    "pull_partials",
+    "pull_projection",
+    "pull_unary",
+]
+
+Entry: TypeAlias = tuple[Any, ...]
+Cotangents: TypeAlias = list[Any]
+
+
+def pull_back(
+    entries: Sequence[Entry], size: int, seeds: Iterable[tuple[int, Value]]
+) -> Cotangents:
+    """The cotangents of all inputs, by one sweep from the last entry to the first.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+    size : int
+        An upper bound of the variables' numbers.
+    seeds : iterable of (variable, cotangent)
+
+    Returns
+    -------
+    list
+        By variable: the cotangent where the variable is an input that was reached, else None.
+    """
+    cotangents: Cotangents = [None] * size
+    for index, seed in seeds:
+        accumulate(cotangents, index, seed)
+    for entry in reversed(entries):
+        index = entry[1]
+        ct = cotangents[index]
+        if ct is not None:
+            cotangents[index] = None
+            entry[0](cotangents, ct, entry)
+    return cotangents
+
+
+def accumulate(cotangents: Cotangents, index: int, ct: Value | Masked) -> None:
+    """Add to a variable's cotangent."""
+    previous = cotangents[index]
+    if previous is None:
+        cotangents[index] = ct
+    elif type(previous) is Masked or type(ct) is Masked:
+        cotangents[index] = merged(previous, ct)
+    else:
+        cotangents[index] = previous + ct
+
+
+def pull_unary(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+    """Through an elementwise operation of one argument: the fast path of ``pull_partials``."""
+    _, _, primitive, operand, x, out = entry
+    if type(ct) is Masked:
+        pull_partials(cotangents, ct, (None, 0, primitive, (operand,), (x,), out, {}))
+        return
+    factor = primitive.factors[0]
+    if factor is SAME:
+        g = ct
+    elif factor is OPPOSITE:
+        g = -ct
+    else:
+        factor = factor(out, x)
+        g = ct * factor
+        if g.dtype.kind == "c":
+            g = ct * conj(factor)
+    if type(x) is not np.ndarray or g.dtype is not x.dtype:
+        g = fit(g, x, shape_of(x))
+    if cotangents[operand] is None:
+        cotangents[operand] = g
+    else:
+        accumulate(cotangents, operand, g)
+
+
+def pull_binary(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+    """Through an elementwise operation of two arguments: the fast path of ``pull_partials``."""
+    _, _, primitive, first, second, x, y, out = entry
+    if type(ct) is Masked:
+        pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
+        return
+    for operand, arg, factor in ((first, x, primitive.factors[0]), (second, y, primitive.factors[1])):
+        if operand < 0:
+            continue
+        if factor is SAME:
+            g = ct
+        elif factor is OPPOSITE:
+            g = -ct
+        else:
+            factor = factor(out, x, y)
+            g = ct * factor
+            if g.dtype.kind == "c":
+                g = ct * conj(factor)
+        if type(arg) is not np.ndarray or g.dtype is not arg.dtype or arg.shape != out.shape:
+            g = fit(g, arg, shape_of(out))
+        if cotangents[operand] is None:
+            cotangents[operand] = g
+        else:
+            accumulate(cotangents, operand, g)
+
+
+def fit(ct: Value | Masked, x: Value, wide: Shape) -> Value | Masked:
+    """Give a cotangent the dtype of its argument, and undo the argument's broadcast to ``wide``."""
+    if type(ct) is type(x) and type(x) is np.float64 and not wide:
+        return ct  # the commonest case of scalar programs
+    shape = shape_of(x)
+    if shape != wide:
+        ct = unbroadcast(ct, shape, wide)
+    dtype = dtype_of(x)
+    if dtype_of(plain(ct)) == dtype:
+        return ct
+    if type(ct) is Masked:
+        return Masked(cast(ct.value, dtype=dtype), ct.mask)
+    return cast(ct, dtype=dtype)
+
+
+def pull_partials(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+    """Through an elementwise operation or a reduction, in all generality."""
+    _, _, primitive, operands, primals, out, params = entry
+    partials: Partials = primitive.differential
+    wide = shape_of(out)
+    if partials.reduces:
+        wide = shape_of(primals[0])
+        kept = reduced_shape(wide, params["axis"], keepdims=True)
+        out = keep(out, kept)
+        ct = ct.map(lambda part: keep(part, kept)) if type(ct) is Masked else keep(ct, kept)
+    for operand, x, factor in zip(operands, primals, partials.factors, strict=True):
+        if operand >= 0 and factor is not None:
+            if callable(factor):
+                factor = factor(out, *primals, **params)
+            accumulate(cotangents, operand, fit(scale(ct, factor), x, wide))
+
+
+def keep(x: Value, kept: Shape) -> Value:
+    """Give a reduction's output, or its cotangent, its reduced axes back, with size 1."""
+    shape = shape_of(x)
+    return x if shape == kept or not shape else reshape(x, shape=kept)
+
+
+def scale(ct: Value | Masked, factor: Any) -> Value | Masked:
+    """A cotangent times the conjugate of a factor of whatever kind."""
+    if factor is SAME:
+        return ct
+    if factor is OPPOSITE:
+        return ct.map(lambda part: -part) if type(ct) is Masked else -ct
+    if isinstance(factor, Selection):
+        return scale(scale(ct, factor.mask), factor.weight)
+    if dtype_of(factor).kind == "b":
+        if type(ct) is Masked:
+            return ct.select(factor)
+        return Masked(where(factor, ct, 0), factor)
+    if dtype_of(factor).kind == "c":
+        factor = conj(factor)
+    return ct.scale(factor) if type(ct) is Masked else ct * factor
+
+
+def pull_linear(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+    """Through an operation that is linear in each argument."""
+    _, _, primitive, operands, primals, out, params = entry
+    linear: Linear = primitive.differential
+    ct = broadcast(ct, shape_of(out))
+    if len(primals) > 1:
+        primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
+    for operand, x, transpose in zip(operands, primals, linear.transposes, strict=True):
+        if operand < 0 or transpose is None:
+            continue
+        pull = _transposed(transpose, primals, params)
+        if type(ct) is Masked and linear.structural:
+            g = ct.map(pull)
+        elif linear.gaps:
+            value = plain(ct)
+            g = Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)))
+        else:
+            g = pull(plain(ct))
+        accumulate(cotangents, operand, fit(g, x, shape_of(x)))
+
+
+def _transposed(
+    transpose: Callable[..., Value], primals: Sequence[Value], params: dict[str, Any]
+) -> Callable[[Value], Value]:
+    return lambda ct: transpose(ct, *primals, **params)
+
+
+def pull_bundle(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
+    """Through a call of several inputs and outputs that brings its own pullback."""
+    _, _, operands, pull, _ = entry
+    for operand, ct in zip(operands, pull(cts), strict=True):
+        if operand >= 0 and ct is not None:
+            accumulate(cotangents, operand, ct)
+
+
+def pull_projection(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+    """Through the choice of one output of a bundle: collect the cotangents for it."""
+    _, _, bundle, position, count = entry
+    if cotangents[bundle] is None:
+        cotangents[bundle] = [None] * count
+    cotangents[bundle][position] = ct

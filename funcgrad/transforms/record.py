@@ -1,0 +1,283 @@
+"""Recording: what a function did to the values that it is differentiated in.
+
+A ``Recorder`` follows its tracers and appends one entry for each operation on them. What it leaves
+behind is a ``Record``: a value of its own that holds raw arrays and tracers of outer
+transformations, never a tracer of its own, so that reference counting alone frees it. A pullback is
+a function of the record.
+
+Entries are appended after those of their operands, whichever thread runs the operation, and
+variables are numbered by an atomic counter: a function may use threads of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import DISCRETE, Linear, Linearized, Partials, Primitive
+from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.tensor import Tensor
+from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete, escaped
+from funcgrad.transforms.pull import (
+    Cotangents,
+    Entry,
+    accumulate,
+    fit,
+    pull_back,
+    pull_binary,
+    pull_bundle,
+    pull_linear,
+    pull_partials,
+    pull_projection,
+    pull_unary,
+)
+
+__all__ = ["Record", "Recorded", "Recorder", "transpose_linear"]
+
+_new = object.__new__
+
+
+class Recorded(Tensor):
+    """A value whose history is being recorded."""
+
+    __slots__ = ("_index", "_trace")
+    _index: int
+    _trace: Trace
+
+
+class Record:
+    """What was recorded, as a value: pulls cotangents back, any number of times.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+        In the order of execution.
+    size : int
+        One more than the greatest number of a variable.
+    inputs : tuple of int
+        The variables that were recorded from.
+    """
+
+    __slots__ = ("entries", "inputs", "size")
+
+    def __init__(self, entries: Sequence[Entry], inputs: tuple[int, ...], size: int) -> None:
+        self.entries = entries
+        self.inputs = inputs
+        self.size = size
+
+    def pull(self, outputs: Sequence[int], cts: Sequence[Value]) -> list[Value]:
+        """The inputs' cotangents for those of outputs; None where nothing reaches an input.
+
+        Parameters
+        ----------
+        outputs : sequence of int
+            Variables; negative for an output that does not depend on the inputs.
+        cts : sequence of values
+        """
+        seeds = [pair for pair in zip(outputs, cts, strict=True) if pair[0] >= 0]
+        cotangents = pull_back(self.entries, self.size, seeds)
+        return [cotangents[index] for index in self.inputs]
+
+
+class Recorder(Trace):
+    """The trace of reverse mode."""
+
+    __slots__ = ("_append", "_count", "_entries", "_inputs")
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self._entries: list[Entry] = []
+        self._append = self._entries.append
+        self._count = count().__next__
+        self._inputs: list[int] = []
+
+    def follow(self, data: Value) -> Recorded:
+        """A tracer for an input."""
+        tracer = self._tracer(data, self._count())
+        self._inputs.append(tracer._index)
+        return tracer
+
+    def close(self) -> Record:
+        """End recording; tracers used from now on raise."""
+        self._append = _refuse
+        return Record(self._entries, tuple(self._inputs), self._count())
+
+    def index_of(self, value: Value) -> int:
+        """The number of a value's variable; -1 for a value that is not followed here."""
+        return value._index if type(value) is Recorded and value._trace is self else -1
+
+    def inner(self, value: Value) -> Value:
+        """A value as the transformations around this one see it."""
+        if type(value) is Recorded and value._trace is self:
+            return value._data
+        return concrete(value)
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations of one argument."""
+        if not primitive.quick:
+            return self.process(primitive, (x,), {})
+        data = x._data
+        out = primitive.evaluate(data) if type(data) in RAW else bind1(primitive, data)
+        index = self._count()
+        self._append((pull_unary, index, primitive, x._index, data, out))
+        tracer = _new(Recorded)
+        tracer._data = out
+        tracer._index = index
+        tracer._trace = self
+        return tracer
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations of two arguments."""
+        if not primitive.quick:
+            return self.process(primitive, (x, y), {})
+        first = second = -1
+        if type(x) is Recorded and x._trace is self:
+            first = x._index
+            x = x._data
+        elif type(x) is Tensor:
+            x = x._data
+        if type(y) is Recorded and y._trace is self:
+            second = y._index
+            y = y._data
+        elif type(y) is Tensor:
+            y = y._data
+        if type(x) in RAW and type(y) in RAW:
+            out = primitive.evaluate(x, y)
+        else:
+            out = bind2(primitive, x, y)
+        index = self._count()
+        self._append((pull_binary, index, primitive, first, second, x, y, out))
+        tracer = _new(Recorded)
+        tracer._data = out
+        tracer._index = index
+        tracer._trace = self
+        return tracer
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Evaluate further out, and append an entry if a derivative can flow."""
+        operands = tuple([self.index_of(arg) for arg in args])
+        primals = tuple([self.inner(arg) for arg in args])
+        out = bind(primitive, primals, params)
+        differential = primitive.differential
+        if differential is DISCRETE or not is_inexact(dtype_of(out)):
+            return out
+        if type(differential) is Partials:
+            pull, routes = pull_partials, differential.factors
+        elif type(differential) is Linear:
+            pull, routes = pull_linear, differential.transposes
+        else:
+            pull, routes = _pull_linearized, None
+        if routes is not None and all(
+            operand < 0 or route is None for operand, route in zip(operands, routes, strict=True)
+        ):
+            return out
+        index = self._count()
+        self._append((pull, index, primitive, operands, primals, out, params))
+        return self._tracer(out, index)
+
+    def call(
+        self,
+        args: Sequence[Value],
+        outs: Sequence[Value],
+        pull: Callable[[list[Value]], Sequence[Value]],
+        push: Callable[[list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Record a whole call by its pullback and its pushforward.
+
+        Parameters
+        ----------
+        args : sequence of values
+            The arguments, tracers of this trace among them.
+        outs : sequence of values
+            The results, computed further out.
+        pull : callable
+            From the results' cotangents (None where none) to the arguments' (likewise).
+        push : callable
+            From the arguments' tangents to the results', likewise.
+        """
+        bundle = self._count()
+        operands = tuple([self.index_of(arg) for arg in args])
+        self._append((pull_bundle, bundle, operands, pull, push))
+        results: list[Value] = []
+        for position, out in enumerate(outs):
+            if not is_inexact(dtype_of(out)):
+                results.append(out)
+                continue
+            index = self._count()
+            self._append((pull_projection, index, bundle, position, len(outs)))
+            results.append(self._tracer(out, index))
+        return results
+
+    def _tracer(self, data: Value, index: int) -> Recorded:
+        tracer = _new(Recorded)
+        tracer._data = data
+        tracer._index = index
+        tracer._trace = self
+        return tracer
+
+
+def _refuse(entry: Entry) -> None:
+    raise escaped()
+
+
+def transpose_linear(
+    function: Callable[..., Sequence[Value]], specs: Sequence[Spec], cts: Sequence[Value]
+) -> list[Value]:
+    """Pull cotangents back through a linear function, by recording it at zero.
+
+    Parameters
+    ----------
+    function : callable
+        Of values, returning a sequence of values (None where a result is zero by structure).
+    specs : sequence of Spec
+        The arguments' shapes and dtypes.
+    cts : sequence of values
+        The results' cotangents; None where there is none.
+
+    Returns
+    -------
+    list of values
+        The arguments' cotangents; None where nothing reaches an argument.
+    """
+    with begin_level() as level:
+        recorder = Recorder(level)
+        zeros = [recorder.follow(np.zeros(spec.shape, spec.dtype)) for spec in specs]
+        outs = function(*zeros)
+        record = recorder.close()
+    pairs = [
+        (recorder.index_of(out), fit(ct, recorder.inner(out), shape_of(out)))
+        for out, ct in zip(outs, cts, strict=True)
+        if out is not None and ct is not None
+    ]
+    pulled = record.pull([index for index, _ in pairs], [ct for _, ct in pairs])
+    return [
+        None if ct is None else fit(ct, zero._data, zero.shape)
+        for ct, zero in zip(pulled, zeros, strict=True)
+    ]
+
+
+def _pull_linearized(cotangents: Cotangents, ct: Value, entry: Entry) -> None:
+    """Through an operation that gives its pushforward: transpose that."""
+    _, _, primitive, operands, primals, out, params = entry
+    linearized: Linearized = primitive.differential
+    followed = [
+        position
+        for position, operand in enumerate(operands)
+        if operand >= 0 and is_inexact(dtype_of(primals[position]))
+    ]
+
+    def push(*tangents: Value) -> list[Value]:
+        given: list[Value] = [None] * len(primals)
+        for position, tangent in zip(followed, tangents, strict=True):
+            given[position] = tangent
+        return [linearized.push(tuple(given), out, *primals, **params)]
+
+    specs = [spec_of(primals[position]) for position in followed]
+    for position, pulled in zip(followed, transpose_linear(push, specs, [ct]), strict=True):
+        if pulled is not None:
+            accumulate(cotangents, operands[position], pulled)

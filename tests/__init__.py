@@ -1,0 +1,1 @@
+"""The tests of funcgrad, laid out as the package is."""

@@ -1,0 +1,373 @@
+"""Checkers of funcgrad's source: each takes its subject and yields what is wrong with it.
+
+They read files and hold no state. `test_architecture.py` applies them and shows that they can fail.
+
+>>> list(shared_state(Source("funcgrad.sample", "cache = {}")))
+['funcgrad.sample:1 cache']
+"""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import ModuleType
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+
+# Imports inside a function: importing module -> imported modules, each with its reason.
+DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
+    # Operators reach the operations through `Tensor.__array_namespace__`.
+    "funcgrad.tensor": frozenset({"funcgrad.numpy"}),
+}
+
+# What `import funcgrad` may load of NumPy beyond what `import numpy` does.
+EXTRA_NUMPY_MODULES = {
+    "numpy.fft",  # the transforms that the fft primitives evaluate
+    "numpy.typing",  # the names of NumPy's types in annotations
+    "numpy._typing._add_docstring",  # comes with numpy.typing
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: its dotted module name and its text."""
+
+    name: str
+    text: str
+    is_package: bool = False
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def is_public(self) -> bool:
+        return not any(part.startswith("_") for part in self.name.split("."))
+
+
+def read_source(path: Path) -> Source:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    return Source(
+        ".".join(parts[:-1] if is_package else parts), path.read_text("utf-8"), is_package
+    )
+
+
+SOURCES = tuple(read_source(path) for path in sorted((REPOSITORY / "funcgrad").rglob("*.py")))
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTION_TYPES = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def functions_of(tree: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Function, bool]]:
+    """Every function however deep, with whether it stands in a class."""
+    if isinstance(tree, FUNCTION_TYPES):
+        yield tree, isinstance(parent, ast.ClassDef)
+    for child in ast.iter_child_nodes(tree):
+        yield from functions_of(child, tree)
+
+
+def dotted_name(node: ast.expr) -> str:
+    """`a.b` for the expressions `a.b`, `a.b(...)` and `a.b[...]`; empty for any other."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attribute):
+            return f"{dotted_name(value)}.{attribute}"
+        case ast.Call(func=inner) | ast.Subscript(value=inner):
+            return dotted_name(inner)
+    return ""
+
+
+# ------------------------------------------------------------------------------------------- size
+
+
+def long_files(source: Source) -> Iterator[str]:
+    lines = len(source.text.splitlines())
+    if lines > MAX_FILE_LINES:
+        yield f"{source.name}: {lines} lines, more than {MAX_FILE_LINES}"
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    """Functions over the limit; decorators and the docstring do not count."""
+    for function, _ in functions_of(source.tree):
+        lines = span(function)
+        if ast.get_docstring(function, clean=False) is not None:
+            lines -= span(function.body[0])
+        if lines > MAX_FUNCTION_LINES:
+            yield f"{source.name}:{function.lineno} {function.name}: {lines} lines"
+
+
+def span(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+# ------------------------------------------------------------------------------------ annotations
+
+
+def missing_annotations(source: Source) -> Iterator[str]:
+    """Functions with a parameter or a result that lacks its type; lambdas cannot have any."""
+    for function, in_class in functions_of(source.tree):
+        arguments = function.args
+        positional = arguments.posonlyargs + arguments.args
+        is_static = any(dotted_name(d) == "staticmethod" for d in function.decorator_list)
+        if in_class and not is_static:
+            positional = positional[1:]  # self or cls
+        extras = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        bare = [a.arg for a in positional + arguments.kwonlyargs + extras if a.annotation is None]
+        if function.returns is None:
+            bare.append("return")
+        if bare:
+            yield f"{source.name}:{function.lineno} {function.name}: {', '.join(bare)}"
+
+
+# ----------------------------------------------------------------------------------- shared state
+
+MUTABLE_DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+
+# Calls whose result changes, by the last part of the name.
+MUTABLE_CALLS = frozenset(
+    """
+    list dict set bytearray iter defaultdict deque ChainMap Counter OrderedDict UserDict UserList
+    SimpleNamespace WeakKeyDictionary WeakSet WeakValueDictionary count cycle local Lock RLock
+    Condition Semaphore Event Queue LifoQueue PriorityQueue SimpleQueue Random RandomState
+    default_rng cache lru_cache singledispatch
+    """.split()
+)
+CACHING_DECORATORS = frozenset({"cache", "lru_cache", "singledispatch"})
+
+# Calls that freeze what they are given.
+FREEZING_CALLS = frozenset({"MappingProxyType", "bytes", "frozenset", "tuple"})
+
+# A NumPy array can be written unless its flags say otherwise.
+ARRAY_CALLS = re.compile(
+    r"(np|numpy)\.(array|asarray|arange|empty|eye|full|identity|linspace|ones|zeros)"
+)
+
+
+def is_mutable(value: ast.expr) -> bool:
+    """Whether an expression's value is, or a tuple in it holds, something that can change."""
+    match value:
+        case ast.Tuple(elts=parts) | ast.BoolOp(values=parts):
+            return any(map(is_mutable, parts))
+        case ast.Starred(value=inner) | ast.NamedExpr(value=inner):
+            return is_mutable(inner)
+        case ast.IfExp(body=left, orelse=right) | ast.BinOp(left=left, right=right):
+            return is_mutable(left) or is_mutable(right)
+        case ast.GeneratorExp():
+            return True
+        case ast.Call():
+            return is_mutable_call(value)
+    return isinstance(value, MUTABLE_DISPLAYS)
+
+
+def is_mutable_call(call: ast.Call) -> bool:
+    name = dotted_name(call.func)
+    last = name.rpartition(".")[2]
+    if last in FREEZING_CALLS:
+        return False
+    if last == "ContextVar":  # the design's one context; its default must not change either
+        return any(is_mutable(keyword.value) for keyword in call.keywords)
+    return last in MUTABLE_CALLS or ARRAY_CALLS.fullmatch(name) is not None
+
+
+def shared_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run on import: those of the module, its branches and its classes."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, FUNCTION_TYPES):
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            yield from shared_statements(getattr(statement, field, []))
+        for handler in getattr(statement, "handlers", []):
+            yield from shared_statements(handler.body)
+
+
+def shared_state(source: Source) -> Iterator[str]:
+    """Module and class variables that can change, caches of functions, `global`, `globals()`."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Global):
+            yield f"{source.name}:{node.lineno} global {', '.join(node.names)}"
+        if isinstance(node, ast.Call) and dotted_name(node.func) == "globals":
+            yield f"{source.name}:{node.lineno} globals()"
+    for statement in shared_statements(source.tree.body):
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                pass
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                targets = [target]
+            case ast.AugAssign(target=target, value=value):
+                targets = [target]
+            case ast.FunctionDef(decorator_list=decorators, name=name):
+                if any(dotted_name(d).rpartition(".")[2] in CACHING_DECORATORS for d in decorators):
+                    yield f"{source.name}:{statement.lineno} {name} has a cache or a registry"
+                continue
+            case _:
+                continue
+        names = [ast.unparse(target) for target in targets]
+        writes_into = any(isinstance(target, ast.Subscript) for target in targets)
+        if names != ["__all__"] and (writes_into or is_mutable(value)):
+            yield f"{source.name}:{statement.lineno} {' = '.join(names)}"
+
+
+# ---------------------------------------------------------------------------------------- exports
+
+
+def missing_exports(source: Source) -> Iterator[str]:
+    bound = {
+        ast.unparse(target)
+        for statement in source.tree.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in getattr(statement, "targets", [getattr(statement, "target", None)])
+    }
+    if source.is_public and "__all__" not in bound:
+        yield f"{source.name} has no __all__"
+
+
+def export_order(name: str) -> tuple[int, list[str | int]]:
+    """The linter's order (its rule RUF022, which can fix it): CONSTANTS, Classes, the rest.
+
+    Within each, numbers count as numbers: `int8` before `int16`.
+    """
+    kind = 0 if len(name) > 1 and name.isupper() else 1 if name[0].isupper() else 2
+    return kind, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def wrong_exports(module: ModuleType) -> Iterator[str]:
+    names = list(getattr(module, "__all__", ()))
+    for name in names:
+        if not hasattr(module, name):
+            yield f"{module.__name__}.__all__ names {name}, which is not there"
+    if len(names) != len(set(names)):
+        yield f"{module.__name__}.__all__ names something twice"
+    if names != sorted(names, key=export_order):
+        yield f"{module.__name__}.__all__ is not sorted: ruff check --select RUF022 --fix"
+
+
+def unlisted_names(module: ModuleType) -> Iterator[str]:
+    """Public names of a façade that its `__all__` does not list; submodules show by themselves."""
+    for name, value in vars(module).items():
+        if not name.startswith("_") and name not in module.__all__:
+            if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{name}":
+                continue
+            yield f"{module.__name__}.{name} is public but not in __all__"
+
+
+# ---------------------------------------------------------------------------------------- imports
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one module: where it stands, and whether inside a function."""
+
+    importer: str
+    imported: str
+    line: int
+    deferred: bool
+
+
+def imports_of(source: Source, known: frozenset[str]) -> Iterator[Import]:
+    """Every import of a file; `from a import b` imports `a.b` where that is a known module."""
+
+    def visit(node: ast.AST, deferred: bool) -> Iterator[Import]:
+        for name in imported_names(node, source, known):
+            yield Import(source.name, name, getattr(node, "lineno", 0), deferred)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, deferred or isinstance(node, FUNCTION_TYPES))
+
+    yield from visit(source.tree, False)
+
+
+def imported_names(node: ast.AST, source: Source, known: frozenset[str]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            package = source.name.split(".")
+            package = package[: len(package) + source.is_package - node.level]
+            base = ".".join([*package, *filter(None, [base])])
+        for alias in node.names:
+            full = f"{base}.{alias.name}"
+            yield full if full in known else base
+
+
+def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
+    """Imports inside functions that are not documented above, and those that no linter can read.
+
+    An optional package of others may be imported where it is needed; NumPy, the standard library
+    and funcgrad itself are there anyway.
+    """
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            name = dotted_name(node.func).rpartition(".")[2]
+            if name in {"__import__", "import_module"}:
+                yield f"{source.name}:{node.lineno} calls {name}"
+    allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
+    for found in imports_of(source, known):
+        top = found.imported.partition(".")[0]
+        is_present = top in {"funcgrad", "numpy"} or top in sys.stdlib_module_names
+        if found.deferred and is_present and found.imported not in allowed:
+            yield f"{source.name}:{found.line} imports {found.imported} inside a function"
+
+
+def import_cycle(sources: tuple[Source, ...]) -> list[str]:
+    """One cycle of modules that import each other, or nothing; type-checking imports count."""
+    known = frozenset(source.name for source in sources)
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for source in sources:
+        allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
+        for found in imports_of(source, known):
+            is_documented = found.deferred and found.imported in allowed
+            if found.imported in known and not is_documented:
+                graph[source.name].add(found.imported)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+LOADED_MODULES = """
+import json, sys
+import numpy
+before = set(sys.modules)
+import {module}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def foreign_modules(module: str) -> list[str]:
+    """What a fresh `import module` loads that is neither NumPy's nor the standard library's."""
+    command = [sys.executable, "-c", LOADED_MODULES.format(module=module)]
+    printed = subprocess.run(
+        command, cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout
+    return [name for name in json.loads(printed) if is_foreign(name)]
+
+
+def is_foreign(name: str) -> bool:
+    top = name.partition(".")[0]
+    if top == "numpy":
+        extra = EXTRA_NUMPY_MODULES
+        return not any(name == allowed or name.startswith(f"{allowed}.") for allowed in extra)
+    return top != "funcgrad" and top not in sys.stdlib_module_names
+
+
+# ------------------------------------------------------------------------------------- unfinished
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+
+
+def unfinished_business(source: Source) -> Iterator[str]:
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if UNFINISHED.search(line):
+            yield f"{source.name}:{number} {line.strip()}"

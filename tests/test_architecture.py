@@ -1,0 +1,259 @@
+"""What holds for every file of funcgrad: size, annotations, exports, imports, no shared state.
+
+The checks read the source tree, so a new file is covered the moment it exists. Each is shown at the
+end to fail on a small offender.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+
+import pytest
+
+from tests.architecture import (
+    DEFERRED_IMPORTS,
+    MAX_FILE_LINES,
+    MAX_FUNCTION_LINES,
+    SOURCES,
+    Source,
+    deferred_imports,
+    foreign_modules,
+    import_cycle,
+    imports_of,
+    long_files,
+    long_functions,
+    missing_annotations,
+    missing_exports,
+    shared_state,
+    unfinished_business,
+    unlisted_names,
+    wrong_exports,
+)
+
+# ------------------------------------------------------------------------- the checks on funcgrad
+
+Check = Callable[[Source], Iterator[str]]
+
+
+def deferred_imports_of_funcgrad(source: Source) -> Iterator[str]:
+    return deferred_imports(source, frozenset(each.name for each in SOURCES))
+
+
+CHECKS: tuple[Check, ...] = (
+    long_files,
+    long_functions,
+    missing_annotations,
+    shared_state,
+    missing_exports,
+    deferred_imports_of_funcgrad,
+    unfinished_business,
+)
+
+
+def test_discovery_finds_the_package() -> None:
+    assert {"funcgrad", "funcgrad.errors"} <= {source.name for source in SOURCES}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_file_passes(check: Check) -> None:
+    assert [finding for source in SOURCES for finding in check(source)] == []
+
+
+def test_exports_exist_are_sorted_and_unique() -> None:
+    # Not `import a.b as c`, which takes the façade's attribute where it has the submodule's name.
+    modules = [importlib.import_module(source.name) for source in SOURCES if source.is_public]
+    assert [finding for module in modules for finding in wrong_exports(module)] == []
+
+
+def test_facade_lists_every_public_name() -> None:
+    assert list(unlisted_names(importlib.import_module("funcgrad"))) == []
+
+
+def test_no_import_cycles() -> None:
+    assert import_cycle(SOURCES) == []
+
+
+def test_documented_deferred_imports_are_still_needed() -> None:
+    known = frozenset(source.name for source in SOURCES)
+    found = {
+        (each.importer, each.imported)
+        for source in SOURCES
+        for each in imports_of(source, known)
+        if each.deferred
+    }
+    documented = {(name, each) for name, targets in DEFERRED_IMPORTS.items() for each in targets}
+    assert documented <= found
+
+
+def test_import_loads_only_numpy_and_the_standard_library() -> None:
+    assert foreign_modules("funcgrad") == []
+
+
+# ------------------------------------------------------------------------------ the checks can fail
+
+LONG_BODY = "\n".join("    pass" for _ in range(MAX_FUNCTION_LINES))
+
+OFFENDERS: Mapping[Check, tuple[str, ...]] = {
+    long_files: ("\n" * (MAX_FILE_LINES + 1),),
+    long_functions: (
+        f"def f():\n{LONG_BODY}",
+        f"class C:\n  def f(self):\n{LONG_BODY}",
+        f"def f():\n    'doc'\n{LONG_BODY}",
+    ),
+    missing_annotations: (
+        "def f(x) -> None: ...",
+        "def f(x: int): ...",
+        "def f(*xs) -> None: ...",
+        "def f(**xs) -> None: ...",
+        "def f(*, x) -> None: ...",
+        "def f(x, /) -> None: ...",
+        "def f(self) -> None: ...",
+        "class C:\n  def f(self, x) -> None: ...",
+        "class C:\n  @staticmethod\n  def f(x) -> None: ...",
+        "class C:\n  def f(self) -> None:\n    def g(self) -> None: ...",
+    ),
+    shared_state: (
+        "x = []",
+        "x: dict[str, int] = {}",
+        "x = {n for n in 'ab'}",
+        "x = y = (1, [2])",
+        "x = dict(a=1)",
+        "x = collections.defaultdict(list)",
+        "x = weakref.WeakKeyDictionary[str, int]()",
+        "x = itertools.count()",
+        "x = functools.lru_cache(maxsize=None)(abs)",
+        "x = np.zeros(3)",
+        "x = ContextVar('x', default=[])",
+        "x = (n for n in 'ab')",
+        "x += [1]",
+        "x['key'] = 1",
+        "if True:\n  x = []",
+        "try:\n  pass\nexcept OSError:\n  x = []",
+        "class C:\n  x = []",
+        "@functools.cache\ndef f(): ...",
+        "class C:\n  @lru_cache(None)\n  def f(self): ...",
+        "def f():\n  global x",
+        "globals()['x'] = 1",
+    ),
+    missing_exports: ("x = 1",),
+    deferred_imports_of_funcgrad: (
+        "def f():\n  import funcgrad.errors",
+        "def f():\n  from funcgrad import errors",
+        "def f():\n  import numpy.fft",
+        "class C:\n  def f(self):\n    from itertools import count",
+        "importlib.import_module('funcgrad.numpy')",
+    ),
+    unfinished_business: ("# TO" + "DO: later", "raise Error('FIX" + "ME')"),
+}
+
+INNOCENTS: Mapping[Check, tuple[str, ...]] = {
+    long_files: ("\n" * MAX_FILE_LINES,),
+    long_functions: ("def f():\n    '''doc\n\n    more\n    '''\n" + LONG_BODY[9:],),
+    missing_annotations: (
+        "f = lambda x: x",
+        "class C:\n  def f(self, x: int) -> None: ...",
+        "class C:\n  @classmethod\n  def f(cls) -> None: ...",
+    ),
+    shared_state: (
+        "__all__ = ['x']",
+        "x: int",
+        "x = (1, 2)",
+        "x = frozenset({1, 2})",
+        "x = types.MappingProxyType({'a': 1})",
+        "x = tuple([n for n in 'ab'])",
+        "x = np.float64(1)",
+        "x = ContextVar('x', default=())",
+        "x = primitive('x', samples=[1, 2])",
+        "class C:\n  x: list[int] = field(default_factory=list)",
+        "def f():\n  x = []\n  x[0] = 1",
+    ),
+    missing_exports: ("__all__ = ['x']\nx = 1", "__all__: list[str] = []"),
+    deferred_imports_of_funcgrad: ("import funcgrad.errors", "def f():\n  import scipy"),
+    unfinished_business: ("todo_list = ()",),
+}
+
+
+def cases(table: Mapping[Check, tuple[str, ...]]) -> list[object]:
+    return [
+        pytest.param(check, text, id=f"{check.__name__}-{number}")
+        for check, texts in table.items()
+        for number, text in enumerate(texts)
+    ]
+
+
+def test_every_check_has_an_offender() -> None:
+    assert set(CHECKS) == set(OFFENDERS) == set(INNOCENTS)
+
+
+@pytest.mark.parametrize(("check", "text"), cases(OFFENDERS))
+def test_check_finds_offender(check: Check, text: str) -> None:
+    assert list(check(Source("funcgrad.sample", text)))
+
+
+@pytest.mark.parametrize(("check", "text"), cases(INNOCENTS))
+def test_check_lets_innocent_pass(check: Check, text: str) -> None:
+    assert list(check(Source("funcgrad.sample", text))) == []
+
+
+def test_private_modules_need_no_exports() -> None:
+    assert list(missing_exports(Source("funcgrad._sample", "x = 1"))) == []
+
+
+def module_with(**names: object) -> ModuleType:
+    module = ModuleType("sample")
+    vars(module).update(names)
+    return module
+
+
+@pytest.mark.parametrize("names", [["absent"], ["f", "f"], ["g", "f"], ["f", "C"], ["f10", "f2"]])
+def test_wrong_exports_are_found(names: list[str]) -> None:
+    module = module_with(__all__=names, C=1, f=1, f2=1, f10=1, g=1)
+    assert list(wrong_exports(module))
+
+
+def test_right_exports_pass() -> None:
+    names = ["LIMIT", "C", "f2", "f10", "g"]
+    module = module_with(__all__=names, **dict.fromkeys(names, 1))
+    assert list(wrong_exports(module)) == []
+
+
+def test_unlisted_name_is_found() -> None:
+    submodule = ModuleType("sample.part")
+    module = module_with(__all__=["f"], f=1, g=2, part=submodule, other=ModuleType("numpy"))
+    assert [finding.split()[0] for finding in unlisted_names(module)] == [
+        "sample.g",
+        "sample.other",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("import p.b", "from p import a"),
+        ("from . import b", "from .a import x"),
+        ("from p.b import x", "def f():\n  from p.a import x"),
+        ("from p.b import x", "if TYPE_CHECKING:\n  import p.a"),
+    ],
+)
+def test_import_cycle_is_found(first: str, second: str) -> None:
+    package = Source("p", "", is_package=True)
+    assert import_cycle((package, Source("p.a", first), Source("p.b", second)))
+    assert not import_cycle((package, Source("p.a", first), Source("p.b", "")))
+
+
+def test_facade_is_not_for_its_own_modules() -> None:
+    facade = Source("p", "from .a import x", is_package=True)
+    assert import_cycle((facade, Source("p.a", "from p import x")))
+    assert not import_cycle((facade, Source("p.a", "x = 1")))
+
+
+def test_only_the_documented_import_is_deferred() -> None:
+    namespace = Source("funcgrad.numpy", "import funcgrad.tensor", is_package=True)
+    deferred = "def f():\n  import funcgrad.numpy"
+    assert not import_cycle((namespace, Source("funcgrad.tensor", deferred)))
+    assert import_cycle((namespace, Source("funcgrad.tensor", "import funcgrad.numpy")))
+
+
+@pytest.mark.parametrize("module", ["pytest", "numpy.random"])
+def test_foreign_modules_are_found(module: str) -> None:
+    assert foreign_modules(module)
