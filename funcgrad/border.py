@@ -14,7 +14,7 @@ from funcgrad.errors import DtypeError, FuncgradError, LeafError, ShapeError
 from funcgrad.shape import DTYPES, spec_of
 from funcgrad.trace import RAW, TracedValue, Value
 
-__all__ = ["ArrayLike", "explained", "freeze", "is_frozen", "operand", "read_only"]
+__all__ = ["ArrayLike", "explained", "freeze", "holds_tensors", "is_frozen", "operand", "read_only"]
 
 ArrayLike: TypeAlias = Any
 """A tensor, an array, a number, or nested sequences of numbers.
@@ -72,7 +72,7 @@ def operand(x: Any, operation: str) -> Value:
     if isinstance(x, np.ndarray):
         array = freeze(np.asarray(x))
     elif isinstance(x, (list, tuple)):
-        if _holds_tensors(x):
+        if holds_tensors(x):
             raise LeafError(
                 f"{operation}: got a {type(x).__name__} that holds tensors. Make one tensor of them"
                 " first, with fnp.stack or fg.tensor."
@@ -100,9 +100,10 @@ def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
         raise ShapeError(f"{operation}: {_shown(x)} does not form an array: {error}") from None
 
 
-def _holds_tensors(x: Any) -> bool:
+def holds_tensors(x: Any) -> bool:
+    """Whether a nested sequence has a tensor somewhere."""
     if isinstance(x, (list, tuple)):
-        return any(_holds_tensors(part) for part in x)
+        return any(holds_tensors(part) for part in x)
     return isinstance(x, TracedValue)
 
 

@@ -26,9 +26,8 @@ are put together without ``__init__`` and ``__post_init__``, whose checks would 
 >>> tree.unflatten(structure, leaves) == params
 True
 
-A structure is one flat tuple of tokens in prefix order, and nothing here recurses: a tree may be as
-deep as memory allows. A container inside itself is refused; a ``__tree_flatten__`` that makes up
-new children without end cannot be.
+Nothing here recurses: a tree may be as deep as memory allows. A container inside itself is refused;
+a ``__tree_flatten__`` that makes up new children without end cannot be.
 """
 
 import builtins
@@ -36,7 +35,6 @@ import dataclasses
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform, overload
 
@@ -63,18 +61,14 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-IsLeaf: TypeAlias = Callable[[Any], bool]
+IsLeaf: TypeAlias = Callable[[Any], bool] | None
+KeyPath: TypeAlias = tuple[str, ...]  # steps in Python's syntax: ("['layers']", "[1]", ".bias")
 Node: TypeAlias = tuple[type[Any], int, Any]  # a container: its type, number of children, aux
 Token: TypeAlias = Node | None  # None stands for a leaf
-KeyPath: TypeAlias = tuple[str, ...]  # Python syntax, as ("['layers']", "[1]", ".bias")
-
-_NOT_GIVEN: Any = object()
 
 
 def static_field(**options: Any) -> Any:
-    """Declare a dataclass field that is part of the structure, so hashable, and not a child.
-
-    The options are those of `dataclasses.field`.
+    """Declare a dataclass field that is a hashable part of the structure, and not a child.
 
     >>> @pytree
     ... class Power:
@@ -90,15 +84,12 @@ def static_field(**options: Any) -> Any:
 @overload
 def pytree(cls: type[T], /) -> type[T]: ...
 @overload
-def pytree(
-    *, slots: bool = False, kw_only: bool = False, eq: bool = True, repr: bool = True
-) -> Callable[[type[T]], type[T]]: ...
+def pytree(**options: bool) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
 def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
     """Make a class a frozen dataclass, and so a pytree whose children are its fields.
 
-    The options are those of `dataclasses.dataclass`. A frozen dataclass is returned as it is; one
-    that is not frozen raises `TreeError`.
+    Options are those of `dataclass`. A frozen dataclass stays as it is; another raises `TreeError`.
 
     >>> @pytree(slots=True)
     ... class Point:
@@ -112,10 +103,7 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
     if "__dataclass_params__" not in vars(cls):
         return dataclasses.dataclass(frozen=True, **options)(cls)
     if not _is_frozen_dataclass(cls):
-        raise TreeError(
-            f"{cls.__qualname__} is a dataclass that can change, and pytrees cannot: "
-            "write @pytree in place of @dataclass, or @dataclass(frozen=True)"
-        )
+        raise TreeError(f"dataclass {cls.__qualname__} is not frozen: use @pytree, not @dataclass")
     return cls
 
 
@@ -124,28 +112,24 @@ def _is_frozen_dataclass(kind: type[Any]) -> bool:
     return params is not None and params.frozen
 
 
-def _is_namedtuple(kind: type[Any]) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
-
-
 class _Record(NamedTuple):
-    """The aux of a dataclass: the names of its children, and its static fields.
-
-    These come with their types: 1 == 1.0 == True, but what is staged for one is wrong for another.
-    """
+    """The aux of a named tuple or a dataclass. Static fields bring their types: 1 == 1.0 == True."""
 
     names: tuple[str, ...]
-    static: tuple[tuple[str, type[Any], Any], ...]
+    static: tuple[tuple[str, type[Any], Any], ...] = ()
 
 
 def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
     """Take one container apart; None for a leaf."""
     kind = type(value)
-    if kind is dict:
-        keys = _ordered_keys(value)
-        return (dict, len(keys), keys), [value[key] for key in keys]
     if kind is tuple:
         return (tuple, len(value), None), value
+    if kind is dict:
+        try:
+            keys = tuple(sorted(value))
+        except TypeError:
+            keys = tuple(value)
+        return (dict, len(keys), keys), [value[key] for key in keys]
     if kind is list:
         children = tuple(value)
         return (list, len(children), None), children
@@ -155,26 +139,23 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
     # type has the last word, because a class itself and an object with __getattr__ are leaves.
     if hasattr(value, "__tree_flatten__") and hasattr(kind, "__tree_flatten__"):
         children, aux = value.__tree_flatten__()
-        children = tuple(children)
-        _check_hashable(kind, aux)
-        return (kind, len(children), aux), children
-    if hasattr(value, "__dataclass_fields__") and _is_frozen_dataclass(kind):
-        return _open_dataclass(value)
-    if _is_namedtuple(kind):
-        return (kind, len(value), None), value
-    if kind is OrderedDict:
-        return (kind, len(value), tuple(value)), tuple(value.values())
-    return None
-
-
-def _ordered_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
+    elif hasattr(value, "__dataclass_fields__") and _is_frozen_dataclass(kind):
+        children, aux = _fields(value)
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        children, aux = value, _Record(value._fields)
+    elif kind is OrderedDict:
+        children, aux = value.values(), tuple(value)
+    else:
+        return None
     try:
-        return tuple(sorted(value))
-    except TypeError:
-        return tuple(value)
+        hash(aux)
+    except TypeError as error:
+        raise LeafError(f"static parts of {kind.__qualname__} must be hashable: {error}") from None
+    children = tuple(children)
+    return (kind, len(children), aux), children
 
 
-def _open_dataclass(value: Any) -> tuple[Node, Sequence[Any]]:
+def _fields(value: Any) -> tuple[list[Any], _Record]:
     names, children, static = [], [], []
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
@@ -183,17 +164,7 @@ def _open_dataclass(value: Any) -> tuple[Node, Sequence[Any]]:
         else:
             names.append(field.name)
             children.append(part)
-    aux = _Record(tuple(names), tuple(static))
-    _check_hashable(type(value), aux)
-    return (type(value), len(children), aux), children
-
-
-def _check_hashable(kind: type[Any], aux: Any) -> None:
-    try:
-        hash(aux)
-    except TypeError as error:
-        message = f"the static part of a {kind.__qualname__} must be hashable: {error}"
-        raise LeafError(message) from None
+    return children, _Record(tuple(names), tuple(static))
 
 
 def _close(node: Node, children: list[Any]) -> Any:
@@ -201,15 +172,13 @@ def _close(node: Node, children: list[Any]) -> Any:
     kind, _, aux = node
     if kind is dict or kind is OrderedDict:
         return kind(zip(aux, children, strict=True))
-    if kind is tuple:
-        return tuple(children)
-    if kind is list:
-        return children
+    if kind is tuple or kind is list:
+        return kind(children)
     if kind is NoneType:
         return None
     if hasattr(kind, "__tree_unflatten__"):
         return kind.__tree_unflatten__(aux, tuple(children))
-    if _is_namedtuple(kind):
+    if issubclass(kind, tuple):
         return tuple.__new__(kind, children)
     made = object.__new__(kind)
     for name, child in zip(aux.names, children, strict=True):
@@ -230,7 +199,7 @@ def key_path_text(path: KeyPath, name: str = "") -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """What remains of a pytree without its leaves: an immutable, hashable, comparable value.
+    """What remains of a pytree without its leaves, as one flat tuple of tokens in prefix order.
 
     >>> structure({"b": (1, None), "a": 2})
     Structure({'a': *, 'b': (*, None)})
@@ -249,11 +218,7 @@ class Structure:
         return tuple(tuple(path) for token, path in steps if token is None)
 
     def paths(self) -> tuple[str, ...]:
-        """Return the path to each leaf as text, which continues the name of the tree.
-
-        >>> structure({"layers": [1, (2, 3)]}).paths()
-        ("['layers'][0]", "['layers'][1][0]", "['layers'][1][1]")
-        """
+        """Return the path to each leaf as text, which continues the name of the tree."""
         return tuple(builtins.map(key_path_text, self.key_paths()))
 
     def __repr__(self) -> str:
@@ -262,10 +227,12 @@ class Structure:
 
 def _text(node: Node, children: list[str]) -> str:
     kind, size, aux = node
-    labels = [f"{key[1:]}=" if key[0] == "." else "" for key in _keys(node)]
-    if kind is dict or kind is OrderedDict:
-        labels = [f"{key!r}: " for key in aux]
-    inner = ", ".join([*builtins.map(str.__add__, labels, children), *_static_texts(aux)])
+    if isinstance(aux, _Record):
+        children = [f"{name}={child}" for name, child in zip(aux.names, children, strict=True)]
+        children += [f"{name}={value!r}" for name, _, value in aux.static]
+    elif kind is dict or kind is OrderedDict:
+        children = [f"{key!r}: {child}" for key, child in zip(aux, children, strict=True)]
+    inner = ", ".join(children)
     if kind is tuple:
         return f"({inner},)" if size == 1 else f"({inner})"
     if kind is list:
@@ -273,20 +240,6 @@ def _text(node: Node, children: list[str]) -> str:
     if kind is dict:
         return f"{{{inner}}}"
     return "None" if kind is NoneType else f"{kind.__qualname__}({inner})"
-
-
-def _static_texts(aux: Any) -> list[str]:
-    return [f"{k}={v!r}" for k, _, v in aux.static] if isinstance(aux, _Record) else []
-
-
-def _keys(node: Node) -> list[str]:
-    """Return the step to each child of a container."""
-    kind, size, aux = node
-    if isinstance(aux, _Record):
-        return [f".{name}" for name in aux.names]
-    if _is_namedtuple(kind):
-        return [f".{name}" for name in kind._fields]
-    return [f"[{key!r}]" for key in (aux if kind is dict or kind is OrderedDict else range(size))]
 
 
 def _paths(tokens: Iterable[Token]) -> Iterator[list[str]]:
@@ -297,7 +250,7 @@ def _paths(tokens: Iterable[Token]) -> Iterator[list[str]]:
         yield path
         if token is not None:
             path.append("")
-            remaining.append(iter(_keys(token)))
+            remaining.append(_steps(token))
         while remaining:
             path[-1] = next(remaining[-1], "")
             if path[-1]:
@@ -306,14 +259,18 @@ def _paths(tokens: Iterable[Token]) -> Iterator[list[str]]:
             remaining.pop()
 
 
-def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], Structure]:
+def _steps(node: Node) -> Iterator[str]:
+    kind, size, aux = node
+    if isinstance(aux, _Record):
+        return (f".{name}" for name in aux.names)
+    return (f"[{key!r}]" for key in (aux if kind is dict or kind is OrderedDict else range(size)))
+
+
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
     """Take a tree apart into its leaves and its structure.
 
-    Containers for which ``is_leaf`` returns true are leaves. Raises `TreeError` where a container
-    contains itself.
+    Containers for which ``is_leaf`` is true are leaves; one inside itself raises `TreeError`.
 
-    >>> flatten({"b": (1, 2), "a": None})
-    ([1, 2], Structure({'a': None, 'b': (*, *)}))
     >>> flatten([(1, 2), 3], is_leaf=lambda x: isinstance(x, tuple))
     ([(1, 2), 3], Structure([*, *]))
     """
@@ -332,9 +289,6 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], Struct
                     tokens.append(opened[0])
                     pending.append(iter(opened[1]))
                     around.append(value)
-                    if len(around) == suspicious_depth:
-                        suspicious_depth *= 10
-                        _check_distinct(around)
                     break
                 leaf_types.add(kind)
             tokens.append(None)
@@ -342,12 +296,11 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], Struct
         else:
             pending.pop()
             around.pop()
+        if len(around) == suspicious_depth:
+            suspicious_depth *= 10
+            if len(set(builtins.map(id, around))) < len(around):
+                raise TreeError("a container contains itself, and a pytree must come to an end")
     return found, Structure(tuple(tokens))
-
-
-def _check_distinct(containers: list[Any]) -> None:
-    if len(set(builtins.map(id, containers))) < len(containers):
-        raise TreeError("a container contains itself, and a pytree must come to an end")
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -372,12 +325,11 @@ def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, An
             rest = len(made) - token[1]
             children = made[rest:]
             children.reverse()
-            del made[rest:]
-            made.append(close(token, children))
+            made[rest:] = [close(token, children)]
     return made[0]
 
 
-def leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
+def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """Return the leaves of a tree, in order.
 
     >>> leaves({"b": [1, 2], "a": (3, None)})
@@ -386,7 +338,7 @@ def leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     return flatten(tree, is_leaf)[0]
 
 
-def structure(tree: Any, is_leaf: IsLeaf | None = None) -> Structure:
+def structure(tree: Any, is_leaf: IsLeaf = None) -> Structure:
     """Return the structure of a tree.
 
     >>> structure([1.0, (2.0, None)]) == structure([3.0, (4.0, None)])
@@ -395,33 +347,30 @@ def structure(tree: Any, is_leaf: IsLeaf | None = None) -> Structure:
     return flatten(tree, is_leaf)[1]
 
 
-def leaves_with_path(tree: Any, is_leaf: IsLeaf | None = None) -> list[tuple[KeyPath, Any]]:
+def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """Return the leaves of a tree, each after the path that leads to it.
 
-    >>> [(key_path_text(path), leaf) for path, leaf in leaves_with_path({"a": 1, "b": [2]})]
-    [("['a']", 1), ("['b'][0]", 2)]
+    >>> leaves_with_path({"a": 1, "b": [2]})
+    [(("['a']",), 1), (("['b']", '[0]'), 2)]
     """
     found, form = flatten(tree, is_leaf)
     return list(zip(form.key_paths(), found, strict=True))
 
 
-def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
+def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Apply a function to each leaf of a tree, and to what other trees have in its place.
 
-    The others may go deeper where ``tree`` has a leaf; else they must have its structure, or
-    `TreeError` says where they part.
+    They may go deeper where ``tree`` has a leaf; if else they differ, `TreeError` says where.
 
     >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}
     """
     found, form = flatten(tree, is_leaf)
-    others = [_flatten_up_to(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
+    others = [_align(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
     return _build(form.tokens, [f(*group) for group in zip(found, *others, strict=True)], _close)
 
 
-def map_with_path(
-    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None
-) -> Any:
+def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Do as `map` does, with the path of each leaf as the first argument of ``f``.
 
     >>> map_with_path(lambda path, leaf: key_path_text(path, "x"), {"a": 1, "b": [2]})
@@ -431,18 +380,14 @@ def map_with_path(
     return map(lambda *group: f(next(paths), *group), tree, *rest, is_leaf=is_leaf)
 
 
-def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOT_GIVEN) -> Any:
+def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...) -> Any:
     """Combine the leaves of a tree from left to right, as `functools.reduce` does.
 
     >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)})
     6
     """
     found = leaves(tree)
-    if initializer is not _NOT_GIVEN:
-        return functools.reduce(f, found, initializer)
-    if not found:
-        raise TreeError("reduce: the tree has no leaves, so it needs an initializer")
-    return functools.reduce(f, found)
+    return functools.reduce(f, found if initializer is ... else [initializer, *found])
 
 
 def all(tree: Any) -> bool:
@@ -457,14 +402,14 @@ def all(tree: Any) -> bool:
 def transpose(outer: Any, inner: Any, tree: Any) -> Any:
     """Turn a tree inside out that has ``inner`` in the place of each leaf of ``outer``.
 
-    Both may be structures, or examples of trees that have them.
+    Both are structures, or examples of trees that have them.
 
     >>> transpose([0, 0], {"a": 0, "b": 0}, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
     """
     above, below = _as_structure(outer), _as_structure(inner)
-    tokens = chain.from_iterable(below.tokens if t is None else (t,) for t in above.tokens)
-    found = flatten_like(Structure(tuple(tokens)), tree)
+    groups = (below.tokens if token is None else (token,) for token in above.tokens)
+    found = flatten_like(Structure(tuple(token for group in groups for token in group)), tree)
     columns = [found[i :: below.num_leaves] for i in range(below.num_leaves)]
     return unflatten(below, [unflatten(above, column) for column in columns])
 
@@ -484,45 +429,61 @@ def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[An
     found, form = flatten(tree)
     if form == structure:
         return found
-    found = _flatten_up_to(structure, tree, name)  # dicts may have the same keys in another order
-    positions = [i for i, token in enumerate(structure.tokens) if token is None]
-    for position, leaf in zip(positions, found, strict=True):
-        if _open(leaf) is not None:
-            raise _mismatch(structure.tokens, position, leaf, name)
-    return found
+    return _align(structure, tree, name, at_leaf=lambda value: _open(value) is None)
 
 
-def _flatten_up_to(structure: Structure, tree: Any, name: str) -> list[Any]:
-    """Return what a tree has in the places of a structure's leaves, be it leaves or subtrees."""
+def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) -> list[Any]:
+    """Return for each leaf of a tree the leaf of a prefix that stands for it or for a tree above.
+
+    ``tree`` may be a structure. In a prefix None is a leaf, and so is what ``is_leaf`` says.
+
+    >>> broadcast_prefix((0, None), ([1, 2], {"a": 3}), "in_axes")
+    [0, 0, None]
+    """
+
+    def stands(value: Any) -> bool:
+        return value is None or (is_leaf is not None and is_leaf(value)) or _open(value) is None
+
+    return _align(_as_structure(tree), prefix, name, at_leaf=stands, above_leaf=stands)
+
+
+def _align(
+    structure: Structure, tree: Any, name: str, at_leaf: IsLeaf = None, above_leaf: IsLeaf = None
+) -> list[Any]:
+    """Return what a tree has in the place of each leaf of a structure.
+
+    ``at_leaf`` says what may stand there, ``above_leaf`` what stands for all leaves of a container.
+    """
     found: list[Any] = []
     pending = [tree]
     for position, node in enumerate(structure.tokens):
         value = pending.pop()
-        if node is None:
+        if node is None and (at_leaf is None or at_leaf(value)):
             found.append(value)
-            continue
-        children = _children_as(node, value)
-        if children is None:
+        elif node is not None and above_leaf is not None and above_leaf(value):
+            pending.extend([value] * node[1])
+        elif node is not None and (children := _children(node, value)) is not None:
+            pending.extend(reversed(children))
+        else:
             raise _mismatch(structure.tokens, position, value, name)
-        pending.extend(reversed(children))
     return found
 
 
-def _children_as(node: Node, value: Any) -> Sequence[Any] | None:
+def _children(node: Node, value: Any) -> Sequence[Any] | None:
     """Return the children of a value in a node's order; None if it is no container of that kind."""
     opened = _open(value)
-    if opened is None or opened[0] == node:
-        return opened and opened[1]
-    is_reordered = node[0] is dict and type(value) is dict and value.keys() == set(node[2])
-    return [value[key] for key in node[2]] if is_reordered else None
+    if opened is not None and opened[0] == node:
+        return opened[1]
+    has_keys = node[0] is dict and type(value) is dict and value.keys() == set(node[2])
+    return [value[key] for key in node[2]] if has_keys else None
 
 
 def _mismatch(tokens: Sequence[Token], position: int, value: Any, name: str) -> TreeError:
-    path = next(islice(_paths(tokens), position, None))
+    path = next(path for index, path in enumerate(_paths(tokens)) if index == position)
     opened = _open(value)
     got = f"a leaf of type {type(value).__qualname__}" if opened is None else _describe(opened[0])
-    place = key_path_text(tuple(path), name)
-    return TreeError(f"{place}: expected {_describe(tokens[position])}, got {got}")
+    expected = _describe(tokens[position])
+    return TreeError(f"{key_path_text(tuple(path), name)}: expected {expected}, got {got}")
 
 
 def _describe(token: Token) -> str:
@@ -531,38 +492,9 @@ def _describe(token: Token) -> str:
     kind, size, aux = token
     if kind is NoneType:
         return "None"
-    name = kind.__qualname__.rpartition(".")[2]
-    article = "an" if name[0] in "AEIOUaeiou" else "a"
+    name = ("an " if kind.__name__[0] in "AEIOUaeiou" else "a ") + kind.__name__
     if kind is dict or kind is OrderedDict:
-        return f"{article} {name} with keys {list(aux)}"
+        return f"{name} with keys {list(aux)}"
     if isinstance(aux, _Record):
-        return f"{article} {name}" + "".join(f" with {text}" for text in _static_texts(aux))
-    return f"{article} {name} of {size}" + ("" if aux is None else f" with aux {aux!r}")
-
-
-def broadcast_prefix(
-    prefix: Any, tree: Any, name: str = "prefix", is_leaf: IsLeaf | None = None
-) -> list[Any]:
-    """Return for each leaf of a tree the leaf of a prefix that stands for it or for a tree above.
-
-    ``tree`` may be a structure. In a prefix None is a leaf, and so is what ``is_leaf`` says.
-
-    >>> broadcast_prefix((0, None), ([1, 2], {"a": 3}), "in_axes")
-    [0, 0, None]
-    """
-    tokens = _as_structure(tree).tokens
-    found: list[Any] = []
-    pending = [prefix]
-    for position, node in enumerate(tokens):
-        value = pending.pop()
-        if value is None or (is_leaf is not None and is_leaf(value)) or _open(value) is None:
-            if node is None:
-                found.append(value)
-            else:
-                pending.extend([value] * node[1])
-            continue
-        children = None if node is None else _children_as(node, value)
-        if children is None:
-            raise _mismatch(tokens, position, value, name)
-        pending.extend(reversed(children))
-    return found
+        return _text(token, ["*"] * size)
+    return f"{name} of {size}" + ("" if aux is None else f" with aux {aux!r}")

@@ -14,22 +14,484 @@ Tensor([2., 5.])
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, explained, freeze, is_frozen, operand
-from funcgrad.errors import ImmutableError, ShapeError, TracerError
+from funcgrad.border import ArrayLike, explained, holds_tensors, operand, read_only
+from funcgrad.errors import DtypeError, ImmutableError, LeafError, ShapeError, TracerError
+from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
-from funcgrad.primitives import bitwise as bw
-from funcgrad.primitives import comparison as cmp
 from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import rounding as rnd
+from funcgrad.primitives import logic
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.indexing import index
-from funcgrad.primitives.structural import matrix_transpose, reverse_axes
-from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.trace import RAW, Trace, TracedValue, Value, bind, bind1, bind2
+from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
+from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
+from funcgrad.trace import RAW, Trace, Value, bind, bind1, bind2
+
+__all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "tensor", "wrap"]
+
+_new = object.__new__
+
+
+class Tensor(ArrayMethods):
+    """An immutable array of numbers; make one with ``fg.tensor``.
+
+    Operators, indexing and the methods are NumPy's. ``==`` compares elements, so tensors are not
+    hashable, as arrays are not. ``np.asarray(t)`` is a read-only view, ``np.array(t)`` a copy.
+    """
+
+    __slots__ = ("_data",)
+    _trace: Trace | None = None
+    _data: Value
+    __hash__ = None  # type: ignore[assignment]  # == compares elements
+
+    def __new__(cls, *_: Any, **__: Any) -> NoReturn:
+        raise ImmutableError("A tensor is made with fg.tensor(values), not by calling Tensor.")
+
+    # What it is.
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        return shape_of(self._data)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return dtype_of(self._data)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: always ``"cpu"``, the array API's name for it."""
+        return "cpu"
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+        """The axes in reverse order; a view."""
+        return wrap(reverse_axes(self))
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - NumPy's name
+        """The last two axes swapped; a view."""
+        return wrap(swap_last_axes(self))
+
+    @property
+    def real(self) -> Tensor:
+        """The real part."""
+        return self._call("real")
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part."""
+        return self._call("imag")
+
+    @property
+    def at(self) -> Any:
+        """Functional update: ``t.at[i].set(v)``, ``add``, ``multiply``, ``min``, ``max``, ``get``."""
+        return self.__array_namespace__().at(self)
+
+    # Arithmetic.
+
+    def __add__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.add, self, other)
+
+    def __radd__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.add, other, self)
+
+    def __sub__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.subtract, self, other)
+
+    def __rsub__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.subtract, other, self)
+
+    def __mul__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.multiply, self, other)
+
+    def __rmul__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.multiply, other, self)
+
+    def __truediv__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.divide, self, other)
+
+    def __rtruediv__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.divide, other, self)
+
+    def __floordiv__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.floor_divide, other, self)
+
+    def __mod__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.remainder, self, other)
+
+    def __rmod__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.remainder, other, self)
+
+    def __divmod__(self, other: ArrayLike) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: ArrayLike) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def __pow__(self, other: ArrayLike) -> Tensor:
+        if type(other) is int and other == 2:  # by far the commonest, and quicker than a power
+            return wrap(bind1(ew.square, self))
+        return _operate(ew.power, self, other)
+
+    def __rpow__(self, other: ArrayLike) -> Tensor:
+        return _operate(ew.power, other, self)
+
+    def __matmul__(self, other: ArrayLike) -> Tensor:
+        return _operate(matmul, self, other)
+
+    def __rmatmul__(self, other: ArrayLike) -> Tensor:
+        return _operate(matmul, other, self)
+
+    def __neg__(self) -> Tensor:
+        return apply1(ew.negative, self)
+
+    def __pos__(self) -> Tensor:
+        return apply1(ew.positive, self)
+
+    def __abs__(self) -> Tensor:
+        return apply1(ew.absolute, self)
+
+    # Bits and comparison.
+
+    def __invert__(self) -> Tensor:
+        return apply1(logic.bitwise_invert, self)
+
+    def __and__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_and, self, other)
+
+    def __rand__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_and, other, self)
+
+    def __or__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_or, self, other)
+
+    def __ror__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_or, other, self)
+
+    def __xor__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_xor, self, other)
+
+    def __rxor__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_xor, other, self)
+
+    def __lshift__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_left_shift, self, other)
+
+    def __rlshift__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_left_shift, other, self)
+
+    def __rshift__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_right_shift, self, other)
+
+    def __rrshift__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.bitwise_right_shift, other, self)
+
+    def __eq__(self, other: ArrayLike) -> Tensor:  # type: ignore[override]  # elementwise
+        return _operate(logic.equal, self, other)
+
+    def __ne__(self, other: ArrayLike) -> Tensor:  # type: ignore[override]  # elementwise
+        return _operate(logic.not_equal, self, other)
+
+    def __lt__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.less, self, other)
+
+    def __le__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.less_equal, self, other)
+
+    def __gt__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.greater, self, other)
+
+    def __ge__(self, other: ArrayLike) -> Tensor:
+        return _operate(logic.greater_equal, self, other)
+
+    # Elements.
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return wrap(index(self, key))
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise ImmutableError(
+            "Tensors never change, so t[i] = v is not possible. Write t = t.at[i].set(v), which"
+            " returns a new tensor; t.at[i].add(v), multiply, min and max work likewise."
+        )
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise ImmutableError("Tensors never change: elements cannot be deleted.")
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise ShapeError("len() of a tensor without axes (0-d).")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise ShapeError("A tensor without axes (0-d) cannot be iterated over.")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: ArrayLike) -> bool:
+        return bool((self == value).any())
+
+    # Concrete numbers.
+
+    def _reveal(self, use: str, exact: bool) -> Any:
+        """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
+
+        Parameters
+        ----------
+        use : str
+            What the user wrote, for the error message.
+        exact : bool
+            Whether the use needs the number itself, rather than an integer or a truth value, whose
+            derivative is zero anyway.
+        """
+        return self._data
+
+    def __bool__(self) -> bool:
+        value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
+        if shape_of(value) and np.size(value) != 1:
+            raise ShapeError(
+                f"The truth value of a tensor of shape {self.shape} is ambiguous: use t.any() or"
+                " t.all(), or fnp.where for an elementwise choice."
+            )
+        return bool(value)
+
+    def __int__(self) -> int:
+        return int(self._scalar("int(t)", exact=False))
+
+    def __index__(self) -> int:
+        value = self._scalar("t as an index", exact=False)
+        if dtype_of(value).kind not in "iu":
+            raise TracerError(f"Only integer tensors can be indices, not {self.dtype}.")
+        return int(value)
+
+    def __float__(self) -> float:
+        return float(self._scalar("float(t)", exact=True))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex(t)", exact=True))
+
+    def _scalar(self, use: str, exact: bool) -> Any:
+        value = self._reveal(use, exact)
+        if np.size(value) != 1:
+            raise ShapeError(f"{use} needs one element, but the tensor has the shape {self.shape}.")
+        return np.asarray(value).item()
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number, chosen as by ``ndarray.item``."""
+        return np.asarray(self._reveal("t.item()", exact=True)).item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
+
+    def __array__(
+        self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
+        if copy or (dtype is not None and np.dtype(dtype) != array.dtype):
+            if copy is False:
+                raise ValueError("A tensor of another dtype cannot be viewed without a copy.")
+            return np.array(array, dtype)
+        return read_only(array)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The array API's way to find the functions for this kind of array."""
+        from funcgrad import numpy as namespace
+
+        return namespace
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.__array_namespace__().dispatch_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.__array_namespace__().dispatch_function(function, args, kwargs)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        return tensor, (np.array(self._reveal("pickle", exact=True)),)
+
+    def __repr__(self) -> str:
+        return _shown(self, "Tensor")
+
+    def __str__(self) -> str:
+        return str(np.asarray(self._reveal("str(t)", exact=False)))
+
+    def __format__(self, spec: str) -> str:
+        value = self._reveal("format(t)", exact=False)
+        return format(np.asarray(value).item() if np.size(value) == 1 and spec else str(self), spec)
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
+
+
+def _shown(x: Tensor, name: str) -> str:
+    """NumPy's picture of an array, with the dtype where NumPy would name it."""
+    array = np.asarray(x._reveal("repr(t)", exact=False))
+    if not array.ndim:
+        body = repr(array.item())
+        default = array.dtype in (np.bool_, np.int64, np.float64, np.complex128)
+        return f"{name}({body})" if default else f"{name}({body}, dtype={array.dtype})"
+    text = repr(array)
+    text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
+    return f"{name}({text}"
+
+
+def wrap(value: Value) -> Any:
+    """A value for the user's hands: a raw value becomes a tensor, a tracer is returned as it is."""
+    if type(value) in RAW:
+        result = _new(Tensor)
+        result._data = value
+        return result
+    return value
+
+
+def apply(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``.
+
+    Parameters
+    ----------
+    primitive : Primitive
+    *args : array_like
+    **params
+        Static parameters.
+
+    Returns
+    -------
+    Tensor
+    """
+    operands = tuple([operand(arg, primitive.name) for arg in args])
+    try:
+        value = bind(primitive, operands, params)
+    except (ValueError, TypeError, IndexError) as error:
+        raise explained(error, primitive.name, *operands, **params) from error
+    return wrap(value)
+
+
+def apply1(primitive: Primitive, x: Any) -> Any:
+    """``apply`` for one argument and no parameter, quicker."""
+    if type(x) is np.ndarray or not (type(x) in RAW or isinstance(x, Tensor)):
+        x = operand(x, primitive.name)
+    try:
+        value = bind1(primitive, x)
+    except (ValueError, TypeError) as error:
+        raise explained(error, primitive.name, x) from error
+    if type(value) in RAW:
+        result = _new(Tensor)
+        result._data = value
+        return result
+    return value
+
+
+def apply2(primitive: Primitive, x: Any, y: Any) -> Any:
+    """``apply`` for two arguments and no parameter, quicker."""
+    if type(x) is np.ndarray or not (type(x) in RAW or isinstance(x, Tensor)):
+        x = operand(x, primitive.name)
+    if type(y) is np.ndarray or not (type(y) in RAW or isinstance(y, Tensor)):
+        y = operand(y, primitive.name)
+    try:
+        value = bind2(primitive, x, y)
+    except (ValueError, TypeError) as error:
+        raise explained(error, primitive.name, x, y) from error
+    if type(value) in RAW:
+        result = _new(Tensor)
+        result._data = value
+        return result
+    return value
+
+
+def _operate(primitive: Primitive, x: Any, y: Any) -> Any:
+    """An operator: as ``apply2``, but leaves what is no array to the other operand's class."""
+    try:
+        return apply2(primitive, x, y)
+    except LeafError:
+        return NotImplemented
+
+
+def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:
+    """An immutable tensor of the elements of an array, number, or nested sequence of them.
+
+    Parameters
+    ----------
+    obj : array_like
+        Nested lists may hold tensors, also traced ones. A NumPy array that somebody could write to
+        is copied; one that nobody can (a view of a tensor, or of ``bytes``) is shared.
+    dtype : dtype, optional
+        By default NumPy's choice: float64 for Python floats, int64 for integers.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    LeafError
+        The object is no array.
+    DtypeError
+        The dtype is none that tensors have.
+
+    Examples
+    --------
+    >>> tensor([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1., 2.],
+            [3., 4.]])
+    >>> tensor(1, dtype="float32")
+    Tensor(1.0, dtype=float32)
+    """
+    if dtype is not None and np.dtype(dtype) not in DTYPES:
+        raise DtypeError(
+            f"tensor: the dtype {np.dtype(dtype)} is not supported. Tensors are of bool, integer (8"
+            " to 64 bits), float16, float32, float64, complex64 or complex128."
+        )
+    if isinstance(obj, (list, tuple)) and holds_tensors(obj):
+        value = _stacked(obj)
+    else:
+        value = operand(obj, "tensor")
+    if dtype is not None and dtype_of(value) != dtype:
+        value = cast(value, dtype=np.dtype(dtype))
+    elif type(value) in (bool, int, float, complex):
+        value = np.asarray(value)[()]
+    return wrap(value)
+
+
+def _stacked(parts: Any) -> Value:
+    """Nested sequences that hold tensors, as one value."""
+    rows = [
+        _stacked(part) if isinstance(part, (list, tuple)) else operand(part, "tensor")
+        for part in parts
+    ]
+    return wrap(rows[0]).__array_namespace__().stack(rows)

@@ -134,10 +134,15 @@ power = elementwise(
     partials=(lambda _, x, y: y * x ** (y - 1), lambda out, x, y: out * log(x)),
     samples=reals(0.5, 3, 2),
 )
-exp = elementwise("exp", np.exp, partials=(lambda y, x: y,), samples=reals(-3, 3))
-log = elementwise("log", np.log, partials=(lambda y, x: 1 / x,), samples=reals(0.1, 3))
-sin = elementwise("sin", np.sin, partials=(lambda y, x: cos(x),), samples=reals(-3, 3))
-cos = elementwise("cos", np.cos, partials=(lambda y, x: -sin(x),), samples=reals(-3, 3))
-tanh = elementwise("tanh", np.tanh, partials=(lambda y, x: 1 - y * y,), samples=reals(-3, 3))
-sqrt = elementwise("sqrt", np.sqrt, partials=(lambda y, x: 0.5 / y,), samples=reals(0.1, 3))
+absolute = elementwise("absolute", np.absolute, partials=(lambda _, x: conj_sign(x),))
+floor_divide = elementwise("floor_divide", np.floor_divide, partials=None)
+remainder = elementwise(
+    "remainder", np.remainder, partials=(SAME, lambda _, x, y: -floor_divide(x, y))
+)
 
+
+def conj_sign(x: Value) -> Value:
+    return np.sign(x)
+
+
+log = elementwise("log", np.log, partials=(lambda y, x: 1 / x,), samples=reals(0.1, 3))

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from funcgrad.primitive import DISCRETE, SAME, Differential, Linear, Partials, Primitive, Sample
+from funcgrad.errors import ShapeError
 from funcgrad.shape import Shape, Spec, is_inexact, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["cast", "reshape", "transpose"]
+__all__ = ["cast", "reshape", "reverse_axes", "structural", "swap_last_axes", "transpose"]
 
 
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
@@ -109,6 +110,25 @@ transpose = structural(
         empty=((0, 2), {"axes": (1, 0)}),
     ),
 )
+
+
+def reverse_axes(x: Value) -> Value:
+    """The axes in reverse order."""
+    return transpose(x, axes=tuple(reversed(range(len(shape_of(x))))))
+
+
+def swap_last_axes(x: Value) -> Value:
+    """The matrices of a stack, transposed.
+
+    Raises
+    ------
+    ShapeError
+        There are no two axes.
+    """
+    rank = len(shape_of(x))
+    if rank < 2:
+        raise ShapeError(f"mT needs at least two axes; the shape is {shape_of(x)}.")
+    return transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
 def _cast(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

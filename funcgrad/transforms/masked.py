@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from funcgrad.primitives.elementwise import logical_and, logical_or, where
+from funcgrad.primitives.logic import logical_and, logical_or
 from funcgrad.primitives.reduction import broadcast_to, sum_to
+from funcgrad.primitives.selection import where
 from funcgrad.shape import Shape, expand, shape_of
 from funcgrad.trace import RAW, Value
 

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from funcgrad.primitive import OPPOSITE, SAME, Linear, Partials, Selection
-from funcgrad.primitives.elementwise import conj, where
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, reduced_shape, shape_of
 from funcgrad.trace import Value

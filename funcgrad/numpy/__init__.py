@@ -1,0 +1,5 @@
+"""The array namespace."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

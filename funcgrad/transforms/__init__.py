@@ -1,0 +1,2 @@
+"""Transformations."""
+__all__: list[str] = []
