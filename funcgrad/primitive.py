@@ -63,6 +63,8 @@ OPPOSITE: Final = Constant.OPPOSITE
 Factor: TypeAlias = "Callable[..., Value] | Constant | None"
 """``(output, *arguments, **params) -> factor``; None for an argument without derivative."""
 
+Transposes: TypeAlias = "tuple[Callable[..., Value] | None, ...]"
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -98,7 +100,9 @@ class Linear:
 
     Attributes
     ----------
-    transposes : tuple of callables or None
+    transposes : tuple of callables or None, or a callable
+        One for each argument, or for an operation of any number of arguments a function from that
+        number to the tuple. Each is
         ``(cotangent, *arguments, **params) -> cotangent of that argument``, without conjugation of
         the cotangent: the adjoint under Re<u, v>. Of the argument itself only shape and dtype may
         be read. None: no derivative (an index, a mask).
@@ -112,10 +116,14 @@ class Linear:
         absent.
     """
 
-    transposes: tuple[Callable[..., Value] | None, ...]
+    transposes: Transposes | Callable[[int], Transposes]
     jointly: bool = False
     structural: bool = False
     gaps: bool = False
+
+    def routes(self, arity: int) -> Transposes:
+        """The transposes for so many arguments."""
+        return self.transposes(arity) if callable(self.transposes) else self.transposes
 
 
 @dataclass(frozen=True, slots=True)

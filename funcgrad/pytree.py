@@ -108,12 +108,11 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
 
 
 def _is_frozen_dataclass(kind: type[Any]) -> bool:
-    params = getattr(kind, "__dataclass_params__", None)
-    return params is not None and params.frozen
+    return bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
 
 
 class _Record(NamedTuple):
-    """The aux of a named tuple or a dataclass. Static fields bring their types: 1 == 1.0 == True."""
+    """The aux of a named tuple or dataclass. Static fields bring their types: 1 == 1.0 == True."""
 
     names: tuple[str, ...]
     static: tuple[tuple[str, type[Any], Any], ...] = ()
@@ -131,8 +130,8 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
             keys = tuple(value)
         return (dict, len(keys), keys), [value[key] for key in keys]
     if kind is list:
-        children = tuple(value)
-        return (list, len(children), None), children
+        parts = tuple(value)
+        return (list, len(parts), None), parts
     if value is None:
         return (NoneType, 0, None), ()
     # Asking the instance first takes a leaf 23 ns, asking its type takes 210 (CPython 3.11); the
@@ -297,7 +296,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
             pending.pop()
             around.pop()
         if len(around) == suspicious_depth:
-            suspicious_depth *= 10
+            suspicious_depth *= 2
             if len(set(builtins.map(id, around))) < len(around):
                 raise TreeError("a container contains itself, and a pytree must come to an end")
     return found, Structure(tuple(tokens))
@@ -360,7 +359,7 @@ def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, A
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Apply a function to each leaf of a tree, and to what other trees have in its place.
 
-    They may go deeper where ``tree`` has a leaf; if else they differ, `TreeError` says where.
+    They may go deeper where ``tree`` has a leaf; where else they differ, `TreeError` names it.
 
     >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}

@@ -23,7 +23,7 @@ np.float64(0.0)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import perf_counter_ns
@@ -82,6 +82,10 @@ class Trace:
         self, primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Interpret an operation of which at least one argument is a tracer of this trace."""
+        raise NotImplementedError
+
+    def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
+        """Interpret a whole call that brings its own rules."""
         raise NotImplementedError
 
     def process1(self, primitive: Operation, x: Value) -> Value:

@@ -194,7 +194,8 @@ def pull_linear(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> Non
     ct = broadcast(ct, shape_of(out))
     if len(primals) > 1:
         primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
-    for operand, x, transpose in zip(operands, primals, linear.transposes, strict=True):
+    routes = linear.routes(len(primals))
+    for operand, x, transpose in zip(operands, primals, routes, strict=True):
         if operand < 0 or transpose is None:
             continue
         pull = _transposed(transpose, primals, params)

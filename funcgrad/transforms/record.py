@@ -169,7 +169,7 @@ class Recorder(Trace):
         if type(differential) is Partials:
             pull, routes = pull_partials, differential.factors
         elif type(differential) is Linear:
-            pull, routes = pull_linear, differential.transposes
+            pull, routes = pull_linear, differential.routes(len(args))
         else:
             pull, routes = _pull_linearized, None
         if routes is not None and all(

@@ -1,0 +1,256 @@
+"""What users pass to transformations, checked and taken apart; and put together again.
+
+Every error names the transformation, the argument and the path of the leaf within it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from funcgrad import pytree
+from funcgrad.border import operand
+from funcgrad.errors import DifferentiationError, DtypeError, FuncgradError, LeafError, ShapeError
+from funcgrad.pytree import Structure
+from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value, concrete
+
+__all__ = [
+    "Chosen",
+    "argument_name",
+    "choose",
+    "differentiable",
+    "like",
+    "scalar",
+    "unwrap",
+    "values_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The arguments that ``argnums`` chose, as one list of leaves.
+
+    Attributes
+    ----------
+    leaves : list of values
+    structures : tuple of Structure
+        One for each chosen argument.
+    positions : tuple of int
+    single : bool
+        Whether ``argnums`` was a number rather than a tuple.
+    """
+
+    leaves: list[Value]
+    structures: tuple[Structure, ...]
+    positions: tuple[int, ...]
+    single: bool
+
+    def trees(self, leaves: Sequence[Any]) -> list[Any]:
+        """New leaves in the places of the old, a tree for each chosen argument."""
+        if len(self.structures) == 1:
+            return [pytree.unflatten(self.structures[0], leaves)]
+        trees, start = [], 0
+        for structure in self.structures:
+            trees.append(
+                pytree.unflatten(structure, leaves[start : start + structure.num_leaves])
+            )
+            start += structure.num_leaves
+        return trees
+
+    def result(self, leaves: Sequence[Any]) -> Any:
+        """New leaves as what the user expects: one tree, or a tuple of them."""
+        trees = self.trees(leaves)
+        return trees[0] if self.single else tuple(trees)
+
+    def arguments(self, args: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """All arguments, with new leaves in the chosen ones."""
+        replaced = list(args)
+        for position, tree in zip(self.positions, self.trees(leaves), strict=True):
+            replaced[position] = tree
+        return replaced
+
+
+def choose(
+    operation: str, f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int]
+) -> Chosen:
+    """The leaves of the arguments to differentiate in, all of them of an inexact dtype.
+
+    Raises
+    ------
+    DifferentiationError
+        ``argnums`` is out of range, or a leaf is an integer, a boolean or no number at all.
+    """
+    single = not isinstance(argnums, (tuple, list))
+    numbers = [argnums] if single else argnums
+    positions = tuple([_position(operation, f, number, len(args)) for number in numbers])
+    leaves: list[Value] = []
+    structures = []
+    for position in positions:
+        found, structure = pytree.flatten(args[position])
+        leaves += differentiable(
+            operation, found, structure, lambda p=position: argument_name(f, p)
+        )
+        structures.append(structure)
+    return Chosen(leaves, tuple(structures), positions, single)
+
+
+def _position(operation: str, f: Callable[..., Any], number: Any, count: int) -> int:
+    try:
+        position = index(number)
+    except TypeError:
+        raise DifferentiationError(
+            f"{operation}: argnums has to be an integer or a tuple of integers, not {number!r}."
+        ) from None
+    if not -count <= position < count:
+        raise DifferentiationError(
+            f"{operation}: argnums={number} is out of range:"
+            f" {getattr(f, '__name__', 'the function')} was called with {count} positional"
+            " argument(s). Arguments passed by keyword are not differentiated."
+        )
+    return position % count
+
+
+def argument_name(f: Callable[..., Any], position: int) -> str:
+    """The name of a positional parameter, for error messages."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return f"argument {position}"
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return named[position] if position < len(named) else f"argument {position}"
+
+
+def values_of(
+    operation: str, leaves: Sequence[Any], structure: Structure, name: Callable[[], str]
+) -> list[Value]:
+    """The values of leaves: concrete tensors unwrapped, arrays as they are now.
+
+    Raises
+    ------
+    LeafError
+        A leaf is no array.
+    """
+    try:
+        return [concrete(operand(leaf, operation)) for leaf in leaves]
+    except FuncgradError:
+        for leaf, path in zip(leaves, structure.paths(), strict=True):
+            try:
+                operand(leaf, operation)
+            except FuncgradError as error:
+                remedy = (
+                    " Keep what is no number out of the tree: close over it, pass it by keyword or"
+                    " make it a static field of a dataclass."
+                )
+                raise type(error)(
+                    f"{operation}: {name()}{path}: {str(error).removeprefix(operation + ': ')}"
+                    + (remedy if isinstance(error, LeafError) else "")
+                ) from None
+        raise
+
+
+def differentiable(
+    operation: str, leaves: Sequence[Any], structure: Structure, name: Callable[[], str]
+) -> list[Value]:
+    """As ``values_of``, and every value has to be of a floating or complex dtype.
+
+    Raises
+    ------
+    DifferentiationError
+        A leaf is an integer or a boolean.
+    """
+    values = values_of(operation, leaves, structure, name)
+    for position, value in enumerate(values):
+        if not is_inexact(dtype_of(value)):
+            raise DifferentiationError(
+                f"{operation}: {name()}{structure.paths()[position]} is of dtype {dtype_of(value)},"
+                " in which nothing can be differentiated. Pass floating-point numbers (2.0 rather"
+                " than 2, x.astype(float)), or leave this argument out of argnums."
+            )
+    return values
+
+
+def scalar(operation: str, out: Any, value: Value) -> None:
+    """Check that a function's result is one real number.
+
+    Parameters
+    ----------
+    operation : str
+    out : object
+        What the function returned.
+    value : value
+        The same, as the transformation sees it.
+    """
+    shape, dtype = shape_of(value), dtype_of(value)
+    if shape:
+        raise DifferentiationError(
+            f"{operation}: the function has to return one number, but returned an array of shape"
+            f" {shape}. Reduce it, with fnp.sum or fnp.mean, or use fg.jacrev for all derivatives"
+            " or fg.vjp for a chosen combination of them."
+        )
+    if dtype.kind == "c":
+        raise DifferentiationError(
+            f"{operation}: the function has to return a real number, but returned {dtype}. Take"
+            " .real, .imag or abs() of it, or use fg.vjp."
+        )
+    if dtype.kind != "f":
+        raise DifferentiationError(
+            f"{operation}: the function returned {dtype}, whose derivative is zero everywhere."
+            " Return a floating-point number."
+        )
+
+
+def like(
+    operation: str, name: str, tree: Any, structure: Structure, specs: Sequence[Spec]
+) -> list[Value]:
+    """The leaves of tangents or cotangents, checked against what they belong to.
+
+    A leaf is None where its primal has no tangent, being an integer or a boolean. Python numbers
+    take the primal's dtype.
+
+    Raises
+    ------
+    TreeError, ShapeError, DtypeError
+        The tree, a shape or a dtype differs from the primal's.
+    """
+    given = pytree.flatten_like(structure, tree, name)
+    values = values_of(operation, given, structure, lambda: name)
+    return [
+        _checked(operation, name, structure, position, value, spec)
+        for position, (value, spec) in enumerate(zip(values, specs, strict=True))
+    ]
+
+
+def _checked(
+    operation: str, name: str, structure: Structure, position: int, value: Value, spec: Spec
+) -> Value:
+    if not is_inexact(spec.dtype):
+        return None
+    own = spec_of(value)
+    if own.shape != spec.shape:
+        raise ShapeError(
+            f"{operation}: {name}{structure.paths()[position]}: expected shape {spec.shape}, got"
+            f" {own.shape}. It has to have the shape of what it belongs to."
+        )
+    if own.weak and (own.dtype.kind != "c" or spec.dtype.kind == "c"):
+        return spec.dtype.type(value)
+    if own.dtype != spec.dtype:
+        raise DtypeError(
+            f"{operation}: {name}{structure.paths()[position]}: expected dtype {spec.dtype}, got"
+            f" {own.dtype}. Convert it with .astype({str(spec.dtype)!r})."
+        )
+    return value
+
+
+def unwrap(x: Any, operation: str) -> Value:
+    """The value of something that a user's function returned."""
+    return concrete(operand(x, operation))
+
+
+def wrapped(values: Sequence[Value]) -> list[Any]:
+    """Values for the user's hands."""
+    return [wrap(value) for value in values]

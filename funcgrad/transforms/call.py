@@ -1,0 +1,61 @@
+"""Whole calls as operations: what custom rules, checkpoints and probes have in common.
+
+A ``Call`` is to a user's function what a primitive is to a NumPy function: the innermost trace
+among the arguments asks it how to evaluate, record, push or batch itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from funcgrad.trace import RAW, Trace, Value, innermost
+
+__all__ = ["Call", "Map", "bind_call", "innermost_trace"]
+
+Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
+"""A linear map between lists of tangents or cotangents, in which None is a structural zero."""
+
+
+class Call:
+    """A function of values to a list of values, with rules of its own."""
+
+    __slots__ = ()
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        """The results, under whatever transformations run further out."""
+        raise NotImplementedError
+
+    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        """The results, the pullback of their cotangents and the pushforward of tangents."""
+        raise NotImplementedError
+
+    def push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[list[Value], Sequence[Value]]:
+        """The results and their tangents."""
+        outs, _, push = self.record(args)
+        return outs, push(tangents)
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        """The same call on arguments of which those flagged carry a batch on axis 0.
+
+        Every result of that call carries the batch on axis 0.
+        """
+        raise NotImplementedError
+
+
+def innermost_trace(args: Sequence[Value]) -> Trace | None:
+    """The innermost trace among some values; None when all are concrete."""
+    trace: Trace | None = None
+    for arg in args:
+        other = None if type(arg) in RAW else arg._trace
+        if other is not None and other is not trace:
+            trace = other if trace is None else innermost(trace, other)
+    return trace
+
+
+def bind_call(call: Call, args: Sequence[Value]) -> list[Value]:
+    """Run a call under whatever transformation the innermost tracer among its arguments is of."""
+    trace = innermost_trace(args)
+    return call.run(args) if trace is None else trace.process_call(call, args)

@@ -1,0 +1,165 @@
+"""Pushing tangents forward through one operation: forward mode's half of every differential.
+
+A tangent is None where it is zero by structure; else it has the shape and the dtype of its primal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import (
+    DISCRETE,
+    OPPOSITE,
+    SAME,
+    Linear,
+    Linearized,
+    Partials,
+    Primitive,
+    Selection,
+)
+from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of, expand, is_inexact, reduced_shape, shape_of
+from funcgrad.trace import RAW, Value, bind
+from funcgrad.transforms.pull import keep
+
+__all__ = ["push_forward", "settle"]
+
+
+def push_forward(
+    primitive: Primitive,
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    out: Value,
+    params: Mapping[str, Any],
+) -> Value:
+    """The tangent of an operation's output, or None.
+
+    Parameters
+    ----------
+    primitive : Primitive
+    primals : sequence of values
+    tangents : sequence of values or None
+    out : value
+        The output for the primals.
+    params : mapping
+    """
+    differential = primitive.differential
+    if differential is DISCRETE or not is_inexact(dtype_of(out)):
+        return None
+    if all(tangent is None for tangent in tangents):
+        return None
+    push = _PUSHES[type(differential)]
+    tangent = push(differential, primitive, primals, tangents, out, params)
+    return None if tangent is None else settle(tangent, out)
+
+
+def settle(tangent: Value, primal: Value) -> Value:
+    """A tangent in the shape and the dtype of its primal."""
+    dtype = dtype_of(primal)
+    if dtype_of(tangent) != dtype:
+        tangent = cast(tangent, dtype=dtype)
+    shape = shape_of(primal)
+    if shape_of(tangent) == shape:
+        return tangent
+    if type(tangent) in RAW:
+        return expand(tangent, shape)
+    return broadcast_to(tangent, shape=shape)
+
+
+def _sum(terms: Sequence[Value]) -> Value:
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total
+
+
+def _push_partials(
+    partials: Partials,
+    primitive: Primitive,
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    out: Value,
+    params: Mapping[str, Any],
+) -> Value:
+    if partials.reduces:
+        out = keep(out, reduced_shape(shape_of(primals[0]), params["axis"], keepdims=True))
+    terms = []
+    for tangent, factor in zip(tangents, partials.factors, strict=True):
+        if tangent is not None and factor is not None:
+            if callable(factor):
+                factor = factor(out, *primals, **params)
+            terms.append(_scaled(tangent, factor))
+    total = _sum(terms)
+    return reduce_sum(total, **params) if partials.reduces else total
+
+
+def _scaled(tangent: Value, factor: Any) -> Value:
+    if factor is SAME:
+        return tangent
+    if factor is OPPOSITE:
+        return -tangent
+    if isinstance(factor, Selection):
+        return _scaled(_scaled(tangent, factor.mask), factor.weight)
+    if dtype_of(factor).kind == "b":
+        return where(factor, tangent, 0)
+    return tangent * factor
+
+
+def _push_linear(
+    linear: Linear,
+    primitive: Primitive,
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    out: Value,
+    params: Mapping[str, Any],
+) -> Value:
+    routes = linear.routes(len(primals))
+    followed = [
+        tangent is not None and transpose is not None
+        for tangent, transpose in zip(tangents, routes, strict=True)
+    ]
+    if linear.jointly:
+        replaced = [
+            tangent if follow else _zeros(x) if transpose is not None else x
+            for x, tangent, follow, transpose in zip(
+                primals, tangents, followed, routes, strict=True
+            )
+        ]
+        return bind(primitive, tuple(replaced), params) if any(followed) else None
+    return _sum(
+        [
+            bind(primitive, (*primals[:k], tangents[k], *primals[k + 1 :]), params)
+            for k, follow in enumerate(followed)
+            if follow
+        ]
+    )
+
+
+def _zeros(x: Value) -> Value:
+    return np.zeros(shape_of(x), dtype_of(x))
+
+
+def _push_linearized(
+    linearized: Linearized,
+    primitive: Primitive,
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    out: Value,
+    params: Mapping[str, Any],
+) -> Value:
+    given = tuple(
+        tangent if is_inexact(dtype_of(x)) else None
+        for tangent, x in zip(tangents, primals, strict=True)
+    )
+    return linearized.push(given, out, *primals, **params)
+
+
+_PUSHES: Final = MappingProxyType(
+    {Partials: _push_partials, Linear: _push_linear, Linearized: _push_linearized}
+)

@@ -1,0 +1,269 @@
+"""Reverse mode: ``grad``, ``value_and_grad``, ``vjp``.
+
+>>> import funcgrad as fg
+>>> fg.grad(lambda x: x**3)(2.0)
+Tensor(12.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from funcgrad import pytree
+from funcgrad.errors import DifferentiationError
+from funcgrad.shape import dtype_of, shape_of, spec_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, Value, begin_level, quiet
+from funcgrad.transforms.arguments import choose, differentiable, like, scalar, unwrap, values_of
+from funcgrad.transforms.masked import broadcast, plain
+from funcgrad.transforms.probe import ProbeSet, collect_probes
+from funcgrad.transforms.pull import fit
+from funcgrad.transforms.record import Record, Recorded, Recorder
+
+__all__ = ["grad", "value_and_grad", "vjp"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Argnums = int | Sequence[int]
+
+
+def settled(ct: Value, x: Value) -> Value:
+    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
+    if ct is None:
+        return np.zeros(shape_of(x), dtype_of(x))[()]
+    if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
+        return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
+    shape = shape_of(x)
+    return plain(broadcast(fit(ct, x, shape), shape))
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+) -> Callable[..., Any]:
+    """The function that returns a scalar function's value and gradient.
+
+    Parameters
+    ----------
+    f : callable
+        Returns a real scalar, or ``(scalar, aux)`` with ``has_aux``. Its arguments are pytrees.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in; all their leaves are of an inexact dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+    probes : sequence of str
+        Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It returns ``(value, gradient)``, or
+        ``((value, aux), gradient)`` with ``has_aux``. The gradient has the tree, the shapes and the
+        dtypes of the argument; it is a tuple when ``argnums`` is one. With probes the gradient is
+        the pair ``(gradient, {name: gradient of that value})``.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` returns no real scalar, or an argument cannot be differentiated in.
+
+    Notes
+    -----
+    The gradient with respect to a complex ``z = x + iy`` is dL/dx + i dL/dy, PyTorch's convention:
+    a step along minus the gradient descends. JAX returns its conjugate.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+    (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
+    """
+    return _gradient_function("value_and_grad", f, argnums, has_aux, probes)
+
+
+@overload
+def grad(
+    f: Callable[Concatenate[T, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[T, P], Any],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    probes: tuple[()] = (),
+) -> Callable[Concatenate[T, P], tuple[T, Any]]: ...
+@overload
+def grad(
+    f: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+) -> Callable[P, Any]: ...
+def grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+) -> Callable[..., Any]:
+    """The gradient of a scalar function, as a function.
+
+    Parameters
+    ----------
+    f : callable
+        Returns a real scalar, or ``(scalar, aux)`` with ``has_aux``. Its arguments are pytrees.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in; all their leaves are of an inexact dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+    probes : sequence of str
+        Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It returns the gradient, with the tree, the shapes and the
+        dtypes of the argument (a tuple of them when ``argnums`` is a tuple), or
+        ``(gradient, aux)`` with ``has_aux``. With probes the gradient is the pair
+        ``(gradient, {name: gradient of that value})``.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` returns no real scalar, or an argument cannot be differentiated in.
+
+    See Also
+    --------
+    value_and_grad : the value as well; the conventions are told there.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda p: p["a"] * p["b"] ** 2)({"a": 2.0, "b": 3.0})
+    {'a': Tensor(9.0), 'b': Tensor(12.0)}
+    """
+    both = _gradient_function("grad", f, argnums, has_aux, probes)
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return gradient
+
+
+def _gradient_function(
+    operation: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool, names: Sequence[str]
+) -> Callable[..., Any]:
+    if not callable(f):
+        raise DifferentiationError(f"{operation}: expected a function, got {f!r}.")
+
+    @wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        chosen = choose(operation, f, args, argnums)
+        with begin_level() as level:
+            recorder = Recorder(level)
+            try:
+                followed = [recorder.follow(leaf) for leaf in chosen.leaves]
+                with collect_probes(recorder, names) as probes:
+                    out = f(*chosen.arguments(args, followed), **kwargs)
+            finally:
+                record = recorder.close()
+            if has_aux:
+                out, aux = _pair(operation, out)
+            index = recorder.index_of(out)
+            value = recorder.inner(unwrap(out, operation))
+            scalar(operation, out, value)
+            cts = record.pull([index], [dtype_of(value).type(1)])
+        grads = chosen.result(
+            [
+                wrap(settled(ct, x))
+                for ct, x in zip(cts, chosen.leaves, strict=False)  # the probes' come after them
+            ]
+        )
+        if names:
+            grads = grads, probes.gradients(cts)
+        result = wrap(value)
+        return ((result, release(recorder, aux)) if has_aux else result), grads
+
+    return value_and_gradient
+
+
+def _pair(operation: str, out: Any) -> tuple[Any, Any]:
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise DifferentiationError(
+            f"{operation}: with has_aux=True the function has to return a pair (value, aux), but it"
+            f" returned {type(out).__name__}."
+        )
+    return out
+
+
+def release(recorder: Recorder, tree: Any) -> Any:
+    """A tree with the values of a recorder's tracers in their places."""
+
+    def released(leaf: Any) -> Any:
+        return wrap(recorder.inner(leaf)) if recorder.index_of(leaf) >= 0 else leaf
+
+    return pytree.map(released, tree)
+
+
+def vjp(
+    f: Callable[..., Any], *primals: Any, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """A function's value, and its pullback: the vector-Jacobian product as a function.
+
+    Parameters
+    ----------
+    f : callable
+        Of the primals; it returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    *primals : pytrees
+        With leaves of an inexact dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+
+    Returns
+    -------
+    out : pytree
+        ``f(*primals)``.
+    pullback : callable
+        From a cotangent, with the tree, shapes and dtypes of ``out``, to the tuple of the primals'
+        cotangents. It may be called any number of times, under any transformation, from any
+        thread; what it holds is freed with it.
+    aux : object
+        Only with ``has_aux``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> out, pullback = fg.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> out, pullback(1.0)
+    (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
+    """
+    chosen = choose("vjp", f, primals, range_of(primals))
+    with begin_level() as level:
+        recorder = Recorder(level)
+        try:
+            followed = [recorder.follow(leaf) for leaf in chosen.leaves]
+            out = f(*chosen.trees(followed))
+        finally:
+            record = recorder.close()
+    if has_aux:
+        out, aux = _pair("vjp", out)
+    leaves, structure = pytree.flatten(out)
+    values = values_of("vjp", leaves, structure, lambda: "result of the function")
+    indices = tuple([recorder.index_of(value) for value in values])
+    inner = [recorder.inner(value) for value in values]
+    result = pytree.unflatten(structure, [wrap(value) for value in inner])
+    specs = tuple([spec_of(value) for value in inner])
+    shapes = tuple([_zero_like(leaf) for leaf in chosen.leaves])
+    pullback = _pullback(record, indices, structure, specs, chosen.structures, shapes)
+    return (result, pullback, release(recorder, aux)) if has_aux else (result, pullback)
