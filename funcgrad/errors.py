@@ -7,6 +7,7 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── AxisError       IndexError an axis outside an array's dimensions
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
+    ├── ArgumentError       ValueError a number or an option that an operation does not allow
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
     │   └── LeafError       TypeError  an object in a pytree that is no array
@@ -20,6 +21,7 @@ True
 """
 
 __all__ = [
+    "ArgumentError",
     "AxisError",
     "BatchError",
     "CheckError",
@@ -53,6 +55,10 @@ class DtypeError(FuncgradError, TypeError):
 
 class DifferentiationError(FuncgradError, TypeError):
     """A derivative was asked for where none is defined."""
+
+
+class ArgumentError(FuncgradError, ValueError):
+    """The value of an argument lies outside of what an operation allows."""
 
 
 class BatchError(FuncgradError, ValueError):

@@ -15,8 +15,8 @@ Tensor([2., 5.])
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any, NoReturn
+from types import MappingProxyType, ModuleType
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Trace, Value, bind, bind1, bind2
 
-__all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "tensor", "wrap"]
+__all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "reveal_primal", "tensor", "wrap"]
 
 _new = object.__new__
 
@@ -331,6 +331,9 @@ class Tensor(ArrayMethods):
         return namespace
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        primitive = _OPERATORS.get(ufunc)
+        if primitive is not None and method == "__call__" and not kwargs:
+            return apply2(primitive, *inputs)
         return self.__array_namespace__().dispatch_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -359,6 +362,20 @@ class Tensor(ArrayMethods):
         return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
 
 
+# ndarray and NumPy scalars on the left of an operator come in through their ufunc; the rules of
+# higher derivatives do so often, so the short way is worth its lines.
+_OPERATORS: Final = MappingProxyType(
+    {
+        np.add: ew.add,
+        np.subtract: ew.subtract,
+        np.multiply: ew.multiply,
+        np.divide: ew.divide,
+        np.power: ew.power,
+        np.matmul: matmul,
+    }
+)
+
+
 def _shown(x: Tensor, name: str) -> str:
     """NumPy's picture of an array, with the dtype where NumPy would name it."""
     array = np.asarray(x._reveal("repr(t)", exact=False))
@@ -369,6 +386,21 @@ def _shown(x: Tensor, name: str) -> str:
     text = repr(array)
     text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
     return f"{name}({text}"
+
+
+def reveal_primal(primal: Value, use: str, exact: bool) -> Any:
+    """``Tensor._reveal`` for a value that is being differentiated.
+
+    Truth values and integers of it are piecewise constant, so control flow may depend on them; a
+    floating-point number that left the trace would silently lose its derivative.
+    """
+    if exact:
+        raise TracerError(
+            f"{use}: the tensor is being differentiated, and its number on its own would lose the"
+            " derivative. Use the functions of funcgrad.numpy (or NumPy's, which reach them), or"
+            " fg.stop_gradient(t) where a constant is meant."
+        )
+    return primal._reveal(use, exact) if isinstance(primal, Tensor) else primal
 
 
 def wrap(value: Value) -> Any:

@@ -1,15 +1,19 @@
-"""Elementwise primitives: arithmetic, comparison and logic.
+"""Elementwise primitives: how they are declared, and arithmetic.
 
 The constructor ``elementwise`` takes a NumPy ufunc and the factor of the tangent for each argument;
 broadcasting, casts and conjugation are the transformations' business.
 
 >>> add(1.0, 2.0)
 np.float64(3.0)
+
+Factors compute with values, and a value may be a Python number, whose division by zero raises and
+whose power may turn complex: factors therefore call ``reciprocal``, ``divide`` and ``power`` where
+NumPy's answers are wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,15 +23,41 @@ from funcgrad.primitive import (
     OPPOSITE,
     SAME,
     Factor,
+    Linearized,
     Partials,
     Primitive,
     Sample,
 )
-from funcgrad.primitives.structural import reshape
-from funcgrad.shape import Spec, broadcast_shapes, shape_of
-from funcgrad.trace import Value
+from funcgrad.primitives.structural import cast, reshape
+from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of
+from funcgrad.trace import Value, bind1, bind2
 
-__all__ = ["add", "divide", "elementwise", "multiply", "negative", "power", "subtract"]
+__all__ = [
+    "absolute",
+    "add",
+    "batch_elementwise",
+    "combined",
+    "complexes",
+    "constant_power",
+    "divide",
+    "edges",
+    "elementwise",
+    "elementwise_result",
+    "fabs",
+    "floor_divide",
+    "log",
+    "multiply",
+    "negative",
+    "phase",
+    "positive",
+    "power",
+    "reals",
+    "reciprocal",
+    "remainder",
+    "sign",
+    "square",
+    "subtract",
+]
 
 
 def elementwise(
@@ -59,14 +89,21 @@ def elementwise(
     >>> tanh(0.0)
     np.float64(0.0)
     """
+    differential = DISCRETE if partials is None else Partials(partials, selects)
+    result = elementwise_result(name, evaluate)
+    return Primitive(name, evaluate, result, differential, batch_elementwise, samples)
+
+
+def elementwise_result(name: str, evaluate: Callable[..., Any]) -> Callable[..., Spec]:
+    """The rule for the result of an elementwise operation: NumPy itself says the dtype."""
 
     def result(*specs: Spec, **params: Any) -> Spec:
-        examples = [_example(spec) for spec in specs]
-        dtype = np.asarray(evaluate(*examples, **params)).dtype
-        return Spec(broadcast_shapes(name, *(spec.shape for spec in specs)), dtype)
+        with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
+            example = evaluate(*[_example(spec) for spec in specs], **params)
+        shape = broadcast_shapes(name, *(spec.shape for spec in specs))
+        return Spec(shape, np.asarray(example).dtype)
 
-    differential = DISCRETE if partials is None else Partials(partials, selects)
-    return Primitive(name, evaluate, result, differential, batch_elementwise, samples)
+    return result
 
 
 def _example(spec: Spec) -> Any:
@@ -93,56 +130,243 @@ def batch_elementwise(
     return primitive(*aligned, **params)
 
 
-def reals(low: float, high: float, arity: int = 1) -> Callable[[], Iterable[Sample]]:
+# Samples.
+
+
+def reals(low: float, high: float, arity: int = 1) -> Callable[[], Iterator[Sample]]:
     """Samples of real arguments between two bounds: scalars, 0-d, strided, broadcast, empty."""
 
-    def samples() -> Iterable[Sample]:
+    def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(11)
-        draw = lambda *shape: rng.uniform(low, high, shape)  # noqa: E731 - local shorthand
-        yield Sample(tuple(draw(3) for _ in range(arity)))
-        yield Sample(tuple(float(draw()) for _ in range(arity)))
-        yield Sample(tuple(draw(4, 6)[::2, ::-3] for _ in range(arity)))
-        yield Sample(tuple(draw(0, 2) for _ in range(arity)))
+
+        def draw(*shape: int) -> np.ndarray[Any, Any]:
+            return np.asarray(rng.uniform(low, high, shape))
+
+        yield from _arranged(draw, arity)
         if arity == 2:
-            yield Sample((draw(2, 1, 3), draw(4, 1)))
-            yield Sample((draw(), draw(3)))
-            yield Sample((2 * high if high < 1 else high / 2, draw(3)), smooth=True)
+            yield Sample((low + 0.7 * (high - low), draw(3)))
+            yield Sample((draw(3), low + 0.6 * (high - low)))
 
     return samples
 
 
-add = elementwise("add", np.add, partials=(SAME, SAME), samples=reals(-3, 3, 2))
-subtract = elementwise("subtract", np.subtract, partials=(SAME, OPPOSITE), samples=reals(-3, 3, 2))
-negative = elementwise("negative", np.negative, partials=(OPPOSITE,), samples=reals(-3, 3))
-positive = elementwise("positive", np.positive, partials=(SAME,), samples=reals(-3, 3))
+def complexes(low: float = 0.4, high: float = 1.6, arity: int = 1) -> Callable[[], Iterator[Sample]]:
+    """Samples of complex arguments whose magnitudes lie between two bounds, off the axes."""
+
+    def samples() -> Iterator[Sample]:
+        rng = np.random.default_rng(13)
+
+        def draw(*shape: int) -> np.ndarray[Any, Any]:
+            quadrant = rng.integers(4, size=shape)
+            angle = (quadrant + rng.uniform(0.1, 0.9, shape)) * (np.pi / 2)
+            return np.asarray(rng.uniform(low, high, shape) * np.exp(1j * angle))
+
+        yield from _arranged(draw, arity)
+        if arity == 2:
+            yield Sample((draw(3), rng.uniform(low, high, 3)))
+            yield Sample((rng.uniform(low, high, 3), draw(3)))
+
+    return samples
+
+
+def _arranged(draw: Callable[..., np.ndarray[Any, Any]], arity: int) -> Iterator[Sample]:
+    yield Sample(tuple(draw(3) for _ in range(arity)))
+    yield Sample(tuple(draw().item() for _ in range(arity)))
+    yield Sample(tuple(draw() for _ in range(arity)))
+    yield Sample(tuple(draw(4, 6)[::2, ::-3] for _ in range(arity)))
+    yield Sample(tuple(draw(0, 2) for _ in range(arity)))
+    if arity == 2:
+        yield Sample((draw(2, 1, 3), draw(4, 1)))
+        yield Sample((draw(), draw(3)))
+
+
+def edges(*points: Any, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
+    """A sample of given points, each a number or a tuple of one for each argument.
+
+    By default points where finite differences do not apply: kinks, ties, infinities, NaN.
+    """
+
+    def samples() -> Iterator[Sample]:
+        tuples = [point if isinstance(point, tuple) else (point,) for point in points]
+        yield Sample(tuple(np.array(column) for column in zip(*tuples, strict=True)), smooth=smooth)
+
+    return samples
+
+
+def combined(*makers: Callable[[], Iterable[Sample]], **params: Any) -> Callable[[], Iterator[Sample]]:
+    """The samples of several makers one after the other, all with the same static parameters."""
+
+    def samples() -> Iterator[Sample]:
+        for make in makers:
+            for sample in make():
+                yield Sample(sample.args, {**sample.params, **params}, sample.smooth)
+
+    return samples
+
+
+# Sums and products.
+
+_INFINITE = (np.inf, -np.inf, np.nan, 0.0)
+_LINE = combined(reals(-3, 3), complexes(), edges(*_INFINITE))
+_PLANE = combined(reals(-3, 3, 2), complexes(arity=2), edges((0.0, np.inf), (np.nan, 1.0)))
+
+add = elementwise("add", np.add, partials=(SAME, SAME), samples=_PLANE)
+subtract = elementwise("subtract", np.subtract, partials=(SAME, OPPOSITE), samples=_PLANE)
+negative = elementwise("negative", np.negative, partials=(OPPOSITE,), samples=_LINE)
+positive = elementwise("positive", np.positive, partials=(SAME,), samples=_LINE)
 multiply = elementwise(
     "multiply",
     np.multiply,
     partials=(lambda _, x, y: y, lambda _, x, y: x),
-    samples=reals(-3, 3, 2),
+    samples=_PLANE,
 )
-divide = elementwise(
+divide: Primitive = elementwise(
     "divide",
     np.true_divide,
-    partials=(lambda _, x, y: 1 / y, lambda out, x, y: -out / y),
-    samples=reals(0.5, 3, 2),
+    partials=(lambda _, x, y: bind2(divide, 1, y), lambda out, x, y: -out / y),
+    samples=combined(
+        reals(0.5, 3, 2),
+        complexes(arity=2),
+        edges((1.0, 0.0), (0.0, 0.0), (1.0, np.inf), (np.inf, 1.0)),
+    ),
 )
-square = elementwise("square", np.square, partials=(lambda _, x: 2 * x,), samples=reals(-3, 3))
-power = elementwise(
+reciprocal = elementwise(
+    "reciprocal",
+    np.reciprocal,
+    partials=(lambda y, x: -y * y,),
+    samples=combined(reals(0.5, 3), reals(-3, -0.5), complexes(), edges(*_INFINITE)),
+)
+
+# Powers.
+
+log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
+    "log",
+    np.log,
+    partials=(lambda y, x: bind1(reciprocal, x),),
+    samples=combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan)),
+)
+square = elementwise(
+    "square",
+    np.square,
+    partials=(lambda _, x: 2 * x,),
+    samples=combined(_LINE, edges(0.0, smooth=True)),
+)
+
+
+def _power_to_base(out: Value, x: Value, y: Value) -> Value:
+    """``y x**(y - 1)``, which is 0 also where x and y are both 0."""
+    if dtype_of(y).kind in "bu":  # whose y - 1 is not -1 at 0
+        y = cast(y, dtype=dtype_of(out))
+    hole = (x == 0) & (y == 0)
+    return y * bind2(power, x, y - 1 + hole)
+
+
+def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
+    """``x**y log(x)``, and 0 at x = 0 where the power is finite: 0**y is 0 around any y > 0."""
+    if dtype_of(out).kind == "c" and dtype_of(x).kind != "c":
+        x = cast(x, dtype=dtype_of(out))  # a negative base has a complex logarithm
+    hole = (x == 0) & (out * 0 == 0)
+    return out * bind1(log, x + hole)
+
+
+power: Primitive = elementwise(
     "power",
     np.power,
-    partials=(lambda _, x, y: y * x ** (y - 1), lambda out, x, y: out * log(x)),
-    samples=reals(0.5, 3, 2),
+    partials=(_power_to_base, _power_to_exponent),
+    samples=combined(
+        reals(0.5, 3, 2),
+        complexes(arity=2),
+        edges((0.0, 2.5), (0.0, 1.5), (-2.0, 3.0), (0.0, 0.0), (0.0, -1.0), (0.0, 0.5)),
+        lambda: [
+            Sample((np.array([-2.0, 0.0, 1.5, 0.0]), np.array([3, 0, -2, 1]))),
+            Sample((np.array([-2.0, 0.0, 1.5]), np.array([3, 0, 0], np.uint8))),
+            Sample((np.array([2, 0, 3]), np.array([1.5, 2.0, -1.0]))),
+        ],
+    ),
 )
-absolute = elementwise("absolute", np.absolute, partials=(lambda _, x: conj_sign(x),))
-floor_divide = elementwise("floor_divide", np.floor_divide, partials=None)
+
+
+def _constant_power(x: Any, exponent: float) -> Any:
+    if type(exponent) is int and exponent == 2 and is_inexact(dtype_of(x)):
+        return np.square(x)  # six times quicker
+    return np.power(x, exponent)
+
+
+def _power_samples() -> Iterator[Sample]:
+    smooth = combined(reals(-2, 2), complexes(), edges(0.0, 0j, -1.0, smooth=True))
+    for exponent in (0, 1, 2, 3, 5):
+        yield from combined(smooth, exponent=exponent)()
+    for exponent in (-1, -2, 0.5, 2.0, 2.5):
+        yield from combined(reals(0.5, 3), complexes(), exponent=exponent)()
+        yield from combined(edges(0.0, np.inf, np.nan), exponent=exponent)()
+
+
+# Exact at every order, negative bases and 0 included, since the exponent is known to be constant.
+constant_power: Primitive = elementwise(
+    "power",
+    _constant_power,
+    partials=(
+        lambda _, x, exponent: (
+            exponent * constant_power(x, exponent=exponent - 1 if exponent else 0)
+        ),
+    ),
+    samples=_power_samples,
+)
+
+# Signs.
+
+sign = elementwise("sign", np.sign, partials=None, samples=combined(reals(-3, 3), edges(*_INFINITE)))
+
+
+def _magnitude_factor(out: Value, x: Value) -> Value:
+    """The sign, conjugate where it is complex: ``|z|`` changes by the real part of factor dz."""
+    if dtype_of(x).kind == "c":
+        return out / (x + (x == 0))
+    return bind1(sign, x)
+
+
+absolute = elementwise(
+    "absolute",
+    np.absolute,
+    partials=(_magnitude_factor,),
+    samples=combined(reals(-3, 3), complexes(), edges(*_INFINITE), edges(0j, 1j)),
+)
+fabs = elementwise(
+    "fabs",
+    np.fabs,
+    partials=(_magnitude_factor,),
+    samples=combined(reals(-3, 3), edges(*_INFINITE)),
+)
+
+
+def _push_phase(tangents: tuple[Value, ...], out: Value, z: Value) -> Value:
+    """Only the part of dz that turns z counts: i times the imaginary part of dz / z, times out."""
+    turn = tangents[0] / (z + (z == 0))
+    return out * (turn - cast(turn, dtype=np.dtype(dtype_of(turn).char.lower())))
+
+
+phase = Primitive(  # the sign of a complex number, which is not locally constant
+    "sign",
+    np.sign,
+    elementwise_result("sign", np.sign),
+    Linearized(_push_phase),
+    batch_elementwise,
+    combined(complexes(), edges(0j, 2j, -1 + 0j)),
+)
+
+# Division with remainder.
+
+floor_divide = elementwise(
+    "floor_divide",
+    np.floor_divide,
+    partials=None,
+    samples=combined(reals(0.5, 3, 2), edges((1.0, 0.0), (2.0, 1.0), (-1.0, np.inf))),
+)
 remainder = elementwise(
-    "remainder", np.remainder, partials=(SAME, lambda _, x, y: -floor_divide(x, y))
+    "remainder",
+    np.remainder,
+    partials=(SAME, lambda _, x, y: -bind2(floor_divide, x, y)),
+    samples=combined(
+        reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
+    ),
 )
-
-
-def conj_sign(x: Value) -> Value:
-    return np.sign(x)
-
-
-log = elementwise("log", np.log, partials=(lambda y, x: 1 / x,), samples=reals(0.1, 3))

@@ -13,12 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import DISCRETE, SAME, Differential, Linear, Partials, Primitive, Sample
 from funcgrad.errors import ShapeError
-from funcgrad.shape import Shape, Spec, is_inexact, shape_of
+from funcgrad.primitive import DISCRETE, SAME, Differential, Linear, Partials, Primitive, Sample
+from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["cast", "reshape", "reverse_axes", "structural", "swap_last_axes", "transpose"]
+__all__ = [
+    "Key",
+    "cast",
+    "cast_discrete",
+    "cast_inexact",
+    "flip",
+    "move_axis",
+    "place",
+    "reshape",
+    "reverse_axes",
+    "roll",
+    "structural",
+    "swap_last_axes",
+    "transpose",
+    "view",
+]
 
 
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
@@ -41,11 +56,11 @@ def structural(
     ----------
     name : str
     evaluate : callable
-        ``(ndarray, **params) -> ndarray``; a view where it can be.
+        ``(raw value, **params) -> ndarray``; a view where it can be.
     shape : callable
         ``(shape, **params) -> shape`` of the result.
     transpose : callable
-        ``(cotangent, x, **params) -> cotangent of x``.
+        ``(cotangent, x, **params) -> cotangent of x``. It also gets masks, of dtype bool.
     batch : callable
         ``(shape of one example, batch size, **params) -> params`` that do to the array with the
         batch on axis 0 what ``params`` does to one example.
@@ -61,7 +76,7 @@ def structural(
 
     return Primitive(
         name,
-        lambda x, **params: evaluate(_as_array(x), **params),
+        evaluate,
         lambda x, **params: Spec(shape(x.shape, **params), x.dtype),
         Linear((transpose,), structural=True, gaps=gaps),
         batched,
@@ -70,17 +85,31 @@ def structural(
 
 
 def _arrays(**cases: tuple[Shape, dict[str, Any]]) -> Callable[[], Iterator[Sample]]:
+    """One sample for each shape and params; the first also strided backwards, and complex."""
+
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(7)
         for shape, params in cases.values():
             yield Sample((rng.standard_normal(shape),), params)
+        shape, params = next(iter(cases.values()))
+        yield Sample(
+            (
+                rng.standard_normal(tuple(2 * n for n in shape))[
+                    (slice(None, None, -2),) * len(shape)
+                ],
+            ),
+            params,
+        )
+        yield Sample((rng.standard_normal(shape) + 1j * rng.standard_normal(shape),), params)
 
     return samples
 
 
-reshape = structural(
+# Shapes and the order of axes.
+
+reshape: Primitive = structural(
     "reshape",
-    lambda x, shape: x.reshape(shape),
+    lambda x, shape: _as_array(x).reshape(shape),
     shape=lambda _, shape: shape,
     transpose=lambda ct, x, shape: reshape(ct, shape=shape_of(x)),
     batch=lambda _, size, shape: {"shape": (size, *shape)},
@@ -97,12 +126,12 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-transpose = structural(
+transpose: Primitive = structural(
     "transpose",
-    lambda x, axes: x.transpose(axes),
-    shape=lambda shape, axes: tuple(shape[a] for a in axes),
+    lambda x, axes: _as_array(x).transpose(axes),
+    shape=lambda shape, axes: tuple([shape[a] for a in axes]),
     transpose=lambda ct, x, axes: transpose(ct, axes=_inverse(axes)),
-    batch=lambda shape, size, axes: {"axes": (0, *(a + 1 for a in axes))},
+    batch=lambda shape, size, axes: {"axes": (0, *[a + 1 for a in axes])},
     samples=_arrays(
         matrix=((2, 3), {"axes": (1, 0)}),
         cycle=((2, 3, 4), {"axes": (1, 2, 0)}),
@@ -129,6 +158,120 @@ def swap_last_axes(x: Value) -> Value:
     if rank < 2:
         raise ShapeError(f"mT needs at least two axes; the shape is {shape_of(x)}.")
     return transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def move_axis(x: Value, source: int, destination: int) -> Value:
+    """One axis moved, the others in their order; axes are counted from the front."""
+    if source == destination:
+        return x
+    axes = [a for a in range(len(shape_of(x))) if a != source]
+    axes.insert(destination, source)
+    return transpose(x, axes=tuple(axes))
+
+
+flip: Primitive = structural(
+    "flip",
+    lambda x, axis: np.flip(x, axis),
+    shape=lambda shape, axis: shape,
+    transpose=lambda ct, x, axis: flip(ct, axis=axis),
+    batch=lambda shape, size, axis: {"axis": tuple([a + 1 for a in axis])},
+    samples=_arrays(
+        one=((2, 3), {"axis": (1,)}),
+        both=((2, 3), {"axis": (0, 1)}),
+        scalar=((), {"axis": ()}),
+        empty=((0, 2), {"axis": (0,)}),
+    ),
+)
+
+roll: Primitive = structural(
+    "roll",
+    lambda x, shift, axis: np.roll(x, shift, axis),
+    shape=lambda shape, shift, axis: shape,
+    transpose=lambda ct, x, shift, axis: roll(ct, shift=tuple([-s for s in shift]), axis=axis),
+    batch=lambda shape, size, shift, axis: {"shift": shift, "axis": tuple([a + 1 for a in axis])},
+    samples=_arrays(
+        one=((2, 5), {"shift": (2,), "axis": (1,)}),
+        backward=((2, 5), {"shift": (-7, 1), "axis": (1, 0)}),
+        twice=((5,), {"shift": (1, 1), "axis": (0, 0)}),
+        scalar=((), {"shift": (), "axis": ()}),
+        empty=((0, 2), {"shift": (3,), "axis": (0,)}),
+    ),
+)
+
+
+# Basic indexing.
+
+
+class Key(tuple[Any, ...]):
+    """A basic index that can be hashed: integers, slices of integers, None and an Ellipsis.
+
+    >>> hash(Key((slice(1, 2), 0))) == hash(Key((slice(1, 2), 0)))
+    True
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(
+            tuple([(e.start, e.stop, e.step) if type(e) is slice else e for e in self])
+        )  # slices are hashable from Python 3.12 on
+
+
+def _view(x: Any, key: Key) -> Any:
+    return x[key] if type(x) is np.ndarray else np.asarray(x)[key]
+
+
+def _viewed(shape: Shape, key: Key) -> Shape:
+    return np.broadcast_to(np.False_, shape)[key].shape
+
+
+def _place(x: Any, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
+    out = np.zeros(shape, dtype_of(x))
+    out[key] = x
+    return out
+
+
+_EVERY_OTHER = Key((slice(None, None, 2), slice(None, None, -1)))
+_TAIL = Key((slice(1, None),))
+_CORNER = Key((..., None, -1))
+
+view: Primitive = structural(
+    "view",
+    _view,
+    shape=_viewed,
+    transpose=lambda ct, x, key: place(ct, key=key, shape=shape_of(x)),
+    batch=lambda shape, size, key: {"key": Key((slice(None), *key))},
+    samples=_arrays(
+        steps=((3, 4), {"key": _EVERY_OTHER}),
+        tail=((5,), {"key": _TAIL}),
+        element=((2, 3), {"key": Key((1, -1))}),
+        corner=((2, 3), {"key": _CORNER}),
+        scalar=((), {"key": Key(())}),
+        nothing=((3, 2), {"key": Key((slice(2, 1),))}),
+        empty=((0, 2), {"key": _TAIL}),
+    ),
+    gaps=True,
+)
+"""``x[key]`` for a basic index: a view."""
+
+place: Primitive = structural(
+    "place",
+    _place,
+    shape=lambda _, key, shape: shape,
+    transpose=lambda ct, x, key, shape: view(ct, key=key),
+    batch=lambda _, size, key, shape: {"key": Key((slice(None), *key)), "shape": (size, *shape)},
+    samples=_arrays(
+        steps=((2, 4), {"key": _EVERY_OTHER, "shape": (3, 4)}),
+        tail=((4,), {"key": _TAIL, "shape": (5,)}),
+        element=((), {"key": Key((1, -1)), "shape": (2, 3)}),
+        corner=((2, 1), {"key": _CORNER, "shape": (2, 3)}),
+        nothing=((0, 2), {"key": Key((slice(2, 1),)), "shape": (3, 2)}),
+    ),
+)
+"""Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
+
+
+# Dtypes.
 
 
 def _cast(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -161,5 +304,5 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
 
 # The transformations cast tangents to the output's dtype and cotangents to the argument's, which
 # is all there is to a cast's differential.
-cast_inexact = _cast_primitive("cast", Partials((SAME,)), "e", "f", "d", "D")
-cast_discrete = _cast_primitive("cast_discrete", DISCRETE, "i", "?")
+cast_inexact: Primitive = _cast_primitive("cast", Partials((SAME,)), "e", "f", "d", "D")
+cast_discrete: Primitive = _cast_primitive("cast_discrete", DISCRETE, "i", "?")

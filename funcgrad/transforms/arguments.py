@@ -16,7 +16,6 @@ from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError, DtypeError, FuncgradError, LeafError, ShapeError
 from funcgrad.pytree import Structure
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 
 __all__ = [
@@ -25,6 +24,7 @@ __all__ = [
     "choose",
     "differentiable",
     "like",
+    "pair",
     "scalar",
     "unwrap",
     "values_of",
@@ -204,6 +204,16 @@ def scalar(operation: str, out: Any, value: Value) -> None:
         )
 
 
+def pair(operation: str, out: Any) -> tuple[Any, Any]:
+    """What a function returned with ``has_aux``, checked to be a pair."""
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise DifferentiationError(
+            f"{operation}: with has_aux=True the function has to return a pair (value, aux), but it"
+            f" returned {type(out).__name__}."
+        )
+    return out
+
+
 def like(
     operation: str, name: str, tree: Any, structure: Structure, specs: Sequence[Spec]
 ) -> list[Value]:
@@ -250,7 +260,3 @@ def unwrap(x: Any, operation: str) -> Value:
     """The value of something that a user's function returned."""
     return concrete(operand(x, operation))
 
-
-def wrapped(values: Sequence[Value]) -> list[Any]:
-    """Values for the user's hands."""
-    return [wrap(value) for value in values]

@@ -33,6 +33,7 @@ __all__ = [
     "pull_binary",
     "pull_bundle",
     "pull_linear",
+    "pull_mark",
     "pull_partials",
     "pull_projection",
     "pull_unary",
@@ -225,7 +226,17 @@ def pull_bundle(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
 
 def pull_projection(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
     """Through the choice of one output of a bundle: collect the cotangents for it."""
-    _, _, bundle, position, count = entry
+    _, _, bundle, position, count, closed_over = entry
     if cotangents[bundle] is None:
         cotangents[bundle] = [None] * count
     cotangents[bundle][position] = ct
+    if closed_over >= 0:
+        accumulate(cotangents, closed_over, ct)
+
+
+def pull_mark(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+    """Through a marked value: keep what arrives, and hand it on."""
+    _, _, operand, slot = entry
+    cotangents[slot] = ct
+    if operand >= 0:
+        accumulate(cotangents, operand, ct)

@@ -28,7 +28,7 @@ from funcgrad.shape import dtype_of, expand, is_inexact, reduced_shape, shape_of
 from funcgrad.trace import RAW, Value, bind
 from funcgrad.transforms.pull import keep
 
-__all__ = ["push_forward", "settle"]
+__all__ = ["push_forward", "settle", "zeros_like"]
 
 
 def push_forward(
@@ -126,7 +126,7 @@ def _push_linear(
     ]
     if linear.jointly:
         replaced = [
-            tangent if follow else _zeros(x) if transpose is not None else x
+            tangent if follow else zeros_like(x) if transpose is not None else x
             for x, tangent, follow, transpose in zip(
                 primals, tangents, followed, routes, strict=True
             )
@@ -141,8 +141,9 @@ def _push_linear(
     )
 
 
-def _zeros(x: Value) -> Value:
-    return np.zeros(shape_of(x), dtype_of(x))
+def zeros_like(x: Value) -> Value:
+    """Zeros in the shape and the dtype of a value."""
+    return np.zeros(shape_of(x), dtype_of(x))[()]
 
 
 def _push_linearized(

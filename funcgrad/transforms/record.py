@@ -19,8 +19,10 @@ import numpy as np
 
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Partials, Primitive
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.tensor import Tensor
+from funcgrad.tensor import Tensor, reveal_primal
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete, escaped
+from funcgrad.transforms.call import Call, Map
+from funcgrad.transforms.masked import broadcast, plain
 from funcgrad.transforms.pull import (
     Cotangents,
     Entry,
@@ -30,12 +32,13 @@ from funcgrad.transforms.pull import (
     pull_binary,
     pull_bundle,
     pull_linear,
+    pull_mark,
     pull_partials,
     pull_projection,
     pull_unary,
 )
 
-__all__ = ["Record", "Recorded", "Recorder", "transpose_linear"]
+__all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
 
 _new = object.__new__
 
@@ -46,6 +49,9 @@ class Recorded(Tensor):
     __slots__ = ("_index", "_trace")
     _index: int
     _trace: Trace
+
+    def _reveal(self, use: str, exact: bool) -> Any:
+        return reveal_primal(self._data, use, exact)
 
 
 class Record:
@@ -77,7 +83,11 @@ class Record:
             Variables; negative for an output that does not depend on the inputs.
         cts : sequence of values
         """
-        seeds = [pair for pair in zip(outputs, cts, strict=True) if pair[0] >= 0]
+        seeds = [
+            (index, ct)
+            for index, ct in zip(outputs, cts, strict=True)
+            if index >= 0 and ct is not None
+        ]
         cotangents = pull_back(self.entries, self.size, seeds)
         return [cotangents[index] for index in self.inputs]
 
@@ -114,6 +124,26 @@ class Recorder(Trace):
         if type(value) is Recorded and value._trace is self:
             return value._data
         return concrete(value)
+
+    def mark(self, data: Value, value: Value) -> Recorded:
+        """A copy of a variable, with a new input that collects the copy's cotangent.
+
+        Parameters
+        ----------
+        data : value
+            The value, as the transformations around this one see it.
+        value : value
+            The same as it is followed here, if it is.
+        """
+        index, slot = self._count(), self._count()
+        self._append((pull_mark, index, self.index_of(value), slot))
+        self._inputs.append(slot)
+        return self._tracer(data, index)
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        """Record a call as one entry."""
+        outs, pull, push = call.record([self.inner(arg) for arg in args])
+        return self.call(args, outs, pull, push)
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -184,8 +214,8 @@ class Recorder(Trace):
         self,
         args: Sequence[Value],
         outs: Sequence[Value],
-        pull: Callable[[list[Value]], Sequence[Value]],
-        push: Callable[[list[Value]], Sequence[Value]],
+        pull: Map,
+        push: Map,
     ) -> list[Value]:
         """Record a whole call by its pullback and its pushforward.
 
@@ -209,8 +239,10 @@ class Recorder(Trace):
                 results.append(out)
                 continue
             index = self._count()
-            self._append((pull_projection, index, bundle, position, len(outs)))
-            results.append(self._tracer(out, index))
+            # A result may depend on a value followed here that the function closes over.
+            entry = (pull_projection, index, bundle, position, len(outs), self.index_of(out))
+            self._append(entry)
+            results.append(self._tracer(self.inner(out), index))
         return results
 
     def _tracer(self, data: Value, index: int) -> Recorded:
@@ -223,6 +255,16 @@ class Recorder(Trace):
 
 def _refuse(entry: Entry) -> None:
     raise escaped()
+
+
+def settled(ct: Value, x: Value) -> Value:
+    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
+    if ct is None:
+        return np.zeros(shape_of(x), dtype_of(x))[()]
+    if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
+        return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
+    shape = shape_of(x)
+    return plain(broadcast(fit(ct, x, shape), shape))
 
 
 def transpose_linear(

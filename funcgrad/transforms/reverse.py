@@ -8,37 +8,24 @@ Tensor(12.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-import numpy as np
-
 from funcgrad import pytree
 from funcgrad.errors import DifferentiationError
-from funcgrad.shape import dtype_of, shape_of, spec_of
+from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, begin_level, quiet
-from funcgrad.transforms.arguments import choose, differentiable, like, scalar, unwrap, values_of
-from funcgrad.transforms.masked import broadcast, plain
-from funcgrad.transforms.probe import ProbeSet, collect_probes
-from funcgrad.transforms.pull import fit
-from funcgrad.transforms.record import Record, Recorded, Recorder
+from funcgrad.trace import begin_level, quiet
+from funcgrad.transforms.arguments import choose, like, pair, scalar, unwrap, values_of
+from funcgrad.transforms.probe import collect_probes
+from funcgrad.transforms.record import Recorder, settled
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Argnums = int | Sequence[int]
-
-
-def settled(ct: Value, x: Value) -> Value:
-    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
-    if ct is None:
-        return np.zeros(shape_of(x), dtype_of(x))[()]
-    if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
-        return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
-    shape = shape_of(x)
-    return plain(broadcast(fit(ct, x, shape), shape))
 
 
 def value_and_grad(
@@ -179,7 +166,7 @@ def _gradient_function(
             finally:
                 record = recorder.close()
             if has_aux:
-                out, aux = _pair(operation, out)
+                out, aux = pair(operation, out)
             index = recorder.index_of(out)
             value = recorder.inner(unwrap(out, operation))
             scalar(operation, out, value)
@@ -196,15 +183,6 @@ def _gradient_function(
         return ((result, release(recorder, aux)) if has_aux else result), grads
 
     return value_and_gradient
-
-
-def _pair(operation: str, out: Any) -> tuple[Any, Any]:
-    if not isinstance(out, tuple) or len(out) != 2:
-        raise DifferentiationError(
-            f"{operation}: with has_aux=True the function has to return a pair (value, aux), but it"
-            f" returned {type(out).__name__}."
-        )
-    return out
 
 
 def release(recorder: Recorder, tree: Any) -> Any:
@@ -248,7 +226,7 @@ def vjp(
     >>> out, pullback(1.0)
     (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
     """
-    chosen = choose("vjp", f, primals, range_of(primals))
+    chosen = choose("vjp", f, primals, tuple(range(len(primals))))
     with begin_level() as level:
         recorder = Recorder(level)
         try:
@@ -257,13 +235,20 @@ def vjp(
         finally:
             record = recorder.close()
     if has_aux:
-        out, aux = _pair("vjp", out)
+        out, aux = pair("vjp", out)
     leaves, structure = pytree.flatten(out)
-    values = values_of("vjp", leaves, structure, lambda: "result of the function")
-    indices = tuple([recorder.index_of(value) for value in values])
+    values = values_of("vjp", leaves, structure, lambda: "the function's result")
+    indices = [recorder.index_of(value) for value in values]
     inner = [recorder.inner(value) for value in values]
     result = pytree.unflatten(structure, [wrap(value) for value in inner])
-    specs = tuple([spec_of(value) for value in inner])
-    shapes = tuple([_zero_like(leaf) for leaf in chosen.leaves])
-    pullback = _pullback(record, indices, structure, specs, chosen.structures, shapes)
+    specs = [spec_of(value) for value in inner]
+    sources = [spec_of(leaf) for leaf in chosen.leaves]
+    restore = replace(chosen, leaves=[]).result
+
+    def pullback(ct: Any) -> Any:
+        seeds = like("pullback", "cotangent", ct, structure, specs)
+        with quiet():
+            cts = record.pull(indices, seeds)
+            return restore([wrap(settled(ct, x)) for ct, x in zip(cts, sources, strict=True)])
+
     return (result, pullback, release(recorder, aux)) if has_aux else (result, pullback)

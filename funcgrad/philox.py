@@ -1,0 +1,148 @@
+"""Random numbers from keys: the ground that ``funcgrad.random`` and ``funcgrad.nn`` share.
+
+In flow a key, which is a uint64 tensor of shape (2,), and a shape; out flow random words and the
+standard distributions. Keys and shapes are checked here, in the name of the function that was
+called.
+
+>>> from funcgrad.tensor import tensor
+>>> key = tensor([1, 2], dtype="uint64")
+>>> standard_uniform(key, (2,), np.dtype("float64"), "uniform")
+Tensor([0.05739584, 0.54672294])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import index
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import DtypeError, LeafError, ShapeError
+from funcgrad.primitives.random_bits import (
+    BITS,
+    bits_to_exponential,
+    bits_to_normal,
+    bits_to_uniform,
+    random_bits,
+)
+from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.tensor import Tensor, apply
+from funcgrad.trace import Value
+
+__all__ = [
+    "ShapeLike",
+    "as_dtype",
+    "as_key",
+    "as_shape",
+    "random_words",
+    "standard_exponential",
+    "standard_normal",
+    "standard_uniform",
+]
+
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+
+
+def as_key(key: ArrayLike, operation: str) -> Value:
+    """The value of a key.
+
+    Raises
+    ------
+    DtypeError
+        It is no uint64 array.
+    ShapeError
+        It is an array of several keys.
+    """
+    remedy = "Make a key with fg.random.key(seed)."
+    try:
+        value = operand(key, operation)
+    except LeafError:
+        raise DtypeError(f"{operation}: {key!r} is no key. {remedy}") from None
+    if dtype_of(value) != np.uint64:
+        raise DtypeError(
+            f"{operation}: the key has to be a uint64 tensor of shape (2,), got"
+            f" {type(key).__name__} {dtype_of(value)}{list(shape_of(value))}. {remedy}"
+        )
+    if shape_of(value) == (2,):
+        return value
+    many = len(shape_of(value)) > 1 and shape_of(value)[-1] == 2
+    raise ShapeError(
+        f"{operation}: the key has to be of shape (2,), got {shape_of(value)}. "
+        + ("For one result for each of several keys, use fg.vmap." if many else remedy)
+    )
+
+
+def as_shape(shape: ShapeLike, operation: str) -> Shape:
+    """A shape as a tuple; a number stands for one axis.
+
+    Raises
+    ------
+    ShapeError
+        It is no number and no sequence of numbers, or one is negative.
+    """
+    try:
+        sizes = tuple(map(index, shape)) if isinstance(shape, Sequence) else (index(shape),)
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        raise ShapeError(
+            f"{operation}: a shape is a tuple of integers that are not negative, got {shape!r}."
+        )
+    return sizes
+
+
+def as_dtype(dtype: Any, kinds: str, operation: str) -> np.dtype[Any]:
+    """A dtype of one of NumPy's kinds that tensors have: ``"f"`` real, ``"c"`` complex, ``"iu"``.
+
+    Raises
+    ------
+    DtypeError
+        It is another.
+    """
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        raise DtypeError(f"{operation}: {dtype!r} is no dtype.") from None
+    if wanted.kind not in kinds or wanted.itemsize > (16 if wanted.kind == "c" else 8):
+        names = {"f": "float16, float32 or float64", "c": "complex64 or complex128", "i": "an integer"}
+        choices = ", or ".join(names[kind] for kind in kinds if kind in names)
+        raise DtypeError(f"{operation}: the dtype has to be {choices}, got {wanted}.")
+    return wanted
+
+
+def random_words(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
+    """Uniformly distributed uint64: the beginning of the key's stream, in any shape."""
+    words: Tensor = apply(random_bits, as_key(key, operation), shape=shape, stream=BITS)
+    return words
+
+
+def standard_uniform(
+    key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
+) -> Tensor:
+    """Uniformly distributed over [0, 1)."""
+    words = random_words(key, shape, operation)
+    numbers: Tensor = apply(bits_to_uniform, words, dtype=dtype)
+    return numbers
+
+
+def standard_normal(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:
+    """Normally distributed with mean 0 and variance 1; that of complex numbers is E|z|²."""
+    if dtype.kind == "c":
+        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        parts = standard_normal(key, (*shape, 2), part, operation) * math.sqrt(0.5)
+        return parts[..., 0] + 1j * parts[..., 1]
+    words = random_words(key, shape, operation)
+    numbers: Tensor = apply(bits_to_normal, words, dtype=dtype)
+    return numbers
+
+
+def standard_exponential(
+    key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
+) -> Tensor:
+    """Exponentially distributed with mean 1; never 0."""
+    words = random_words(key, shape, operation)
+    numbers: Tensor = apply(bits_to_exponential, words, dtype=dtype)
+    return numbers

@@ -1,0 +1,264 @@
+"""Random bits, and what distributions make of them: the primitives below ``funcgrad.random``.
+
+A key is 128 bits, as two uint64. It keys the Philox4x64-10 cipher (Salmon, Moraes, Dror, Shaw,
+"Parallel random numbers: as easy as 1, 2, 3", SC 2011), which turns a 256-bit counter into 256
+random bits. Random bits are the encrypted counters 0, 1, 2, ...; other uses of a key (splitting it,
+folding a number into it) have counters of their own, told apart by the top word, so that they never
+share bits.
+
+>>> random_bits(np.zeros(2, np.uint64), shape=(2,), stream=BITS)
+array([ 1609444219033858892, 15547736131063579868], dtype=uint64)
+
+NumPy supplies the cipher only. The conversions from bits to numbers are written here, on operations
+that every machine rounds alike, because NumPy may change those of its ``Generator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import DISCRETE, Primitive, Sample
+from funcgrad.primitives.elementwise import elementwise
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.special import exact_log, ndtri
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import Shape, Spec, broadcast_shapes, shape_of
+from funcgrad.trace import Value
+
+__all__ = [
+    "BITS",
+    "SPLIT",
+    "bits_to_exponential",
+    "bits_to_integer",
+    "bits_to_normal",
+    "bits_to_uniform",
+    "fold_key",
+    "random_bits",
+    "search_cumulative",
+]
+
+Array = np.ndarray[Any, Any]
+
+BITS: Final = 0
+SPLIT: Final = 1
+_FOLD: Final = 2
+
+
+def _cipher(key: Array, start: int, count: int) -> Array:
+    """``count`` words: the encrypted counters ``start``, ``start + 1`` and so on."""
+    # NumPy steps the counter before it encrypts. (np.random loads on first use, not on import.)
+    return np.random.Philox(key=key, counter=(start - 1) % 2**256).random_raw(count)
+
+
+def _random_bits(key: Any, shape: Shape, stream: int) -> Array:
+    keys = np.asarray(key, np.uint64)
+    lead = keys.shape[:-1]
+    count = int(np.prod(shape, dtype=np.int64))
+    out = np.empty((int(np.prod(lead, dtype=np.int64)), count), np.uint64)
+    for row, one in zip(out, keys.reshape(-1, 2), strict=True):
+        row[:] = _cipher(one, stream << 192, count)
+    return out.reshape(lead + shape)
+
+
+def _key_samples() -> Iterator[Sample]:
+    key = np.array([1, 2], np.uint64)
+    for shape in ((), (3,), (2, 3), (0,)):
+        yield Sample((key,), {"shape": shape, "stream": BITS})
+    yield Sample((np.arange(8, dtype=np.uint64).reshape(2, 2, 2)[::-1],), {"shape": (3,), "stream": SPLIT})
+
+
+random_bits: Primitive = Primitive(
+    "random_bits",
+    _random_bits,
+    lambda key, shape, stream: Spec((*key.shape[:-1], *shape), np.dtype(np.uint64)),
+    DISCRETE,
+    # The bits of an array of keys are those of each key.
+    lambda primitive, size, args, batched, params: primitive(*args, **params),
+    _key_samples,
+)
+
+
+def _fold_key(key: Any, data: Any) -> Array:
+    keys, numbers = np.asarray(key, np.uint64), np.asarray(data).astype(np.uint64)
+    lead = np.broadcast_shapes(keys.shape[:-1], numbers.shape)
+    out = np.empty((*lead, 2), np.uint64)
+    keys = np.broadcast_to(keys, out.shape)
+    numbers = np.broadcast_to(numbers, lead)
+    for index in np.ndindex(lead):
+        out[index] = _cipher(keys[index], (_FOLD << 192) + int(numbers[index]), 2)
+    return out
+
+
+def _batch_fold(
+    primitive: Primitive, size: int, args: tuple[Value, ...], batched: tuple[bool, ...], _: Any
+) -> Value:
+    """Line up the axes of keys and of numbers; those of a key end before its two words."""
+    ranks = [
+        len(shape_of(arg)) - flag - last
+        for arg, flag, last in zip(args, batched, (1, 0), strict=True)
+    ]
+    aligned = [
+        reshape(arg, shape=(size,) + (1,) * (max(ranks) - rank) + shape_of(arg)[1:])
+        if flag and rank < max(ranks)
+        else arg
+        for arg, flag, rank in zip(args, batched, ranks, strict=True)
+    ]
+    return primitive(*aligned)
+
+
+def _fold_samples() -> Iterator[Sample]:
+    key = np.array([1, 2], np.uint64)
+    yield Sample((key, 3))
+    yield Sample((key, np.arange(3)))
+    yield Sample((np.arange(6, dtype=np.uint64).reshape(3, 2), np.arange(3)[::-1]))
+
+
+fold_key: Primitive = Primitive(
+    "fold_key",
+    _fold_key,
+    lambda key, data: Spec(
+        (*broadcast_shapes("fold_in", key.shape[:-1], data.shape), 2), np.dtype(np.uint64)
+    ),
+    DISCRETE,
+    _batch_fold,
+    _fold_samples,
+)
+
+
+# ------------------------------------------------------------------------------ bits into numbers
+
+
+def _bit_samples(arity: int = 1, **params: Any) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        bits = np.array([0, 1, 2**11, 2**63, 2**64 - 1, 12345678901234567890], np.uint64)
+        for x in (bits, bits[::-2], bits[:0], bits[5]):
+            yield Sample((x,) * arity, params)
+
+    return samples
+
+
+_DIGITS: Final = tuple([(np.dtype(char), np.finfo(char).nmant + 1) for char in "efd"])
+
+
+def _uniform(bits: Any, dtype: np.dtype[Any]) -> Array:
+    """As many leading bits as the dtype has digits, as a multiple of ``2**-digits``: below 1."""
+    digits = dict(_DIGITS)[dtype]
+    scaled: Array = (np.asarray(bits) >> np.uint64(64 - digits)).astype(dtype)
+    return scaled * dtype.type(2.0**-digits)
+
+
+bits_to_uniform: Primitive = elementwise(
+    "bits_to_uniform",
+    _uniform,
+    partials=None,
+    samples=_bit_samples(dtype=np.dtype(np.float64)),
+)
+
+
+def _open_uniform(bits: Any) -> Array:
+    """Odd multiples of ``2**-53``: neither 0 nor 1, and symmetric about 1/2."""
+    odd = (np.asarray(bits) >> np.uint64(11)) | np.uint64(1)
+    result: Array = odd.astype(np.float64) * 2.0**-53
+    return result
+
+
+bits_to_normal: Primitive = elementwise(
+    "bits_to_normal",
+    # By the inverse of the distribution function: one word a number, and the tails are exact.
+    lambda bits, dtype: np.asarray(ndtri.evaluate(_open_uniform(bits))).astype(dtype)[()],
+    partials=None,
+    samples=_bit_samples(dtype=np.dtype(np.float64)),
+)
+
+
+def _exponential(bits: Any, dtype: np.dtype[Any]) -> Any:
+    return (-exact_log(_open_uniform(bits))).astype(dtype)[()]
+
+
+bits_to_exponential: Primitive = elementwise(
+    "bits_to_exponential",
+    _exponential,
+    partials=None,
+    samples=_bit_samples(dtype=np.dtype(np.float64)),
+)
+
+
+def _integer(high: Any, low: Any, start: Any, span: Any, dtype: np.dtype[Any]) -> Any:
+    """``start + floor(random * span / 2**128)``, of a random number of 128 bits, modulo 2**64.
+
+    Lemire's multiplication ("Fast random integer generation in an interval", ACM TOMACS 29, 2019).
+    It is biased by less than ``span / 2**128``, which no computer lives to see, so nothing needs to
+    be rejected, and each number depends on its own bits alone. A span of 0 stands for ``2**64``.
+    """
+    shape = np.broadcast_shapes(*map(np.shape, (high, low, start, span)))
+    # Arrays of at least one axis: NumPy's scalars warn of the overflow that is meant here.
+    high, low, start, span = map(np.atleast_1d, (high, low, start, span))
+    upper, lower = _multiply(high, span)
+    carried, _ = _multiply(low, span)
+    offset = np.where(span == 0, high, upper + (lower + carried < lower))
+    return (start + offset).astype(dtype).reshape(shape)[()]
+
+
+def _multiply(x: Array, y: Array) -> tuple[Array, Array]:
+    """The upper and the lower 64 bits of products of 64-bit numbers, by halves."""
+    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    x1, x0, y1, y0 = x >> half, x & mask, y >> half, y & mask
+    low = x0 * y0
+    middle = x1 * y0 + (low >> half)
+    middle_low = (middle & mask) + x0 * y1
+    return x1 * y1 + (middle >> half) + (middle_low >> half), x * y
+
+
+bits_to_integer: Primitive = elementwise(
+    "bits_to_integer",
+    _integer,
+    partials=None,
+    samples=_bit_samples(4, dtype=np.dtype(np.int64)),
+)
+
+
+def _search(cumulative: Any, x: Any) -> Array:
+    """The first position whose cumulative weight exceeds x times the total, row by row."""
+    weights, x = np.asarray(cumulative), np.asarray(x)
+    lead = weights.shape[:-1]
+    out = np.empty(x.shape, np.int64)
+    for index in np.ndindex(lead):
+        row = weights[index]
+        # Rounding may make x * total reach the total: the last position of any weight, then.
+        last = np.searchsorted(row, row[-1], side="left")
+        found = np.searchsorted(row, x[index] * row[-1], side="right")
+        out[index] = np.minimum(found, last)
+    return out
+
+
+def _batch_search(
+    primitive: Primitive, size: int, args: tuple[Value, ...], batched: tuple[bool, ...], _: Any
+) -> Value:
+    """Give both arguments the batch axis."""
+    rows = [
+        arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))
+        for arg, flag in zip(args, batched, strict=True)
+    ]
+    return primitive(*rows)
+
+
+def _search_samples() -> Iterator[Sample]:
+    weights = np.cumsum([[0.0, 1.0, 2.0, 0.0], [3.0, 0.0, 1.0, 1.0]], axis=1)
+    x = np.array([[0.0, 0.3, 0.99], [0.5, 0.6, 0.7]])
+    yield Sample((weights, x))
+    yield Sample((weights[0], 0.5))
+    yield Sample((weights[:, None, ::2], x[:, None]))
+    yield Sample((weights[0], x[:, :0]))
+
+
+search_cumulative: Primitive = Primitive(
+    "search_cumulative",
+    _search,
+    lambda cumulative, x: Spec(x.shape, np.dtype(np.int64)),
+    DISCRETE,
+    _batch_search,
+    _search_samples,
+)

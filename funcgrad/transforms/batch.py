@@ -1,0 +1,299 @@
+"""Batching: ``vmap`` and the tracer behind it.
+
+A batched tracer is one example as far as the function can see; inside, the batch is on axis 0.
+
+>>> import funcgrad as fg
+>>> fg.vmap(lambda x, y: x * y, in_axes=(0, None))(fg.tensor([1.0, 2.0]), 10.0)
+Tensor([10., 20.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from operator import index
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from funcgrad import pytree
+from funcgrad.errors import BatchError, FuncgradError, TracerError
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.structural import transpose
+from funcgrad.pytree import Structure
+from funcgrad.shape import Shape, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Trace, Value, begin_level, concrete, escaped
+from funcgrad.transforms.arguments import argument_name, values_of
+from funcgrad.transforms.call import Call, bind_call
+
+__all__ = ["Batched", "Batcher", "move_axis", "vmap"]
+
+P = ParamSpec("P")
+_new = object.__new__
+
+
+class Batched(Tensor):
+    """One example of a batch, standing for all of them."""
+
+    __slots__ = ("_trace",)
+    _trace: Trace
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes of one example."""
+        return shape_of(self._data)[1:]
+
+    def _reveal(self, use: str, exact: bool) -> Any:
+        if use.startswith(("repr", "str", "format")):
+            return self._data._reveal(use, exact) if isinstance(self._data, Tensor) else self._data
+        raise TracerError(
+            f"{use}: inside vmap this stands for one example of a batch, and there is no single"
+            " number to look at. For a choice that depends on it write fnp.where(condition, a, b),"
+            " which chooses for each example; keep what does not depend on the batch out of it with"
+            " in_axes=None."
+        )
+
+
+class Batcher(Trace):
+    """The trace of ``vmap``."""
+
+    __slots__ = ("_open", "size")
+
+    def __init__(self, level: int, size: int) -> None:
+        self.level = level
+        self.size = size
+        self._open = True
+
+    def close(self) -> None:
+        """End the transformation; tracers used from now on raise."""
+        self._open = False
+
+    def follow(self, data: Value) -> Batched:
+        """A tracer for a value with the batch on axis 0."""
+        tracer = _new(Batched)
+        tracer._data = data
+        tracer._trace = self
+        return tracer
+
+    def parts(self, value: Value) -> tuple[Value, bool]:
+        """A value as the transformations around this one see it, and whether it has the batch."""
+        if type(value) is Batched and value._trace is self:
+            return value._data, True
+        return concrete(value), False
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Apply the primitive's batching rule."""
+        if not self._open:
+            raise escaped()
+        parts = [self.parts(arg) for arg in args]
+        values = tuple([value for value, _ in parts])
+        flags = tuple([flag for _, flag in parts])
+        return self.follow(primitive.batch(primitive, self.size, values, flags, params))
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        """Run the call's batched form further out."""
+        if not self._open:
+            raise escaped()
+        parts = [self.parts(arg) for arg in args]
+        batched = call.batched(self.size, [flag for _, flag in parts])
+        return [self.follow(out) for out in bind_call(batched, [value for value, _ in parts])]
+
+    def batch_of(self, value: Value) -> Value:
+        """A value with the batch on axis 0, repeated for each example if it has none."""
+        data, flag = self.parts(value)
+        return data if flag else broadcast_to(data, shape=(self.size, *shape_of(data)))
+
+
+def move_axis(x: Value, source: int, target: int) -> Value:
+    """A value with one axis moved; the axes are not negative."""
+    if source == target:
+        return x
+    axes = list(range(len(shape_of(x))))
+    axes.insert(target, axes.pop(source))
+    return transpose(x, axes=tuple(axes))
+
+
+def vmap(
+    f: Callable[P, Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+) -> Callable[P, Any]:
+    """Map a function over an axis of its arguments, without a loop.
+
+    Parameters
+    ----------
+    f : callable
+        Written for one example. Its arguments and its result are pytrees of arrays.
+    in_axes : int, None, or pytree prefix of them
+        Which axis of each argument to map over; None for an argument that all examples share. A
+        tuple has an entry for each positional argument, and each entry may be a tree of the
+        argument's structure or the top of one. Negative axes count from the back. Arguments passed
+        by keyword are mapped over axis 0.
+    out_axes : int, None, or pytree prefix of them
+        Where the batch goes in each result; None for a result that does not depend on the batch.
+    axis_size : int, optional
+        The size of the batch; needed only if no argument is mapped.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``.
+
+    Raises
+    ------
+    BatchError
+        Batch sizes differ, an axis is out of bounds, or nothing is mapped.
+    TracerError
+        ``f`` looks at a number of a single example, as by ``if``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> rows = fg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> fg.vmap(lambda row: row[0] * row[1])(rows)
+    Tensor([ 2., 12.])
+    >>> fg.vmap(fg.grad(lambda w, x: (w * x) ** 2), in_axes=(None, 0))(2.0, rows[0])
+    Tensor([ 4., 16.])
+    """
+    if not callable(f):
+        raise BatchError(f"vmap: expected a function, got {f!r}.")
+
+    @wraps(f)
+    def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
+        leaves, structure = pytree.flatten((args, kwargs))
+        axes = _in_axes(in_axes, args, kwargs)
+        name = _names(f)
+        values = values_of("vmap", leaves, structure, lambda: "arguments")
+        axes = [
+            _normal(axis, value, structure, k, name)
+            for k, (axis, value) in enumerate(zip(axes, values, strict=True))
+        ]
+        size = _size(values, axes, axis_size, structure, name)
+        with begin_level() as level:
+            batcher = Batcher(level, size)
+            try:
+                followed = [
+                    value if axis is None else batcher.follow(move_axis(value, axis, 0))
+                    for value, axis in zip(values, axes, strict=True)
+                ]
+                inner_args, inner_kwargs = pytree.unflatten(
+                    structure, [wrap(value) for value in followed]
+                )
+                out = f(*inner_args, **inner_kwargs)
+            finally:
+                batcher.close()
+            return _results(batcher, out, out_axes)
+
+    return batched
+
+
+def _names(f: Callable[..., Any]) -> Callable[[Structure, int], str]:
+    def name(structure: Structure, leaf: int) -> str:
+        part, place, *rest = structure.key_paths()[leaf]
+        own = place[2:-2] if part == "[1]" else argument_name(f, int(place[1:-1]))
+        return own + "".join(rest)
+
+    return name
+
+
+def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """One axis for each leaf of the arguments."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise BatchError(
+            f"vmap: in_axes has {len(in_axes)} entries, but the function was called with"
+            f" {len(args)} positional argument(s); there has to be one for each."
+        )
+    try:
+        axes = pytree.broadcast_prefix(in_axes, tuple(args), "in_axes")
+    except FuncgradError as error:
+        raise BatchError(f"vmap: in_axes does not fit the arguments: {error}") from None
+    return axes + [0] * len(pytree.leaves(dict(kwargs)))
+
+
+def _normal(
+    axis: Any, value: Value, structure: Structure, leaf: int, name: Callable[[Structure, int], str]
+) -> int | None:
+    if axis is None:
+        return None
+    rank = len(shape_of(value))
+    try:
+        number = index(axis)
+    except TypeError:
+        raise BatchError(
+            f"vmap: in_axes for {name(structure, leaf)} is {axis!r}; it has to be an integer or"
+            " None."
+        ) from None
+    if not -rank <= number < rank:
+        raise BatchError(
+            f"vmap: in_axes says axis {number} for {name(structure, leaf)}, whose shape is"
+            f" {shape_of(value)}. Use None for an argument that is not mapped."
+        )
+    return number % rank
+
+
+def _size(
+    values: Sequence[Value],
+    axes: Sequence[int | None],
+    axis_size: int | None,
+    structure: Structure,
+    name: Callable[[Structure, int], str],
+) -> int:
+    size, origin = axis_size, "axis_size"
+    for leaf, (value, axis) in enumerate(zip(values, axes, strict=True)):
+        if axis is None:
+            continue
+        own = shape_of(value)[axis]
+        if size is None:
+            size, origin = own, name(structure, leaf)
+        elif own != size:
+            raise BatchError(
+                f"vmap: the batch sizes differ: {origin} has {size}, but {name(structure, leaf)} of"
+                f" shape {shape_of(value)} has {own} on axis {axis}."
+            )
+    if size is None:
+        raise BatchError(
+            "vmap: nothing is mapped: every in_axes is None, or there is no argument. Map an"
+            " argument, or say how large the batch is with axis_size."
+        )
+    return size
+
+
+def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
+    leaves, structure = pytree.flatten(out)
+    values = values_of("vmap", leaves, structure, lambda: "the function's result")
+    try:
+        axes = pytree.broadcast_prefix(out_axes, structure, "out_axes")
+    except FuncgradError as error:
+        raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
+    placed = [
+        wrap(_placed(batcher, value, axis, structure, leaf))
+        for leaf, (value, axis) in enumerate(zip(values, axes, strict=True))
+    ]
+    return pytree.unflatten(structure, placed)
+
+
+def _placed(batcher: Batcher, value: Value, axis: Any, structure: Structure, leaf: int) -> Value:
+    path = structure.paths()[leaf] if axis is None or not isinstance(axis, int) else ""
+    if axis is None:
+        data, flag = batcher.parts(value)
+        if flag:
+            raise BatchError(
+                f"vmap: out_axes is None for the result{path}, but it depends on the batch; give"
+                " the axis that the batch shall have."
+            )
+        return data
+    data = batcher.batch_of(value)
+    rank = len(shape_of(data))
+    if not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
+        raise BatchError(
+            f"vmap: out_axes is {axis!r} for the result{structure.paths()[leaf]}, which with the"
+            f" batch has {rank} axes."
+        )
+    return move_axis(data, 0, int(axis) % rank)

@@ -1,0 +1,182 @@
+"""Forward mode: ``jvp`` and the tracer behind it.
+
+Every value carries its tangent along, so memory does not grow with the length of a computation.
+
+>>> import funcgrad as fg
+>>> fg.jvp(lambda x: x**3, (2.0,), (1.0,))
+(Tensor(8.0), Tensor(12.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from funcgrad import pytree
+from funcgrad.errors import DifferentiationError
+from funcgrad.primitive import Primitive
+from funcgrad.shape import spec_of
+from funcgrad.tensor import Tensor, reveal_primal, wrap
+from funcgrad.trace import Trace, Value, begin_level, bind, concrete, escaped
+from funcgrad.transforms.arguments import choose, like, pair, values_of
+from funcgrad.transforms.call import Call
+from funcgrad.transforms.push import push_forward, settle, zeros_like
+
+__all__ = ["Dual", "Pusher", "jvp"]
+
+_new = object.__new__
+
+
+class Dual(Tensor):
+    """A value with its tangent."""
+
+    __slots__ = ("_tangent", "_trace")
+    _tangent: Value
+    _trace: Trace
+
+    def _reveal(self, use: str, exact: bool) -> Any:
+        return reveal_primal(self._data, use, exact)
+
+
+class Pusher(Trace):
+    """The trace of forward mode."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self._open = True
+
+    def close(self) -> None:
+        """End the transformation; tracers used from now on raise."""
+        self._open = False
+
+    def dual(self, primal: Value, tangent: Value) -> Value:
+        """A tracer, or the primal itself where there is no tangent."""
+        if tangent is None:
+            return primal
+        tracer = _new(Dual)
+        tracer._data = primal
+        tracer._tangent = tangent
+        tracer._trace = self
+        return tracer
+
+    def parts(self, value: Value) -> tuple[Value, Value]:
+        """The primal and the tangent (or None) of a value."""
+        if type(value) is Dual and value._trace is self:
+            return value._data, value._tangent
+        return concrete(value), None
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Evaluate further out, and push the tangents through."""
+        if not self._open:
+            raise escaped()
+        parts = [self.parts(arg) for arg in args]
+        primals = tuple([primal for primal, _ in parts])
+        out = bind(primitive, primals, params)
+        tangents = [tangent for _, tangent in parts]
+        return self.dual(out, push_forward(primitive, primals, tangents, out, params))
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        """Let the call push the tangents itself."""
+        if not self._open:
+            raise escaped()
+        parts = [self.parts(arg) for arg in args]
+        outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
+        results = []
+        for out, tangent in zip(outs, tangents, strict=True):
+            # A result may depend on a value followed here that the function closes over.
+            primal, more = self.parts(out)
+            if tangent is not None:
+                tangent = settle(tangent, primal)
+                more = tangent if more is None else more + tangent
+            results.append(self.dual(primal, more))
+        return results
+
+
+def jvp(
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool = False,
+) -> tuple[Any, ...]:
+    """A function's value and its derivative along a direction: the Jacobian-vector product.
+
+    Parameters
+    ----------
+    f : callable
+        Of the primals; it returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    primals : tuple or list of pytrees
+        The arguments, with leaves of an inexact dtype.
+    tangents : tuple or list of pytrees
+        The direction: the trees, shapes and dtypes of the primals. Python numbers take the
+        primal's dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+
+    Returns
+    -------
+    out : pytree
+        ``f(*primals)``.
+    tangent : pytree
+        Like ``out``; zeros where ``out`` does not depend on the primals or is not inexact.
+    aux : object
+        Only with ``has_aux``.
+
+    Raises
+    ------
+    TreeError, ShapeError, DtypeError, DifferentiationError
+        Primals and tangents do not fit each other, or are not differentiable.
+
+    Notes
+    -----
+    Memory is constant in the length of the computation. At kinks the derivative is that of the
+    subgradient which ``grad`` returns, so forward and reverse mode agree.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
+    (Tensor(6.0), Tensor(3.0))
+    """
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise DifferentiationError(
+                f"jvp: {name} has to be a tuple with one entry for each argument, got"
+                f" {type(given).__name__}. Write jvp(f, (x,), (t,))."
+            )
+    if len(primals) != len(tangents):
+        raise DifferentiationError(
+            f"jvp: got {len(primals)} primals but {len(tangents)} tangents; there has to be a"
+            " tangent for each."
+        )
+    chosen = choose("jvp", f, primals, tuple(range(len(primals))))
+    specs = [spec_of(leaf) for leaf in chosen.leaves]
+    structure = pytree.structure(tuple(primals))
+    given = like("jvp", "tangents", tuple(tangents), structure, specs)
+    with begin_level() as level:
+        pusher = Pusher(level)
+        try:
+            duals = [pusher.dual(x, t) for x, t in zip(chosen.leaves, given, strict=True)]
+            out = f(*chosen.trees(duals))
+        finally:
+            pusher.close()
+    aux: tuple[Any, ...] = ()
+    if has_aux:
+        out, extra = pair("jvp", out)
+        aux = (pytree.map(lambda leaf: _primal(pusher, leaf), extra),)
+    leaves, out_structure = pytree.flatten(out)
+    values = values_of("jvp", leaves, out_structure, lambda: "the function's result")
+    parts = [pusher.parts(value) for value in values]
+    out = pytree.unflatten(out_structure, [wrap(primal) for primal, _ in parts])
+    tangent = pytree.unflatten(
+        out_structure, [wrap(zeros_like(p) if t is None else t) for p, t in parts]
+    )
+    return (out, tangent, *aux)
+
+
+def _primal(pusher: Pusher, leaf: Any) -> Any:
+    followed = type(leaf) is Dual and leaf._trace is pusher
+    return wrap(leaf._data) if followed else leaf

@@ -1,0 +1,144 @@
+"""Gradients with respect to intermediate values.
+
+``probe(x, name)`` is the identity. Inside ``grad(f, probes=(name,))`` it marks the value, and the
+gradient comes with that of the marked value. Which gradient asks for which names is a context
+variable, so probes are as local to a call, and to a thread, as the call itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from funcgrad.border import operand
+from funcgrad.errors import DifferentiationError
+from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
+from funcgrad.transforms.record import Recorder, settled
+
+__all__ = ["ProbeSet", "collect_probes", "probe"]
+
+
+class ProbeSet:
+    """The names that one running gradient asks for, and what was marked so far."""
+
+    __slots__ = ("_marked", "names", "outer", "recorder")
+
+    def __init__(self, recorder: Recorder, names: Sequence[str], outer: ProbeSet | None) -> None:
+        self.recorder = recorder
+        self.names = frozenset(names)
+        self.outer = outer
+        self._marked: dict[str, Spec] = {}
+
+    def mark(self, name: str, value: Value) -> Value:
+        """Follow a value under a name."""
+        if name in self._marked:
+            raise DifferentiationError(
+                f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
+                f' own, in a loop for instance f"{name}{{i}}".'
+            )
+        data = self.recorder.inner(value)
+        self._marked[name] = spec_of(data)
+        return self.recorder.mark(data, value)
+
+    def gradients(self, cts: Sequence[Value]) -> dict[str, Any]:
+        """The gradients by name, from the cotangents of the recorder's inputs."""
+        missing = sorted(self.names - self._marked.keys())
+        if missing:
+            raise DifferentiationError(
+                f"grad: the function marked no value as {', '.join(map(repr, missing))}; it marked"
+                f" {sorted(self._marked) or 'none'}. Call fg.probe(x, name) on the value."
+            )
+        found = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
+        return {name: wrap(settled(ct, spec)) for (name, spec), ct in found}
+
+
+_PROBES: Final[ContextVar[ProbeSet | None]] = ContextVar("funcgrad_probes", default=None)
+
+
+@contextmanager
+def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSet]:
+    """While the function runs, let ``probe`` mark the values of these names."""
+    probes = ProbeSet(recorder, names, _PROBES.get())
+    token = _PROBES.set(probes)
+    try:
+        yield probes
+    finally:
+        _PROBES.reset(token)
+
+
+class _ProbeCall(Call):
+    """The identity on one value, which marks it when the call has come out to its recorder."""
+
+    __slots__ = ("name", "probes")
+
+    def __init__(self, name: str, probes: ProbeSet) -> None:
+        self.name = name
+        self.probes = probes
+
+    def reaches(self, value: Value) -> bool:
+        """Whether a value belongs to the recorder, or to nothing that runs inside it."""
+        trace = innermost_trace([value])
+        return trace is None or trace.level <= self.probes.recorder.level
+
+    def apply(self, value: Value) -> Value:
+        """Mark a value, through whatever transformations run inside the recorder's."""
+        if self.reaches(value):
+            return self.probes.mark(self.name, value)
+        return bind_call(self, [value])[0]
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        return [self.apply(args[0])]
+
+    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        return [self.apply(args[0])], list, list
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        return self
+
+
+def probe(x: Any, name: str) -> Tensor:
+    """Mark an intermediate value, so that ``grad`` can return its gradient as well.
+
+    Parameters
+    ----------
+    x : array_like
+        The value, of an inexact dtype.
+    name : str
+        Unique within the function that is being differentiated.
+
+    Returns
+    -------
+    Tensor
+        ``x`` itself as far as values go. Only what is computed from the returned tensor counts
+        towards its gradient. Inside ``vmap`` the gradient has the batch on axis 0.
+
+    Raises
+    ------
+    DifferentiationError
+        The name is marked twice, or ``x`` is of an integer or boolean dtype.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> def loss(w):
+    ...     h = fg.probe(3.0 * w, "h")
+    ...     return h * h
+    >>> fg.grad(loss, probes=("h",))(2.0)
+    (Tensor(36.0), {'h': Tensor(12.0)})
+    """
+    value = operand(x, "probe")
+    probes = _PROBES.get()
+    while probes is not None and name not in probes.names:
+        probes = probes.outer
+    if probes is None:
+        return wrap(value)
+    if not is_inexact(dtype_of(value)):
+        raise DifferentiationError(
+            f"probe: {name!r} is of dtype {dtype_of(value)}, in which nothing can be differentiated."
+        )
+    return wrap(_ProbeCall(name, probes).apply(value))
