@@ -21,9 +21,9 @@ import numpy as np
 
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import DtypeError, LeafError, ShapeError
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.random_bits import (
     BITS,
-    bits_to_exponential,
     bits_to_normal,
     bits_to_uniform,
     random_bits,
@@ -37,8 +37,8 @@ __all__ = [
     "as_dtype",
     "as_key",
     "as_shape",
+    "draw",
     "random_words",
-    "standard_exponential",
     "standard_normal",
     "standard_uniform",
 ]
@@ -119,30 +119,25 @@ def random_words(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
     return words
 
 
+def draw(
+    quantile: Primitive, key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
+) -> Tensor:
+    """Numbers of the distribution that one of the ``bits_to_...`` primitives stands for."""
+    numbers: Tensor = apply(quantile, random_words(key, shape, operation), dtype=dtype)
+    return numbers
+
+
 def standard_uniform(
     key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
 ) -> Tensor:
     """Uniformly distributed over [0, 1)."""
-    words = random_words(key, shape, operation)
-    numbers: Tensor = apply(bits_to_uniform, words, dtype=dtype)
-    return numbers
+    return draw(bits_to_uniform, key, shape, dtype, operation)
 
 
 def standard_normal(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:
     """Normally distributed with mean 0 and variance 1; that of complex numbers is E|z|²."""
     if dtype.kind == "c":
         part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-        parts = standard_normal(key, (*shape, 2), part, operation) * math.sqrt(0.5)
+        parts = draw(bits_to_normal, key, (*shape, 2), part, operation) * math.sqrt(0.5)
         return parts[..., 0] + 1j * parts[..., 1]
-    words = random_words(key, shape, operation)
-    numbers: Tensor = apply(bits_to_normal, words, dtype=dtype)
-    return numbers
-
-
-def standard_exponential(
-    key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
-) -> Tensor:
-    """Exponentially distributed with mean 1; never 0."""
-    words = random_words(key, shape, operation)
-    numbers: Tensor = apply(bits_to_exponential, words, dtype=dtype)
-    return numbers
+    return draw(bits_to_normal, key, shape, dtype, operation)

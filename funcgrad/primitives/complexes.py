@@ -2,22 +2,62 @@
 
 >>> conj(1 + 2j)
 np.complex128(1-2j)
+>>> real(1 + 2j), imag(1 + 2j)
+(np.float64(1.0), np.float64(2.0))
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from funcgrad.primitive import Linear, Primitive, SAME
-from funcgrad.primitives.elementwise import batch_elementwise, elementwise
-from funcgrad.shape import Spec
+from funcgrad.primitive import SAME, Linear, Primitive
+from funcgrad.primitives.elementwise import (
+    batch_elementwise,
+    combined,
+    complexes,
+    edges,
+    elementwise,
+    elementwise_result,
+    reals,
+)
+from funcgrad.shape import dtype_of
+from funcgrad.trace import Value
 
 __all__ = ["conj", "imag", "real"]
 
-conj = Primitive(
+_SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
+
+
+def _array(x: Any) -> Any:
+    """What has NumPy's attributes: Python numbers have their own."""
+    return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
+
+
+# Conjugation is linear over the reals only, and its own adjoint.
+conj: Primitive = Primitive(
     "conj",
     np.conjugate,
-    lambda x: Spec(x.shape, x.dtype),
+    elementwise_result("conj", np.conjugate),
     Linear((lambda ct, x: conj(ct),), structural=True),
     batch_elementwise,
+    _SAMPLES,
 )
+
+
+def _real(x: Any) -> Any:
+    return _array(x).real
+
+
+def _imag(x: Any) -> Any:
+    return _array(x).imag
+
+
+def _imag_factor(_: Value, x: Value) -> Value:
+    """Im z is the real part of -i z."""
+    return -1j if dtype_of(x).kind == "c" else 0
+
+
+real = elementwise("real", _real, partials=(SAME,), samples=_SAMPLES)
+imag = elementwise("imag", _imag, partials=(_imag_factor,), samples=_SAMPLES)

@@ -150,7 +150,9 @@ def reals(low: float, high: float, arity: int = 1) -> Callable[[], Iterator[Samp
     return samples
 
 
-def complexes(low: float = 0.4, high: float = 1.6, arity: int = 1) -> Callable[[], Iterator[Sample]]:
+def complexes(
+    low: float = 0.4, high: float = 1.6, arity: int = 1
+) -> Callable[[], Iterator[Sample]]:
     """Samples of complex arguments whose magnitudes lie between two bounds, off the axes."""
 
     def samples() -> Iterator[Sample]:
@@ -193,7 +195,9 @@ def edges(*points: Any, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
-def combined(*makers: Callable[[], Iterable[Sample]], **params: Any) -> Callable[[], Iterator[Sample]]:
+def combined(
+    *makers: Callable[[], Iterable[Sample]], **params: Any
+) -> Callable[[], Iterator[Sample]]:
     """The samples of several makers one after the other, all with the same static parameters."""
 
     def samples() -> Iterator[Sample]:
@@ -303,7 +307,7 @@ def _power_samples() -> Iterator[Sample]:
 
 # Exact at every order, negative bases and 0 included, since the exponent is known to be constant.
 constant_power: Primitive = elementwise(
-    "power",
+    "constant_power",
     _constant_power,
     partials=(
         lambda _, x, exponent: (
@@ -315,7 +319,9 @@ constant_power: Primitive = elementwise(
 
 # Signs.
 
-sign = elementwise("sign", np.sign, partials=None, samples=combined(reals(-3, 3), edges(*_INFINITE)))
+sign = elementwise(
+    "sign", np.sign, partials=None, samples=combined(reals(-3, 3), edges(*_INFINITE))
+)
 
 
 def _magnitude_factor(out: Value, x: Value) -> Value:
@@ -346,9 +352,9 @@ def _push_phase(tangents: tuple[Value, ...], out: Value, z: Value) -> Value:
 
 
 phase = Primitive(  # the sign of a complex number, which is not locally constant
-    "sign",
+    "phase",
     np.sign,
-    elementwise_result("sign", np.sign),
+    elementwise_result("phase", np.sign),
     Linearized(_push_phase),
     batch_elementwise,
     combined(complexes(), edges(0j, 2j, -1 + 0j)),

@@ -11,32 +11,26 @@ array([30., 10., 30.])
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import index as as_integer
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from funcgrad.border import operand
-from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
 from funcgrad.primitive import Linear, Primitive, Sample, Transposes
+from funcgrad.primitives.keys import Key, Plan, explain_index, is_basic, plan_index
 from funcgrad.primitives.reduction import broadcast_to
-from funcgrad.primitives.structural import Key, reshape, transpose, view
+from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
-from funcgrad.trace import RAW, TracedValue, Value, bind
+from funcgrad.trace import RAW, Value, bind, concrete
 
 __all__ = [
-    "Plan",
     "align_indices",
     "deposit",
-    "explain_index",
     "gather",
     "index",
     "index_key",
     "indexed_part",
-    "plan_index",
+    "move_block",
     "positions",
     "with_batch",
 ]
@@ -163,7 +157,9 @@ def _gather_samples() -> Iterator[Sample]:
     yield Sample((x, np.array([[1, 1], [0, -4]])), one)
     yield Sample((x, np.array([2, 0, 2, 1])), {"axis": 1, "unique": False})
     yield Sample((x, np.array([[3], [0]]), np.array([1, 1, 0])), one)
-    yield Sample((rng.standard_normal((2, 3, 2)), np.array([0, 2]), 1), {"axis": 1, "unique": False})
+    yield Sample(
+        (rng.standard_normal((2, 3, 2)), np.array([0, 2]), 1), {"axis": 1, "unique": False}
+    )
     yield Sample((x, np.intp(2)), one)
     yield Sample((x, np.array([3, 1])), {"axis": 0, "unique": True})
     yield Sample((x[::-1, ::-2], np.array([0, 0], np.int8)), one)
@@ -219,34 +215,7 @@ deposit: Primitive = Primitive(
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 
-# ------------------------------------------------------------------------------ from key to plan
-
-_BOUNDS: Final = frozenset({int, type(None)})
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A key in the form that the primitives have.
-
-    Attributes
-    ----------
-    key : Key or None
-        The basic part, which comes first; None where it would change nothing.
-    order : tuple of int or None
-        A transposition that comes second, when NumPy puts the indexed axes in front.
-    indices : tuple of values
-        Index arrays on consecutive axes, third; they may be empty.
-    axis : int
-        The first of those axes.
-    unique : bool
-        Whether the index arrays surely choose no element twice.
-    """
-
-    key: Key | None
-    order: tuple[int, ...] | None = None
-    indices: tuple[Value, ...] = ()
-    axis: int = 0
-    unique: bool = False
+# ------------------------------------------------------------------------------------------ index
 
 
 def index(x: Value, key: Any) -> Value:
@@ -269,135 +238,23 @@ def index(x: Value, key: Any) -> Value:
     TracerError
         A mask is not concrete.
     """
-    kind = type(key)
-    if kind is slice or kind is int:
-        key = (key,)
-        kind = tuple
-    if kind is tuple and _is_basic(key):  # by far the commonest, and worth no more than a look
-        try:
-            return bind(view, (x,), {"key": Key(key)})
-        except (IndexError, ValueError) as error:
-            raise explain_index(shape_of(x), key, error) from None
-    plan = plan_index(shape_of(x), key)
-    part = indexed_part(x, plan, key)
-    if not plan.indices:
-        return part
+    entries = key if type(key) is tuple else (key,)
     try:
+        if is_basic(entries):  # by far the commonest, and worth no more than a look
+            if type(x) in RAW or x._trace is None:
+                return view.evaluate(concrete(x), key)
+            return x._trace.process(view, (x,), {"key": Key(entries)})
+        plan = plan_index(shape_of(x), key)
+        part = indexed_part(x, plan)
+        if not plan.indices:
+            return part
         return gather(part, *plan.indices, axis=plan.axis, unique=plan.unique)
     except (IndexError, ValueError) as error:
         raise explain_index(shape_of(x), key, error) from None
 
 
-def indexed_part(x: Value, plan: Plan, key: Any) -> Value:
+def indexed_part(x: Value, plan: Plan) -> Value:
     """What the basic part of a key leaves, with the axes in the order for the advanced part."""
     if plan.key is not None:
-        try:
-            x = bind(view, (x,), {"key": plan.key})
-        except (IndexError, ValueError) as error:
-            raise explain_index(shape_of(x), key, error) from None
+        x = bind(view, (x,), {"key": plan.key})
     return x if plan.order is None else transpose(x, axes=plan.order)
-
-
-def _is_basic(key: tuple[Any, ...]) -> bool:
-    for entry in key:
-        kind = type(entry)
-        if kind is slice:
-            if (
-                type(entry.start) not in _BOUNDS
-                or type(entry.stop) not in _BOUNDS
-                or type(entry.step) not in _BOUNDS
-            ):
-                return False
-        elif not (kind is int or entry is None or entry is ...):
-            return False
-    return True
-
-
-def plan_index(shape: Shape, key: Any) -> Plan:
-    """Split a key into its basic and its advanced part.
-
-    Raises
-    ------
-    AxisError, ShapeError, DtypeError, TracerError
-        The key is none for this shape.
-    """
-    entries = _spelled_out(shape, key)
-    if not any(isinstance(entry, _Advanced) for entry in entries):
-        return Plan(Key(entries))
-    basic: list[Any] = []
-    axes: list[int] = []  # those of the part with indices on them
-    rank = 0
-    runs = 0  # of entries that NumPy counts as advanced: integers join arrays
-    before: Any = None
-    for entry in entries:
-        advanced = isinstance(entry, (int, _Advanced))
-        runs += advanced and not before
-        before = advanced
-        if isinstance(entry, _Advanced):
-            axes += range(rank, rank + len(entry.indices))
-            rank += len(entry.indices)
-            basic += [None] if entry.depth == 0 else [slice(None)] * entry.depth
-        else:
-            basic.append(entry)
-            rank += type(entry) is not int
-    found = [entry for entry in entries if isinstance(entry, _Advanced)]
-    indices = tuple([array for entry in found for array in entry.indices])
-    unique = (len(found) == 1 and found[0].unique) or all(np.prod(shape_of(i)) == 1 for i in indices)
-    trivial = all(type(entry) is slice and entry == slice(None) for entry in basic)
-    part = None if trivial else Key(basic)
-    if runs == 1:
-        return Plan(part, None, indices, axes[0], unique)
-    order = (*axes, *[a for a in range(rank) if a not in axes])
-    return Plan(part, None if order == tuple(range(rank)) else order, indices, 0, unique)
-
-
-@dataclass(frozen=True, slots=True)
-class _Advanced:
-    """An entry of a key that is an integer array, or a mask turned into some.
-
-    Attributes
-    ----------
-    indices : tuple of values
-    depth : int
-        How many axes it takes; a 0-d mask takes none, and indexes a new axis.
-    unique : bool
-        Whether no element is chosen twice.
-    """
-
-    indices: tuple[Value, ...]
-    depth: int
-    unique: bool = False
-
-
-class _Separator:
-    """Where an Ellipsis stood: it parts advanced indices also where it stands for no axis."""
-
-
-def _spelled_out(shape: Shape, key: Any) -> list[Any]:
-    """The entries of a key: int, slice, None or _Advanced, and one Ellipsis where it matters."""
-    given = key if isinstance(key, tuple) else (key,)
-    entries: list[Any] = []
-    axis = 0  # as far as it is known: behind an ellipsis masks are checked from the end
-    for position, raw in enumerate(given):
-        entries.append(_entry(raw))
-        _ = position
-    depth = sum([_depth(entry) for entry in entries])
-    if depth > len(shape):
-        raise AxisError(
-            f"Too many indices: {depth} for a tensor of {len(shape)} axes, shape {shape}."
-        )
-    dots = [place for place, entry in enumerate(entries) if entry is ...]
-    if len(dots) > 1:
-        raise AxisError("An index can have one ellipsis (...) only.")
-    rest = len(shape) - depth
-    result: list[Any] = []
-    for entry in entries:
-        if entry is ...:
-            axis += rest
-            result.append(...)
-            continue
-        if isinstance(entry, _Mask):
-            entry = _chosen(entry.mask, shape, axis)
-        result.append(entry)
-        axis += _depth(entry)
-    return result

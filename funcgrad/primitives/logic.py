@@ -15,6 +15,7 @@ from funcgrad.primitives.elementwise import elementwise
 
 __all__ = [
     "bitwise_and",
+    "bitwise_count",
     "bitwise_invert",
     "bitwise_left_shift",
     "bitwise_or",
@@ -80,11 +81,12 @@ logical_not = _compare("logical_not", np.logical_not)
 isfinite = _compare("isfinite", np.isfinite)
 isinf = _compare("isinf", np.isinf)
 isnan = _compare("isnan", np.isnan)
-signbit = elementwise("signbit", np.signbit, partials=None)
+signbit = _compare("signbit", np.signbit)
 
 bitwise_and = _bits("bitwise_and", np.bitwise_and)
 bitwise_or = _bits("bitwise_or", np.bitwise_or)
 bitwise_xor = _bits("bitwise_xor", np.bitwise_xor)
+bitwise_count = _bits("bitwise_count", np.bitwise_count)
 bitwise_invert = _bits("bitwise_invert", np.bitwise_not)
 bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift)
 bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift)

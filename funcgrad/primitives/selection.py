@@ -1,21 +1,111 @@
 """Selections: each element of the result is an element of one of the arguments.
 
+Their factors are masks: the cotangent of what was not selected is absent. Where two arguments tie,
+both are selected and share the cotangent equally.
+
 >>> where(True, 1.0, 2.0)
 array(1.)
+>>> maximum(1.0, 2.0)
+np.float64(2.0)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 
-from funcgrad.primitives.elementwise import elementwise
-from funcgrad.primitives.logic import logical_not
+from funcgrad.primitive import Primitive, Sample, Selection
+from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
+from funcgrad.primitives.logic import (
+    greater_equal,
+    isfinite,
+    isnan,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+)
+from funcgrad.trace import Value, bind1, bind2
 
-__all__ = ["where"]
+__all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
+
+
+def _where_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(17)
+    condition = np.array([True, False, True])
+    x, y = rng.standard_normal((2, 3))
+    yield Sample((condition, x, y))
+    yield Sample((condition[:, None], x, 2.0))
+    yield Sample((True, 1.5, y))
+    yield Sample((False, np.asarray(1.5), -0.5))
+    yield Sample((condition[::-2], x[::-2], y[::2]))
+    yield Sample((np.zeros((0, 3), np.bool_), x, y))
+    yield Sample((condition, x + 1j, y * 1j))
+    yield Sample((condition, x, 1j))
+    yield Sample((condition, np.array([np.inf, 1.0, np.nan]), y), smooth=False)
+
 
 where = elementwise(
     "where",
     np.where,
-    partials=(None, lambda _, c, x, y: c, lambda _, c, x, y: logical_not(c)),
+    partials=(None, lambda _, c, x, y: c, lambda _, c, x, y: bind1(logical_not, c)),
     selects=True,
+    samples=_where_samples,
+)
+
+Chooses = Callable[[Value, Value], Value]
+"""Whether an extremum of two arguments takes the first."""
+
+
+def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses) -> Primitive:
+    """The greater or the lesser of two arguments; a tie gives half the cotangent to each."""
+
+    def first(_: Value, x: Value, y: Value) -> Selection:
+        chosen = takes_first(x, y)
+        return Selection(chosen, 1 - 0.5 * bind2(logical_and, chosen, takes_first(y, x)))
+
+    def second(_: Value, x: Value, y: Value) -> Selection:
+        chosen = takes_first(y, x)
+        return Selection(chosen, 1 - 0.5 * bind2(logical_and, chosen, takes_first(x, y)))
+
+    samples = combined(
+        reals(-3, 3, 2),
+        complexes(arity=2),
+        edges((1.0, 1.0), (0.0, -0.0), (np.inf, np.inf), (-np.inf, 1.0)),
+        edges((np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)),
+    )
+    return elementwise(name, ufunc, partials=(first, second), selects=True, samples=samples)
+
+
+# maximum and minimum are NaN where any argument is, fmax and fmin only where both are.
+maximum = _extremum(
+    "maximum",
+    np.maximum,
+    lambda x, y: bind2(logical_or, bind2(greater_equal, x, y), bind1(isnan, x)),
+)
+minimum = _extremum(
+    "minimum", np.minimum, lambda x, y: bind2(logical_or, bind2(less_equal, x, y), bind1(isnan, x))
+)
+fmax = _extremum(
+    "fmax", np.fmax, lambda x, y: bind2(logical_or, bind2(greater_equal, x, y), bind1(isnan, y))
+)
+fmin = _extremum(
+    "fmin", np.fmin, lambda x, y: bind2(logical_or, bind2(less_equal, x, y), bind1(isnan, y))
+)
+
+
+def _nan_to_num(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+nan_to_num = elementwise(  # of real numbers
+    "nan_to_num",
+    _nan_to_num,
+    partials=(lambda _, x, nan, posinf, neginf: bind1(isfinite, x),),
+    selects=True,
+    samples=combined(
+        reals(-3, 3), edges(np.nan, np.inf, -np.inf, 0.0), nan=0.5, posinf=None, neginf=-1.0
+    ),
 )

@@ -108,9 +108,11 @@ def _bell(x: Value, sharpness: float) -> Value:
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     """Horner's scheme, from the constant coefficient on."""
-    total = np.full_like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + coefficient
+    total: Array = x * coefficients[-1]
+    for coefficient in reversed(coefficients[1:-1]):
+        total += coefficient
+        total *= x
+    total += coefficients[0]
     return total
 
 
@@ -145,23 +147,25 @@ def _ndtri(p: Array) -> Array:
     Rational approximations on three intervals; the relative error is about 1e-16.
     """
     q = p - 0.5
-    r = 0.180625 - q * q
-    out: Array = q * _polynomial(r, _CENTRE[0]) / _polynomial(r, _CENTRE[1])
-    tail = (np.abs(q) > 0.425) & (p > 0) & (p < 1)
-    nearer = np.where(q < 0, p, 1 - p)[tail]
-    s = np.sqrt(-exact_log(nearer))
-    far = s > 5
-    s = np.where(far, s - 5, s - 1.6)
-    distance = np.where(
-        far,
-        _polynomial(s, _FAR[0]) / _polynomial(s, _FAR[1]),
-        _polynomial(s, _TAIL[0]) / _polynomial(s, _TAIL[1]),
-    )
-    out[tail] = np.copysign(distance, q[tail])
-    out[p == 0] = -np.inf
-    out[p == 1] = np.inf
-    out[~((p >= 0) & (p <= 1))] = np.nan
+    out: Array = q * _ratio(0.180625 - q * q, _CENTRE)
+    tail = np.flatnonzero(~(np.abs(q) <= 0.425))
+    if tail.size:
+        out[tail] = np.copysign(_tail_of_ndtri(np.where(q < 0, p, 1 - p)[tail]), q[tail])
     return out
+
+
+def _tail_of_ndtri(p: Array) -> Array:
+    """How far out from the centre a small probability lies."""
+    inside = (p > 0) & (p < 1)
+    s = np.sqrt(-exact_log(np.where(inside, p, 0.5)))
+    distance = _ratio(s - 1.6, _TAIL)
+    if s.max() > 5:
+        distance = np.where(s > 5, _ratio(s - 5, _FAR), distance)
+    return np.where(inside, distance, np.where(p == 0, np.inf, np.nan))
+
+
+def _ratio(x: Array, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
+    return _polynomial(x, coefficients[0]) / _polynomial(x, coefficients[1])
 
 
 # fmt: off
@@ -191,7 +195,7 @@ _FAR: Final = (
 
 ndtri: Primitive = elementwise(
     "ndtri",
-    _in_double("ndtri", lambda p: _ndtri(np.atleast_1d(p)).reshape(p.shape)),
+    _in_double("ndtri", lambda p: _ndtri(p.ravel()).reshape(p.shape)),
     partials=(lambda y, p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
 )

@@ -15,11 +15,11 @@ import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.primitive import DISCRETE, SAME, Differential, Linear, Partials, Primitive, Sample
+from funcgrad.primitives.keys import Key
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.trace import Value
 
 __all__ = [
-    "Key",
     "cast",
     "cast_discrete",
     "cast_inexact",
@@ -200,21 +200,6 @@ roll: Primitive = structural(
 
 
 # Basic indexing.
-
-
-class Key(tuple[Any, ...]):
-    """A basic index that can be hashed: integers, slices of integers, None and an Ellipsis.
-
-    >>> hash(Key((slice(1, 2), 0))) == hash(Key((slice(1, 2), 0)))
-    True
-    """
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(
-            tuple([(e.start, e.stop, e.step) if type(e) is slice else e for e in self])
-        )  # slices are hashable from Python 3.12 on
 
 
 def _view(x: Any, key: Key) -> Any:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any
 
-from funcgrad import pytree
+from funcgrad import trees
 from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError, DtypeError, FuncgradError, LeafError, ShapeError
-from funcgrad.pytree import Structure
+from funcgrad.trees import Structure
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.trace import Value, concrete
 
@@ -53,19 +53,17 @@ class Chosen:
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
         """New leaves in the places of the old, a tree for each chosen argument."""
         if len(self.structures) == 1:
-            return [pytree.unflatten(self.structures[0], leaves)]
-        trees, start = [], 0
+            return [trees.unflatten(self.structures[0], leaves)]
+        built, start = [], 0
         for structure in self.structures:
-            trees.append(
-                pytree.unflatten(structure, leaves[start : start + structure.num_leaves])
-            )
+            built.append(trees.unflatten(structure, leaves[start : start + structure.num_leaves]))
             start += structure.num_leaves
-        return trees
+        return built
 
     def result(self, leaves: Sequence[Any]) -> Any:
         """New leaves as what the user expects: one tree, or a tuple of them."""
-        trees = self.trees(leaves)
-        return trees[0] if self.single else tuple(trees)
+        built = self.trees(leaves)
+        return built[0] if self.single else tuple(built)
 
     def arguments(self, args: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """All arguments, with new leaves in the chosen ones."""
@@ -91,7 +89,7 @@ def choose(
     leaves: list[Value] = []
     structures = []
     for position in positions:
-        found, structure = pytree.flatten(args[position])
+        found, structure = trees.flatten(args[position])
         leaves += differentiable(
             operation, found, structure, lambda p=position: argument_name(f, p)
         )
@@ -227,7 +225,7 @@ def like(
     TreeError, ShapeError, DtypeError
         The tree, a shape or a dtype differs from the primal's.
     """
-    given = pytree.flatten_like(structure, tree, name)
+    given = trees.flatten_like(structure, tree, name)
     values = values_of(operation, given, structure, lambda: name)
     return [
         _checked(operation, name, structure, position, value, spec)

@@ -16,12 +16,12 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from funcgrad import pytree
+from funcgrad import trees
 from funcgrad.errors import BatchError, FuncgradError, TracerError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import transpose
-from funcgrad.pytree import Structure
+from funcgrad.trees import Structure
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, concrete, escaped
@@ -165,7 +165,7 @@ def vmap(
 
     @wraps(f)
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, structure = pytree.flatten((args, kwargs))
+        leaves, structure = trees.flatten((args, kwargs))
         axes = _in_axes(in_axes, args, kwargs)
         name = _names(f)
         values = values_of("vmap", leaves, structure, lambda: "arguments")
@@ -181,7 +181,7 @@ def vmap(
                     value if axis is None else batcher.follow(move_axis(value, axis, 0))
                     for value, axis in zip(values, axes, strict=True)
                 ]
-                inner_args, inner_kwargs = pytree.unflatten(
+                inner_args, inner_kwargs = trees.unflatten(
                     structure, [wrap(value) for value in followed]
                 )
                 out = f(*inner_args, **inner_kwargs)
@@ -211,10 +211,10 @@ def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> li
             f" {len(args)} positional argument(s); there has to be one for each."
         )
     try:
-        axes = pytree.broadcast_prefix(in_axes, tuple(args), "in_axes")
+        axes = trees.broadcast_prefix(in_axes, tuple(args), "in_axes")
     except FuncgradError as error:
         raise BatchError(f"vmap: in_axes does not fit the arguments: {error}") from None
-    return axes + [0] * len(pytree.leaves(dict(kwargs)))
+    return axes + [0] * len(trees.leaves(dict(kwargs)))
 
 
 def _normal(
@@ -266,17 +266,17 @@ def _size(
 
 
 def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
-    leaves, structure = pytree.flatten(out)
+    leaves, structure = trees.flatten(out)
     values = values_of("vmap", leaves, structure, lambda: "the function's result")
     try:
-        axes = pytree.broadcast_prefix(out_axes, structure, "out_axes")
+        axes = trees.broadcast_prefix(out_axes, structure, "out_axes")
     except FuncgradError as error:
         raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
     placed = [
         wrap(_placed(batcher, value, axis, structure, leaf))
         for leaf, (value, axis) in enumerate(zip(values, axes, strict=True))
     ]
-    return pytree.unflatten(structure, placed)
+    return trees.unflatten(structure, placed)
 
 
 def _placed(batcher: Batcher, value: Value, axis: Any, structure: Structure, leaf: int) -> Value:

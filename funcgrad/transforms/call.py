@@ -7,7 +7,7 @@ among the arguments asks it how to evaluate, record, push or batch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from funcgrad.trace import RAW, Trace, Value, innermost
 
@@ -29,6 +29,12 @@ class Call:
     def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
         """The results, the pullback of their cotangents and the pushforward of tangents."""
         raise NotImplementedError
+
+    def record_in(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
+        """Append the call to a recorder's entries, and return tracers of the results."""
+        outs, pull, push = self.record([recorder.inner(arg) for arg in args])
+        results: list[Value] = recorder.call(args, outs, pull, push)
+        return results
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from funcgrad import pytree
+from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
 from funcgrad.shape import spec_of
@@ -154,7 +154,7 @@ def jvp(
         )
     chosen = choose("jvp", f, primals, tuple(range(len(primals))))
     specs = [spec_of(leaf) for leaf in chosen.leaves]
-    structure = pytree.structure(tuple(primals))
+    structure = trees.structure(tuple(primals))
     given = like("jvp", "tangents", tuple(tangents), structure, specs)
     with begin_level() as level:
         pusher = Pusher(level)
@@ -166,12 +166,12 @@ def jvp(
     aux: tuple[Any, ...] = ()
     if has_aux:
         out, extra = pair("jvp", out)
-        aux = (pytree.map(lambda leaf: _primal(pusher, leaf), extra),)
-    leaves, out_structure = pytree.flatten(out)
+        aux = (trees.map(lambda leaf: _primal(pusher, leaf), extra),)
+    leaves, out_structure = trees.flatten(out)
     values = values_of("jvp", leaves, out_structure, lambda: "the function's result")
     parts = [pusher.parts(value) for value in values]
-    out = pytree.unflatten(out_structure, [wrap(primal) for primal, _ in parts])
-    tangent = pytree.unflatten(
+    out = trees.unflatten(out_structure, [wrap(primal) for primal, _ in parts])
+    tangent = trees.unflatten(
         out_structure, [wrap(zeros_like(p) if t is None else t) for p, t in parts]
     )
     return (out, tangent, *aux)

@@ -40,27 +40,23 @@ __all__ = [
 ]
 
 Entry: TypeAlias = tuple[Any, ...]
-Cotangents: TypeAlias = list[Any]
+Cotangents: TypeAlias = Any
+"""A list by variable, or a mapping that yields None for what it lacks."""
 
 
 def pull_back(
-    entries: Sequence[Entry], size: int, seeds: Iterable[tuple[int, Value]]
-) -> Cotangents:
-    """The cotangents of all inputs, by one sweep from the last entry to the first.
+    entries: Sequence[Entry], cotangents: Cotangents, seeds: Iterable[tuple[int, Value]]
+) -> None:
+    """The cotangents of all that entries read, by one sweep from the last to the first.
 
     Parameters
     ----------
     entries : sequence of Entry
-    size : int
-        An upper bound of the variables' numbers.
+    cotangents : list, or mapping with a default
+        By variable, None at first. Afterwards those of variables that no entry defines are set,
+        if they were reached.
     seeds : iterable of (variable, cotangent)
-
-    Returns
-    -------
-    list
-        By variable: the cotangent where the variable is an input that was reached, else None.
     """
-    cotangents: Cotangents = [None] * size
     for index, seed in seeds:
         accumulate(cotangents, index, seed)
     for entry in reversed(entries):
@@ -69,7 +65,6 @@ def pull_back(
         if ct is not None:
             cotangents[index] = None
             entry[0](cotangents, ct, entry)
-    return cotangents
 
 
 def accumulate(cotangents: Cotangents, index: int, ct: Value | Masked) -> None:
@@ -176,7 +171,7 @@ def scale(ct: Value | Masked, factor: Any) -> Value | Masked:
     if factor is SAME:
         return ct
     if factor is OPPOSITE:
-        return ct.map(lambda part: -part) if type(ct) is Masked else -ct
+        return Masked(-ct.value, ct.mask) if type(ct) is Masked else -ct
     if isinstance(factor, Selection):
         return scale(scale(ct, factor.mask), factor.weight)
     if dtype_of(factor).kind == "b":

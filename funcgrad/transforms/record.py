@@ -11,9 +11,11 @@ variables are numbered by an atomic counter: a function may use threads of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -88,19 +90,46 @@ class Record:
             for index, ct in zip(outputs, cts, strict=True)
             if index >= 0 and ct is not None
         ]
-        cotangents = pull_back(self.entries, self.size, seeds)
+        cotangents: list[Value] = [None] * self.size
+        pull_back(self.entries, cotangents, seeds)
         return [cotangents[index] for index in self.inputs]
+
+
+class Ledger:
+    """Where a recorder's entries go: its list, unless this context has set them aside."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] | None = []
+
+    def append(self, entry: Entry) -> None:
+        """Route an entry; used only once something has been set aside."""
+        aside = _ASIDE.get()
+        while aside is not None:
+            ledger, entries, aside = aside
+            if ledger is self:
+                entries.append(entry)
+                return
+        if self.entries is None:
+            raise escaped()
+        self.entries.append(entry)
+
+
+_ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
 
 
 class Recorder(Trace):
     """The trace of reverse mode."""
 
-    __slots__ = ("_append", "_count", "_entries", "_inputs")
+    __slots__ = ("_append", "_count", "_inputs", "_ledger")
 
     def __init__(self, level: int) -> None:
         self.level = level
-        self._entries: list[Entry] = []
-        self._append = self._entries.append
+        self._ledger = Ledger()
+        entries: list[Entry] = []
+        self._ledger.entries = entries
+        self._append = entries.append
         self._count = count().__next__
         self._inputs: list[int] = []
 
@@ -112,8 +141,20 @@ class Recorder(Trace):
 
     def close(self) -> Record:
         """End recording; tracers used from now on raise."""
+        entries, self._ledger.entries = self._ledger.entries, None
         self._append = _refuse
-        return Record(self._entries, tuple(self._inputs), self._count())
+        return Record(entries or (), tuple(self._inputs), self._count())
+
+    @contextmanager
+    def aside(self) -> Iterator[list[Entry]]:
+        """Within this context, collect entries in a list of their own; also after ``close``."""
+        entries: list[Entry] = []
+        token = _ASIDE.set((self._ledger, entries, _ASIDE.get()))
+        self._append = self._ledger.append
+        try:
+            yield entries
+        finally:
+            _ASIDE.reset(token)
 
     def index_of(self, value: Value) -> int:
         """The number of a value's variable; -1 for a value that is not followed here."""
@@ -141,9 +182,8 @@ class Recorder(Trace):
         return self._tracer(data, index)
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Record a call as one entry."""
-        outs, pull, push = call.record([self.inner(arg) for arg in args])
-        return self.call(args, outs, pull, push)
+        """Record a call as one entry, or let it record itself."""
+        return call.record_in(self, args)
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -233,6 +273,16 @@ class Recorder(Trace):
         bundle = self._count()
         operands = tuple([self.index_of(arg) for arg in args])
         self._append((pull_bundle, bundle, operands, pull, push))
+        return self.results(bundle, outs)
+
+    def segment(self, pull: Any, segment: Any, outs: Sequence[Value]) -> list[Value]:
+        """Record a call that will run again in order to be pulled back."""
+        bundle = self._count()
+        self._append((pull, bundle, (), segment))
+        return self.results(bundle, outs)
+
+    def results(self, bundle: int, outs: Sequence[Value]) -> list[Value]:
+        """Tracers for the results of a call that has been recorded as a bundle."""
         results: list[Value] = []
         for position, out in enumerate(outs):
             if not is_inexact(dtype_of(out)):
@@ -240,8 +290,8 @@ class Recorder(Trace):
                 continue
             index = self._count()
             # A result may depend on a value followed here that the function closes over.
-            entry = (pull_projection, index, bundle, position, len(outs), self.index_of(out))
-            self._append(entry)
+            closed_over = self.index_of(out)
+            self._append((pull_projection, index, bundle, position, len(outs), closed_over))
             results.append(self._tracer(self.inner(out), index))
         return results
 

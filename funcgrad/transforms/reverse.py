@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from funcgrad import pytree
+from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
@@ -191,7 +191,7 @@ def release(recorder: Recorder, tree: Any) -> Any:
     def released(leaf: Any) -> Any:
         return wrap(recorder.inner(leaf)) if recorder.index_of(leaf) >= 0 else leaf
 
-    return pytree.map(released, tree)
+    return trees.map(released, tree)
 
 
 def vjp(
@@ -236,11 +236,11 @@ def vjp(
             record = recorder.close()
     if has_aux:
         out, aux = pair("vjp", out)
-    leaves, structure = pytree.flatten(out)
+    leaves, structure = trees.flatten(out)
     values = values_of("vjp", leaves, structure, lambda: "the function's result")
     indices = [recorder.index_of(value) for value in values]
     inner = [recorder.inner(value) for value in values]
-    result = pytree.unflatten(structure, [wrap(value) for value in inner])
+    result = trees.unflatten(structure, [wrap(value) for value in inner])
     specs = [spec_of(value) for value in inner]
     sources = [spec_of(leaf) for leaf in chosen.leaves]
     restore = replace(chosen, leaves=[]).result

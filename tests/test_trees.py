@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import funcgrad.pytree as tree
+import funcgrad.trees as tree
 from funcgrad.errors import LeafError, TreeError
-from funcgrad.pytree import Structure, broadcast_prefix, flatten_like, pytree, static_field
+from funcgrad.trees import Structure, broadcast_prefix, flatten_like, pytree, static_field
 
 
 class Point(NamedTuple):

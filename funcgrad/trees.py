@@ -11,7 +11,7 @@ they stood. Containers are ``tuple``, ``list``, ``dict``, ``OrderedDict``, named
 The keys of a dict are visited in sorted order where they sort, else in insertion order. Dataclasses
 are put together without ``__init__`` and ``__post_init__``, whose checks would meet tracers.
 
->>> import funcgrad.pytree as tree
+>>> import funcgrad.trees as tree
 >>> @tree.pytree
 ... class Layer:
 ...     weight: float

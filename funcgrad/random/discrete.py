@@ -1,0 +1,391 @@
+"""Discrete distributions: integers, permutations, choices. Nothing is differentiable but the
+arrays that elements are chosen from.
+
+>>> from funcgrad.random.keys import key
+>>> permutation(key(0), 5)
+Tensor([0, 3, 2, 4, 1])
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.philox import (
+    ShapeLike,
+    as_dtype,
+    as_key,
+    as_shape,
+    draw,
+    random_words,
+    standard_uniform,
+)
+from funcgrad.primitives.random_bits import (
+    bits_to_exponential,
+    bits_to_gumbel,
+    bits_to_integer,
+    search_cumulative,
+)
+from funcgrad.primitives.structural import cast
+from funcgrad.random.continuous import require
+from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.tensor import Tensor, apply, wrap
+from funcgrad.trace import RAW, Value, concrete
+
+__all__ = ["bernoulli", "categorical", "choice", "permutation", "randint"]
+
+_DOUBLE = np.dtype(np.float64)
+
+
+def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Tensor:
+    """Truth values that are true with a probability.
+
+    Parameters
+    ----------
+    key : key
+    p : array_like
+        Probabilities.
+    shape : int or tuple of int, optional
+        That of ``p`` by default; ``p`` broadcasts to it.
+
+    Returns
+    -------
+    Tensor of bool
+
+    Raises
+    ------
+    ArgumentError
+        A probability is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> bernoulli(key(0), 0.3, 4)
+    Tensor([ True, False, False, False])
+    """
+    require(lambda p: (p >= 0) & (p <= 1), "bernoulli", "0 <= p <= 1", p)
+    probability = operand(p, "bernoulli")
+    size = shape_of(probability) if shape is None else as_shape(shape, "bernoulli")
+    _check_broadcast(shape_of(probability), size, "bernoulli", "p")
+    drawn: Tensor = standard_uniform(key, size, _DOUBLE, "bernoulli") < probability
+    return drawn
+
+
+def randint(
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: Any = np.int64,
+) -> Tensor:
+    """Integers from ``minval`` to ``maxval - 1``, all with the same probability.
+
+    Parameters
+    ----------
+    key : key
+    shape : int or tuple of int
+    minval, maxval : array_like of int
+        They broadcast to ``shape``. ``maxval`` is exclusive, and so may be one more than the
+        greatest number of the dtype.
+    dtype : dtype
+        An integer one, signed or not.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        ``minval`` is not below ``maxval``, or they do not fit the dtype.
+    DtypeError
+        They are no integers, or ``dtype`` is none of integers.
+
+    Notes
+    -----
+    By a multiplication of 128 random bits: the probabilities differ by less than 2**-64.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> randint(key(0), 5, 1, 7)
+    Tensor([1, 1, 2, 3, 2])
+    """
+    wanted = as_dtype(dtype, "iu", "randint")
+    size = as_shape(shape, "randint")
+    low, high = _bound(minval, "minval", size), _bound(maxval, "maxval", size)
+    _check_bounds(low, high, wanted)
+    start, end = _modulo(low), _modulo(high)
+    pairs = random_words(key, (*size, 2), "randint")
+    # Python's integers and arrays of them: the difference of a full range is 2**64, that is 0.
+    span = _modulo(high - low) if type(low) is type(high) is int else end - start
+    drawn: Tensor = apply(
+        bits_to_integer, pairs[..., 0], pairs[..., 1], start, span, dtype=wanted
+    )
+    return drawn
+
+
+def _bound(x: ArrayLike, name: str, shape: Shape) -> Value:
+    value = x if type(x) is int else operand(x, "randint")
+    if type(value) is not int and dtype_of(value).kind not in "iu":
+        raise DtypeError(f"randint: {name} has to be of integers, got {dtype_of(value)}.")
+    _check_broadcast(shape_of(value), shape, "randint", name)
+    return value
+
+
+def _check_bounds(low: Value, high: Value, dtype: np.dtype[Any]) -> None:
+    low, high = concrete(low), concrete(high)
+    limits = np.iinfo(dtype)
+    for bound, name, limit in ((low, "minval", limits.max), (high, "maxval", limits.max + 1)):
+        if type(bound) in RAW and np.size(bound):
+            least, most = int(np.min(bound)), int(np.max(bound))
+            if least < limits.min or most > limit:
+                raise ArgumentError(f"randint: {name}={bound} is out of bounds for {dtype}.")
+    if type(low) in RAW and type(high) in RAW and np.any(np.greater_equal(low, high)):
+        raise ArgumentError(
+            f"randint: minval has to be below maxval, which is exclusive; got {low} and {high}."
+        )
+
+
+def _modulo(x: Value) -> Tensor:
+    """Modulo 2**64."""
+    if type(x) is int:
+        return wrap(np.uint64(x % 2**64))
+    return wrap(cast(x, dtype=np.dtype(np.uint64)))
+
+
+def permutation(
+    key: ArrayLike, x: ArrayLike, axis: SupportsIndex = 0, independent: bool = False
+) -> Tensor:
+    """The elements of an array, or the numbers below one, in random order.
+
+    Parameters
+    ----------
+    key : key
+    x : int or array_like
+        An integer n stands for ``arange(n)``.
+    axis : int
+        The axis along which slices are reordered.
+    independent : bool
+        Whether each vector along the axis gets an order of its own; else slices stay together.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The array has no axes.
+    ArgumentError
+        The integer is negative.
+
+    Notes
+    -----
+    The order is that of random words of 64 bits, so two orders of n elements differ in probability
+    by about ``n**2 / 2**65``.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> permutation(key(0), 5)
+    Tensor([0, 3, 2, 4, 1])
+    """
+    value = operand(x, "permutation")
+    if isinstance(value, int):
+        return _order(key, (_count(value, "permutation"),), "permutation")
+    place = _axis(value, axis, "permutation")
+    if independent:
+        words = random_words(key, shape_of(value), "permutation")
+        return fnp.take_along_axis(wrap(value), fnp.argsort(words, axis=place), axis=place)
+    order = _order(key, (shape_of(value)[place],), "permutation")
+    return fnp.take(wrap(value), order, axis=place)
+
+
+def choice(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: SupportsIndex = 0,
+) -> Tensor:
+    """Elements of an array, or numbers below one, chosen at random.
+
+    Parameters
+    ----------
+    key : key
+    a : int or array_like
+        An integer n stands for ``arange(n)``.
+    shape : int or tuple of int
+        How many; it takes the place of the axis.
+    replace : bool
+        Whether an element may be chosen several times.
+    p : array_like, optional
+        A weight for each element; the probabilities are proportional to them, and equal by default.
+        Without replacement: the probabilities of each next choice among what is left.
+    axis : int
+        The axis along which slices are chosen.
+
+    Returns
+    -------
+    Tensor
+        Differentiable in ``a``.
+
+    Raises
+    ------
+    ArgumentError
+        There are too few elements, a weight is negative or not finite, or none is positive.
+    ShapeError
+        There is not one weight for each element.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> choice(key(0), 10, 3, replace=False)
+    Tensor([0, 9, 7])
+    >>> choice(key(0), np.array([1.5, 2.5]), 4, p=[0.2, 0.8])
+    Tensor([1.5, 2.5, 2.5, 2.5])
+    """
+    value = operand(a, "choice")
+    if isinstance(value, int):
+        place, n = 0, _count(value, "choice")
+    else:
+        place = _axis(value, axis, "choice")
+        n = shape_of(value)[place]
+    size = as_shape(shape, "choice")
+    count = math.prod(size)
+    weights = None if p is None else _weights(p, n, 1 if replace else count)
+    if count and n < (1 if replace else count):
+        raise ArgumentError(
+            f"choice: {count} elements cannot be chosen from {n}"
+            + ("." if replace else " without replacement.")
+        )
+    chosen = _positions(key, n, size, count, replace, weights)
+    return chosen if isinstance(value, int) else fnp.take(wrap(value), chosen, axis=place)
+
+
+def _positions(
+    key: ArrayLike, n: int, size: Shape, count: int, replace: bool, weights: Tensor | None
+) -> Tensor:
+    if not count:
+        as_key(key, "choice")
+        return wrap(np.zeros(size, np.int64))
+    if replace and weights is None:
+        return randint(key, size, 0, n)
+    if replace:
+        drawn: Tensor = apply(
+            search_cumulative,
+            fnp.cumsum(weights, axis=-1),
+            standard_uniform(key, size, _DOUBLE, "choice"),
+        )
+        return drawn
+    if weights is None:
+        return fnp.reshape(_order(key, (n,), "choice")[:count], size)
+    # A race of exponential clocks with the weights as rates: who rings first is chosen with a
+    # probability proportional to its weight, and the same holds for the rest that follow.
+    clocks = draw(bits_to_exponential, key, (n,), _DOUBLE, "choice")
+    return fnp.reshape(fnp.argsort(-(weights / clocks), stable=True)[:count], size)
+
+
+def categorical(
+    key: ArrayLike,
+    logits: ArrayLike,
+    axis: SupportsIndex = -1,
+    shape: ShapeLike | None = None,
+) -> Tensor:
+    """Class numbers, with probabilities ``softmax(logits)``.
+
+    Parameters
+    ----------
+    key : key
+    logits : array_like
+        Logarithms of probabilities, up to a constant. The probability of minus infinity is 0.
+    axis : int
+        The axis of the classes.
+    shape : int or tuple of int, optional
+        That of ``logits`` without the axis by default; ``logits`` without it broadcasts to it.
+
+    Returns
+    -------
+    Tensor of int64
+
+    Raises
+    ------
+    ShapeError
+        There are no classes, or the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> categorical(key(0), np.log([0.1, 0.2, 0.7]), shape=4)
+    Tensor([2, 2, 2, 0])
+    """
+    value = operand(logits, "categorical")
+    place = _axis(value, axis, "categorical")
+    classes = fnp.moveaxis(wrap(value), place, -1)
+    if not classes.shape[-1]:
+        raise ShapeError(f"categorical: logits of shape {shape_of(value)} have no classes.")
+    size = classes.shape[:-1] if shape is None else as_shape(shape, "categorical")
+    _check_broadcast(classes.shape[:-1], size, "categorical", "logits without the axis")
+    # The greatest of the logits after Gumbel noise: Gumbel, "Statistical theory of extreme values
+    # and some practical applications", 1954.
+    noise = draw(bits_to_gumbel, key, (*size, classes.shape[-1]), _DOUBLE, "categorical")
+    return fnp.argmax(classes + noise, axis=-1)
+
+
+def _order(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
+    return fnp.argsort(random_words(key, shape, operation), axis=-1, stable=True)
+
+
+def _count(n: int, operation: str) -> int:
+    if n < 0 or isinstance(n, bool):
+        raise ArgumentError(f"{operation}: the number of elements has to be at least 0, got {n}.")
+    return n
+
+
+def _axis(value: Value, axis: SupportsIndex, operation: str) -> int:
+    rank = len(shape_of(value))
+    if not rank:
+        raise ShapeError(
+            f"{operation}: expected a Python integer or an array with an axis, got"
+            f" {dtype_of(value)} without axes (0-d)."
+        )
+    return normalize_axis(axis, rank, operation)
+
+
+def _weights(p: ArrayLike, n: int, needed: int) -> Tensor:
+    value = operand(p, "choice")
+    if shape_of(value) != (n,):
+        raise ShapeError(
+            f"choice: p needs one weight for each of the {n} elements; its shape is"
+            f" {shape_of(value)}."
+        )
+    raw = concrete(value)
+    if type(raw) in RAW:
+        if not (np.all(np.isfinite(raw)) and np.all(np.greater_equal(raw, 0))):
+            raise ArgumentError("choice: the weights p have to be finite and not negative.")
+        if np.count_nonzero(raw) < needed:
+            raise ArgumentError(
+                f"choice: {needed} elements have to be chosen, but only"
+                f" {np.count_nonzero(raw)} of the weights p are positive."
+            )
+    weights: Tensor = wrap(cast(value, dtype=_DOUBLE))
+    return weights
+
+
+def _check_broadcast(own: Shape, shape: Shape, operation: str, name: str) -> None:
+    try:
+        fits = np.broadcast_shapes(own, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"{operation}: {name} of shape {own} does not broadcast to shape={shape}, the shape of"
+            " the result."
+        )

@@ -1,0 +1,168 @@
+"""Keys: making one of a seed, several of one, and random bits of each.
+
+>>> key(7)
+Tensor([7, 0], dtype=uint64)
+"""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
+from funcgrad.numpy import stack
+from funcgrad.philox import ShapeLike, as_key, as_shape, random_words
+from funcgrad.primitives.random_bits import SPLIT, fold_key, random_bits
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.tensor import Tensor, apply, wrap
+from funcgrad.trace import Value
+
+__all__ = ["bits", "fold_in", "key", "split"]
+
+_WORD: Final = np.dtype(np.uint64)
+
+
+def key(seed: ArrayLike) -> Tensor:
+    """A key from a seed.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0 and below 2**128. Inside ``vmap`` also an integer tensor without axes. Every seed
+        gives a key of its own; they need not look random.
+
+    Returns
+    -------
+    Tensor of shape (2,), uint64
+
+    Raises
+    ------
+    ArgumentError
+        The seed is negative or too large.
+    DtypeError
+        The seed is no integer.
+
+    Examples
+    --------
+    >>> key(2**64 + 5)
+    Tensor([5, 1], dtype=uint64)
+    """
+    value = _integer(seed, "key", "seed", 2**128)
+    if type(value) is int:
+        return wrap(np.array([value % 2**64, value >> 64], np.uint64))
+    # A traced seed has 64 bits.
+    return stack([wrap(cast(value, dtype=_WORD)), wrap(np.uint64(0))])
+
+
+def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
+    """New keys, which have nothing to do with each other nor with the old one.
+
+    Parameters
+    ----------
+    key : key
+        It should not be used again.
+    num : int or tuple of int
+        How many keys. Of more keys the first ones are the same.
+
+    Returns
+    -------
+    Tensor of shape (num, 2), uint64
+        One key a row, so that ``first, second = split(key)`` works.
+
+    Raises
+    ------
+    ShapeError
+        ``num`` is no integer or negative.
+
+    Examples
+    --------
+    >>> first, second = split(key(0))
+    >>> split(key(0), 3).shape
+    (3, 2)
+    """
+    shape = (*as_shape(num, "split"), 2)
+    keys: Tensor = apply(random_bits, as_key(key, "split"), shape=shape, stream=SPLIT)
+    return keys
+
+
+def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
+    """A new key from a key and a number, for example that of a training step or of a layer.
+
+    Parameters
+    ----------
+    key : key
+    data : int
+        At least 0 and below 2**64. Inside ``vmap`` also an integer tensor without axes.
+
+    Returns
+    -------
+    Tensor of shape (2,), uint64
+
+    Raises
+    ------
+    ArgumentError
+        The number is negative or too large.
+    DtypeError
+        The number is no integer.
+
+    Examples
+    --------
+    >>> step_key = fold_in(key(0), 17)
+    >>> bool((step_key == fold_in(key(0), 18)).any())
+    False
+    """
+    number = _integer(data, "fold_in", "data", 2**64)
+    if type(number) is int:
+        number = np.uint64(number)
+    folded: Tensor = apply(fold_key, as_key(key, "fold_in"), number)
+    return folded
+
+
+def bits(key: ArrayLike, shape: ShapeLike = ()) -> Tensor:
+    """Uniformly distributed 64-bit words.
+
+    Parameters
+    ----------
+    key : key
+    shape : int or tuple of int
+
+    Returns
+    -------
+    Tensor of uint64
+
+    Examples
+    --------
+    >>> bits(key(0), 2)
+    Tensor([ 1609277786247541068, 15789900245555285980], dtype=uint64)
+    """
+    return random_words(key, as_shape(shape, "bits"), "bits")
+
+
+def _integer(number: ArrayLike, operation: str, name: str, limit: int) -> Value:
+    """A Python integer in a range, or a traced integer without axes."""
+    expected = f"{operation}: {name} has to be an integer from 0 to 2**{int(math.log2(limit))} - 1"
+    if isinstance(number, (bool, np.bool_)):
+        raise DtypeError(f"{expected}, got the truth value {number}.")
+    try:
+        value = operand(number, operation)
+    except LeafError:
+        raise DtypeError(f"{expected}, got {number!r}.") from None
+    if type(value) is not int and dtype_of(value).kind not in "iu":
+        raise DtypeError(f"{expected}, got {_described(number)}.")
+    if shape_of(value):
+        raise ShapeError(f"{expected}, got an array of shape {shape_of(value)}: use fg.vmap.")
+    if isinstance(value, Tensor) and value._trace is not None:
+        return value
+    concrete = index(value)
+    if not 0 <= concrete < limit:
+        raise ArgumentError(f"{expected}, got {concrete}.")
+    return concrete
+
+
+def _described(x: Any) -> str:
+    return f"{x!r}" if isinstance(x, (int, float, complex)) else f"an array of {dtype_of(x)}"

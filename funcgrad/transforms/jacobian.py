@@ -1,0 +1,270 @@
+"""All derivatives at once: ``jacfwd``, ``jacrev``, ``hessian``, ``hvp``.
+
+>>> import funcgrad as fg
+>>> fg.jacrev(lambda x: x**2)(fg.tensor([1.0, 2.0]))
+Tensor([[2., 0.],
+        [0., 4.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import DifferentiationError
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import concrete
+from funcgrad.transforms.arguments import choose, pair
+from funcgrad.transforms.batch import vmap
+from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.reverse import Argnums, grad, vjp
+
+__all__ = ["hessian", "hvp", "jacfwd", "jacrev"]
+
+
+def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, Any]]:
+    """For each leaf, its part of all unit vectors of the whole space, stacked on axis 0.
+
+    An imaginary unit has no part in real leaves.
+    """
+    total, start = sum(prod(spec.shape) for spec in specs), 0
+    parts = []
+    for spec in specs:
+        size = prod(spec.shape)
+        part = np.zeros((total, size), spec.dtype)
+        if spec.dtype.kind == "c" or unit == 1.0:
+            part[np.arange(start, start + size), np.arange(size)] = unit
+        parts.append(part.reshape(total, *spec.shape))
+        start += size
+    return parts
+
+
+def _split(x: Any, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
+    """Cut the axis of all unit vectors, the last or the first, into the leaves' own axes."""
+    value, start = concrete(x), 0
+    own = shape_of(value)[:-1] if axis_last else shape_of(value)[1:]
+    parts = []
+    for shape in shapes:
+        stop = start + prod(shape)
+        part = wrap(value)[..., start:stop] if axis_last else wrap(value)[start:stop]
+        full = (*own, *shape) if axis_last else (*shape, *own)
+        parts.append(wrap(reshape(concrete(part), shape=full)))
+        start = stop
+    return parts
+
+
+def jacfwd(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of a function by forward mode; for more outputs than inputs.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees, returning a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+    holomorphic : bool
+        For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
+        results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
+
+    Returns
+    -------
+    callable
+        It returns the tree of the result; in the place of each leaf stands the tree of the
+        argument (a tuple of trees when ``argnums`` is one); in the place of each of its leaves an
+        array of shape ``result.shape + argument.shape``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jacfwd(lambda x: x**2)(fg.tensor([1.0, 2.0]))
+    Tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @wraps(f)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = choose("jacfwd", f, args, argnums)
+        specs = [spec_of(leaf) for leaf in chosen.leaves]
+        primals = [wrap(leaf) for leaf in chosen.leaves]
+        kept: list[Any] = []
+
+        def push(*tangents: Any) -> Any:
+            def run(*leaves: Any) -> Any:
+                out = f(*chosen.arguments(args, leaves), **kwargs)
+                return pair("jacfwd", out) if has_aux else (out, None)
+
+            _, tangent, aux = jvp(run, primals, tangents, has_aux=True)
+            kept[:] = [aux]
+            return tangent
+
+        def push_basis(unit: complex) -> Any:
+            basis = _basis(specs, unit)
+            return vmap(push, out_axes=-1)(*basis) if basis else push()
+
+        tangent = push_basis(1.0)
+        is_complex = any(spec.dtype.kind == "c" for spec in specs)
+        _check_outputs("jacfwd", tangent, is_complex, holomorphic)
+        both = is_complex and not holomorphic
+        if both:
+            tangent = trees.map(lambda x, y: x + 1j * y, tangent, push_basis(1j))
+
+        def in_tree(leaf: Any) -> Any:
+            parts = _split(leaf, [spec.shape for spec in specs], axis_last=True)
+            if both:
+                pairs = zip(parts, specs, strict=True)
+                parts = [p if spec.dtype.kind == "c" else p.real for p, spec in pairs]
+            return chosen.result(parts)
+
+        result = trees.map(in_tree, tangent)
+        return (result, kept[0]) if has_aux else result
+
+    return jacobian
+
+
+def jacrev(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of a function by reverse mode; for more inputs than outputs.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees, returning a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+    holomorphic : bool
+        For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
+        results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
+
+    Returns
+    -------
+    callable
+        As ``jacfwd`` does.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jacrev(lambda p: p["a"] * p["b"])({"a": fg.tensor([1.0, 2.0]), "b": 3.0})
+    {'a': Tensor([[3., 0.],
+            [0., 3.]]), 'b': Tensor([1., 2.])}
+    """
+
+    @wraps(f)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = choose("jacrev", f, args, argnums)
+        primals = [wrap(leaf) for leaf in chosen.leaves]
+
+        def run(*leaves: Any) -> Any:
+            return f(*chosen.arguments(args, leaves), **kwargs)
+
+        out, pullback, *aux = vjp(run, *primals, has_aux=has_aux)
+        is_complex = any(dtype_of(leaf).kind == "c" for leaf in chosen.leaves)
+        _check_outputs("jacrev", out, is_complex, holomorphic)
+        leaves, structure = trees.flatten(out)
+        basis = _basis([spec_of(leaf) for leaf in leaves])
+
+        def pull(*cts: Any) -> Any:
+            return pullback(trees.unflatten(structure, cts))
+
+        # By argument leaf: the rows for all outputs, which are cut into the results' leaves.
+        rows = vmap(pull)(*basis) if basis else ()
+        if is_complex and holomorphic:
+            rows = [row.conj() for row in rows]
+        shapes = [shape_of(leaf) for leaf in leaves]
+        columns = [_split(row, shapes, axis_last=False) for row in rows]
+        per_output = [chosen.result(list(parts)) for parts in zip(*columns, strict=True)]
+        result = trees.unflatten(structure, per_output)
+        return (result, aux[0]) if has_aux else result
+
+    return jacobian
+
+
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The matrix of second derivatives, by forward mode over reverse mode.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees of real arrays; it returns a pytree of real arrays, usually one number, or
+        ``(pytree, aux)`` with ``has_aux``.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is handed through.
+
+    Returns
+    -------
+    callable
+        It returns ``jacfwd`` of ``jacrev``: for an array argument and a scalar result an array of
+        shape ``x.shape + x.shape``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.hessian(lambda x: x[0] ** 2 * x[1])(fg.tensor([1.0, 2.0]))
+    Tensor([[4., 2.],
+            [2., 0.]])
+    """
+    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
+
+
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The Hessian of a scalar function times a vector, without the Hessian.
+
+    Parameters
+    ----------
+    f : callable
+        Of the primals, returning a real scalar.
+    primals : tuple or list of pytrees
+    tangents : tuple or list of pytrees
+        The vector, with the trees, shapes and dtypes of the primals.
+
+    Returns
+    -------
+    pytree
+        Like the primal when there is one, else a tuple with an entry for each.
+
+    Notes
+    -----
+    Forward mode over reverse mode (Pearlmutter, "Fast exact multiplication by the Hessian", Neural
+    Computation 6, 1994): the cost of a few gradients, and no more memory than one.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.hvp(lambda x: x[0] ** 2 * x[1], (fg.tensor([1.0, 2.0]),), (fg.tensor([1.0, 0.0]),))
+    Tensor([4., 2.])
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(f, argnums), primals, tangents)[1]
+
+
+def _check_outputs(operation: str, out: Any, is_complex: bool, holomorphic: bool) -> None:
+    leaves, structure = trees.flatten(out)
+    for leaf, path in zip(leaves, structure.paths(), strict=True):
+        dtype = dtype_of(leaf)
+        if not is_inexact(dtype):
+            raise DifferentiationError(
+                f"{operation}: the function's result{path} is of dtype {dtype}, whose derivative is"
+                " zero everywhere."
+            )
+        if is_complex and dtype.kind == "c" and not holomorphic:
+            raise DifferentiationError(
+                f"{operation}: argument and result{path} are complex. Say holomorphic=True if the"
+                " function is, for f'(z); otherwise differentiate real and imaginary parts."
+            )

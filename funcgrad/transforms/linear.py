@@ -1,0 +1,215 @@
+"""Linear maps: the linearization of a function, and the transpose of a linear one.
+
+>>> import funcgrad as fg
+>>> out, push = fg.linearize(lambda x: x**2, 3.0)
+>>> out, push(1.0), push(10.0)
+(Tensor(9.0), Tensor(6.0), Tensor(60.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import DifferentiationError
+from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
+from funcgrad.shape import Spec, spec_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, Value, begin_level, quiet
+from funcgrad.transforms.arguments import choose, like, values_of
+from funcgrad.transforms.push import settle, zeros_like
+from funcgrad.transforms.record import Recorded, Recorder, settled
+from funcgrad.transforms.replay import push_through
+
+__all__ = ["linear_transpose", "linearize"]
+
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """A function's value, and its derivative at that point as a linear function.
+
+    Parameters
+    ----------
+    f : callable
+        Of the primals; it returns a trees.
+    *primals : pytrees
+        With leaves of an inexact dtype.
+
+    Returns
+    -------
+    out : pytree
+        ``f(*primals)``.
+    push : callable
+        From tangents, one for each primal, to the tangent of ``out``. It evaluates nothing of ``f``
+        again, and may be called any number of times; ``jvp`` needs no memory instead.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> _, push = fg.linearize(lambda x, y: x * y, 2.0, 3.0)
+    >>> push(1.0, 0.0), push(0.0, 1.0)
+    (Tensor(3.0), Tensor(2.0))
+    """
+    chosen = choose("linearize", f, primals, tuple(range(len(primals))))
+    with begin_level() as level:
+        recorder = Recorder(level)
+        try:
+            followed = [recorder.follow(leaf) for leaf in chosen.leaves]
+            out = f(*chosen.trees(followed))
+        finally:
+            record = recorder.close()
+    leaves, structure = trees.flatten(out)
+    values = values_of("linearize", leaves, structure, lambda: "the function's result")
+    indices = [recorder.index_of(value) for value in values]
+    inner = [recorder.inner(value) for value in values]
+    specs = [spec_of(leaf) for leaf in chosen.leaves]
+    in_structure = trees.structure(tuple(primals))
+
+    def push(*tangents: Any) -> Any:
+        given = like("push", "tangents", tangents, in_structure, specs)
+        with quiet():
+            known: dict[int, Value] = dict(zip(record.inputs, given, strict=True))
+            push_through(record.entries, known)
+            pushed = [known.get(index) for index in indices]
+            return trees.unflatten(
+                structure,
+                [
+                    wrap(zeros_like(x) if t is None else settle(t, x))
+                    for t, x in zip(pushed, inner, strict=True)
+                ],
+            )
+
+    return trees.unflatten(structure, [wrap(value) for value in inner]), push
+
+
+def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+    """The transpose of a linear function.
+
+    Parameters
+    ----------
+    f : callable
+        Linear in its arguments together. It is run once, at zero.
+    *primals : pytrees
+        Examples of the arguments; only their trees, shapes and dtypes matter.
+
+    Returns
+    -------
+    callable
+        From a cotangent, like the result of ``f``, to the tuple of the arguments' cotangents: the
+        adjoint under Re<u, v>, as everywhere in funcgrad.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` is not linear; the error names the operation that is not.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> transposed = fg.linear_transpose(lambda x: 3.0 * x[::-1], fg.tensor([0.0, 0.0]))
+    >>> transposed(fg.tensor([1.0, 2.0]))
+    (Tensor([6., 3.]),)
+    """
+    chosen = choose("linear_transpose", f, primals, tuple(range(len(primals))))
+    sources = [spec_of(leaf) for leaf in chosen.leaves]
+    with begin_level() as level:
+        recorder = _LinearRecorder(level)
+        try:
+            zeros = [np.zeros(spec.shape, spec.dtype)[()] for spec in sources]
+            out = f(*chosen.trees([recorder.follow(zero) for zero in zeros]))
+        finally:
+            record = recorder.close()
+    leaves, structure = trees.flatten(out)
+    values = values_of("linear_transpose", leaves, structure, lambda: "the function's result")
+    indices = [recorder.index_of(value) for value in values]
+    for value, index in zip(values, indices, strict=True):
+        if index < 0 and _is_nonzero(value):
+            raise DifferentiationError(
+                "linear_transpose: the function returns a constant that is not zero, so it is not"
+                " linear."
+            )
+    specs = [spec_of(recorder.inner(value)) for value in values]
+    restore = replace(chosen, leaves=[]).result
+
+    def transposed(ct: Any) -> Any:
+        seeds = like("linear_transpose", "cotangent", ct, structure, specs)
+        with quiet():
+            cts = record.pull(indices, seeds)
+            return restore([wrap(settled(ct, x)) for ct, x in zip(cts, sources, strict=True)])
+
+    return transposed
+
+
+def _is_nonzero(value: Value) -> bool:
+    return type(value) in RAW and bool(np.any(np.asarray(value) != 0))
+
+
+class _Unread:
+    """Stands for a value that a linear map's coefficients must not depend on."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, spec: Spec) -> None:
+        self.shape = spec.shape
+        self.dtype = spec.dtype
+
+
+class _LinearRecorder(Recorder):
+    """A recorder that refuses what is not linear in the values it follows."""
+
+    __slots__ = ()
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        return self.process(primitive, (x, y), {})
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        followed = [self.index_of(arg) >= 0 for arg in args]
+        if not self._is_linear(primitive, args, followed, params):
+            raise DifferentiationError(
+                f"linear_transpose: the function is not linear: {primitive.name} is not linear in"
+                f" argument(s) {', '.join(str(k) for k, flag in enumerate(followed) if flag)},"
+                " which depend on the function's own."
+            )
+        out = super().process(primitive, args, params)
+        data = out._data if type(out) is Recorded else out
+        if _is_nonzero(data):
+            raise DifferentiationError(
+                f"linear_transpose: the function is not linear but affine: {primitive.name} brings"
+                " in a constant that is not zero."
+            )
+        return out
+
+    def _is_linear(
+        self,
+        primitive: Primitive,
+        args: tuple[Value, ...],
+        followed: list[bool],
+        params: Mapping[str, Any],
+    ) -> bool:
+        differential = primitive.differential
+        if differential is DISCRETE or isinstance(differential, Linearized):
+            return False
+        if isinstance(differential, Linear):
+            return differential.jointly or sum(followed) == 1
+        primals = [
+            _Unread(spec_of(arg)) if follow else self.inner(arg)
+            for arg, follow in zip(args, followed, strict=True)
+        ]
+        out = _Unread(spec_of(args[0]))
+        for follow, factor in zip(followed, differential.factors, strict=True):
+            if not follow or not callable(factor):
+                continue
+            try:
+                if isinstance(factor(out, *primals, **params), _Unread):
+                    return False
+            except (TypeError, AttributeError):  # the factor reads a followed value
+                return False
+        return True

@@ -1,0 +1,42 @@
+"""``stop_gradient``: a value without its derivative."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from funcgrad import trees
+from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.tensor import apply
+
+__all__ = ["stop_gradient"]
+
+T = TypeVar("T")
+
+_constant = Primitive(
+    "stop_gradient",
+    lambda x: x,
+    lambda x: x,
+    DISCRETE,
+    lambda primitive, size, args, batched, params: primitive(*args),
+)
+
+
+def stop_gradient(tree: T) -> T:
+    """A tree whose numbers count as constants in every derivative.
+
+    Parameters
+    ----------
+    tree : pytree of array_like
+
+    Returns
+    -------
+    pytree of Tensor
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda x: x * fg.stop_gradient(x))(3.0)
+    Tensor(3.0)
+    """
+    result: T = trees.map(lambda leaf: apply(_constant, leaf), tree)
+    return result
