@@ -14,6 +14,7 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── ImmutableError      TypeError  an attempt to write to a value
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
+    ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 
 >>> issubclass(ShapeError, ValueError) and issubclass(EscapedTracerError, TracerError)
@@ -34,6 +35,7 @@ __all__ = [
     "ShapeError",
     "TracerError",
     "TreeError",
+    "UnknownFunctionError",
 ]
 
 
@@ -83,6 +85,10 @@ class TracerError(FuncgradError, TypeError):
 
 class EscapedTracerError(TracerError):
     """A traced value was used after the transformation that made it had ended."""
+
+
+class UnknownFunctionError(FuncgradError, NotImplementedError):
+    """A NumPy function was applied to tensors that funcgrad does not have."""
 
 
 class CheckError(FuncgradError, AssertionError):

@@ -334,10 +334,12 @@ class Tensor(ArrayMethods):
         primitive = _OPERATORS.get(ufunc)
         if primitive is not None and method == "__call__" and not kwargs:
             return apply2(primitive, *inputs)
-        return self.__array_namespace__().dispatch_ufunc(ufunc, method, inputs, kwargs)
+        space = self.__array_namespace__()
+        return space.dispatch_ufunc(space, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self.__array_namespace__().dispatch_function(function, args, kwargs)
+        space = self.__array_namespace__()
+        return space.dispatch_function(space, function, args, kwargs)
 
     def __copy__(self) -> Tensor:
         return self

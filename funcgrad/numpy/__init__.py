@@ -2,4 +2,14 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from funcgrad.numpy.dispatch import (
+    UnknownFunctionError,
+    dispatch_function,
+    dispatch_ufunc,
+)
+
+__all__ = [
+    "UnknownFunctionError",
+    "dispatch_function",
+    "dispatch_ufunc",
+]

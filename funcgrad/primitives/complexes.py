@@ -25,7 +25,7 @@ from funcgrad.primitives.elementwise import (
 from funcgrad.shape import dtype_of
 from funcgrad.trace import Value
 
-__all__ = ["conj", "imag", "real"]
+__all__ = ["conj", "imag", "join_parts", "real"]
 
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
 
@@ -61,3 +61,20 @@ def _imag_factor(_: Value, x: Value) -> Value:
 
 real = elementwise("real", _real, partials=(SAME,), samples=_SAMPLES)
 imag = elementwise("imag", _imag, partials=(_imag_factor,), samples=_SAMPLES)
+
+
+def _join_parts(x: Any, y: Any) -> Any:
+    dtype = np.result_type(x, y, np.complex64)
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
+    out.real = x
+    out.imag = y
+    return out[()]
+
+
+# x + iy without the products of x + 1j * y, in which an infinite y makes the real part NaN.
+join_parts = elementwise(
+    "join_parts",
+    _join_parts,
+    partials=(SAME, lambda _, x, y: 1j),
+    samples=combined(reals(-3, 3, 2), edges((np.nan, 1.0), (0.0, np.inf))),
+)

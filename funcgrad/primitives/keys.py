@@ -168,7 +168,7 @@ def _spelled_out(shape: Shape, key: Any) -> list[Any]:
     dots = sum([entry is ... for entry in entries])
     if dots > 1:
         raise AxisError("An index can have one ellipsis (...) only.")
-    rest = [_WHOLE] * (len(shape) - depth)
+    rest: list[Any] = [_WHOLE] * (len(shape) - depth)
     result: list[Any] = []
     axis = 0
     for entry in entries if dots else [*entries, ...]:
@@ -197,8 +197,9 @@ def _entry(raw: Any) -> Any:
         return raw
     if isinstance(raw, slice):
         return slice(_bound(raw.start), _bound(raw.stop), _bound(raw.step))
+    value: Value = raw
     if isinstance(raw, TracedValue):
-        value = raw
+        pass
     elif hasattr(raw, "__index__") and not isinstance(raw, (bool, np.bool_, np.ndarray)):
         return as_integer(raw)
     else:
@@ -277,10 +278,10 @@ def explain_index(shape: Shape, key: Any, error: Exception) -> Exception:
                     f" of the shape {shape}."
                 )
         axis += entry.depth if type(entry) is _Arrays else _depth(entry)
-    found = re.search(r"index (-?\d+) is out of bounds .* size (\d+)", str(error))
-    if found:
+    seen = re.search(r"index (-?\d+) is out of bounds .* size (\d+)", str(error))
+    if seen:
         return AxisError(
-            f"The index {found[1]} is out of bounds for an axis of size {found[2]} of a tensor of"
+            f"The index {seen[1]} is out of bounds for an axis of size {seen[2]} of a tensor of"
             f" the shape {shape}."
         )
     shapes = [shape_of(i) for entry in entries if type(entry) is _Arrays for i in entry.indices]

@@ -7,14 +7,12 @@ Tensor([0.08724138, 0.85597212])
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.border import ArrayLike, operand
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.border import ArrayLike
 from funcgrad.philox import (
     ShapeLike,
     as_dtype,
@@ -30,11 +28,10 @@ from funcgrad.primitives.random_bits import (
 )
 from funcgrad.primitives.special import ndtr, ndtri
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import Shape, shape_of
+from funcgrad.random.parameters import parameter, require
 from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.trace import RAW, concrete
 
-__all__ = ["exponential", "gumbel", "normal", "require", "truncated_normal", "uniform"]
+__all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
 
 
 def uniform(
@@ -77,8 +74,8 @@ def uniform(
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return numbers
     require(lambda low, high: low <= high, "uniform", "minval <= maxval", minval, maxval)
-    low = _parameter(minval, wanted, "uniform", "minval", numbers.shape)
-    high = _parameter(maxval, wanted, "uniform", "maxval", numbers.shape)
+    low = parameter(minval, wanted, "uniform", "minval", numbers.shape)
+    high = parameter(maxval, wanted, "uniform", "maxval", numbers.shape)
     return low + numbers * (high - low)
 
 
@@ -227,8 +224,8 @@ def truncated_normal(
     require(lambda low, high: low < high, "truncated_normal", "lower < upper", lower, upper)
     double, size = np.dtype(np.float64), as_shape(shape, "truncated_normal")
     u = draw(bits_to_open_uniform, key, size, double, "truncated_normal")
-    low = _parameter(lower, double, "truncated_normal", "lower", u.shape)
-    high = _parameter(upper, double, "truncated_normal", "upper", u.shape)
+    low = parameter(lower, double, "truncated_normal", "lower", u.shape)
+    high = parameter(upper, double, "truncated_normal", "upper", u.shape)
     # Probabilities of the left tail are small numbers with all their digits; those of the right
     # tail are nearly 1 and have lost them. So what lies right of the centre is mirrored.
     mirror = low > 0
@@ -238,47 +235,13 @@ def truncated_normal(
     return wrap(cast(fnp.where(mirror, -numbers, numbers), dtype=wanted))
 
 
-def require(
-    condition: Callable[..., Any], operation: str, described: str, *values: ArrayLike
-) -> None:
-    """Check a condition on parameters; traced ones are not looked at.
-
-    Raises
-    ------
-    ArgumentError
-        The condition does not hold.
-    """
-    raws = [concrete(operand(value, operation)) for value in values]
-    if all(type(raw) in RAW for raw in raws) and not np.all(condition(*raws)):
-        got = ", ".join(map(str, values))
-        raise ArgumentError(f"{operation}: the parameters have to satisfy {described}, got {got}.")
-
-
 def _scaled(
     numbers: Tensor, loc: ArrayLike, scale: ArrayLike, dtype: np.dtype[Any], operation: str
 ) -> Tensor:
     if not (type(scale) is float and scale == 1.0):
         require(lambda scale: scale >= 0, operation, "scale >= 0", scale)
         real = numbers.real.dtype if dtype.kind == "c" else dtype
-        numbers = numbers * _parameter(scale, real, operation, "scale", numbers.shape)
+        numbers = numbers * parameter(scale, real, operation, "scale", numbers.shape)
     if not (type(loc) is float and loc == 0.0):
-        numbers = numbers + _parameter(loc, dtype, operation, "loc", numbers.shape)
+        numbers = numbers + parameter(loc, dtype, operation, "loc", numbers.shape)
     return numbers
-
-
-def _parameter(
-    x: ArrayLike, dtype: np.dtype[Any], operation: str, name: str, shape: Shape
-) -> Tensor:
-    """A parameter in the dtype of the result."""
-    value = operand(x, operation)
-    try:
-        fits = np.broadcast_shapes(shape_of(value), shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            f"{operation}: {name} of shape {shape_of(value)} does not broadcast to shape={shape},"
-            " the shape of the result."
-        )
-    parameter: Tensor = wrap(cast(value, dtype=dtype))
-    return parameter

@@ -9,7 +9,7 @@ Tensor([0, 3, 2, 4, 1])
 from __future__ import annotations
 
 import math
-from typing import Any, SupportsIndex
+from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
@@ -32,14 +32,14 @@ from funcgrad.primitives.random_bits import (
     search_cumulative,
 )
 from funcgrad.primitives.structural import cast
-from funcgrad.random.continuous import require
+from funcgrad.random.parameters import check_broadcast, require
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import RAW, Value, concrete
 
 __all__ = ["bernoulli", "categorical", "choice", "permutation", "randint"]
 
-_DOUBLE = np.dtype(np.float64)
+_DOUBLE: Final = np.dtype(np.float64)
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Tensor:
@@ -71,7 +71,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
     require(lambda p: (p >= 0) & (p <= 1), "bernoulli", "0 <= p <= 1", p)
     probability = operand(p, "bernoulli")
     size = shape_of(probability) if shape is None else as_shape(shape, "bernoulli")
-    _check_broadcast(shape_of(probability), size, "bernoulli", "p")
+    check_broadcast(shape_of(probability), size, "bernoulli", "p")
     drawn: Tensor = standard_uniform(key, size, _DOUBLE, "bernoulli") < probability
     return drawn
 
@@ -134,7 +134,7 @@ def _bound(x: ArrayLike, name: str, shape: Shape) -> Value:
     value = x if type(x) is int else operand(x, "randint")
     if type(value) is not int and dtype_of(value).kind not in "iu":
         raise DtypeError(f"randint: {name} has to be of integers, got {dtype_of(value)}.")
-    _check_broadcast(shape_of(value), shape, "randint", name)
+    check_broadcast(shape_of(value), shape, "randint", name)
     return value
 
 
@@ -197,7 +197,7 @@ def permutation(
     Tensor([0, 3, 2, 4, 1])
     """
     value = operand(x, "permutation")
-    if isinstance(value, int):
+    if isinstance(value, (int, np.integer)):
         return _order(key, (_count(value, "permutation"),), "permutation")
     place = _axis(value, axis, "permutation")
     if independent:
@@ -253,7 +253,8 @@ def choice(
     Tensor([1.5, 2.5, 2.5, 2.5])
     """
     value = operand(a, "choice")
-    if isinstance(value, int):
+    numbers = isinstance(value, (int, np.integer))
+    if numbers:
         place, n = 0, _count(value, "choice")
     else:
         place = _axis(value, axis, "choice")
@@ -267,7 +268,7 @@ def choice(
             + ("." if replace else " without replacement.")
         )
     chosen = _positions(key, n, size, count, replace, weights)
-    return chosen if isinstance(value, int) else fnp.take(wrap(value), chosen, axis=place)
+    return chosen if numbers else fnp.take(wrap(value), chosen, axis=place)
 
 
 def _positions(
@@ -332,7 +333,7 @@ def categorical(
     if not classes.shape[-1]:
         raise ShapeError(f"categorical: logits of shape {shape_of(value)} have no classes.")
     size = classes.shape[:-1] if shape is None else as_shape(shape, "categorical")
-    _check_broadcast(classes.shape[:-1], size, "categorical", "logits without the axis")
+    check_broadcast(classes.shape[:-1], size, "categorical", "logits without the axis")
     # The greatest of the logits after Gumbel noise: Gumbel, "Statistical theory of extreme values
     # and some practical applications", 1954.
     noise = draw(bits_to_gumbel, key, (*size, classes.shape[-1]), _DOUBLE, "categorical")
@@ -343,10 +344,10 @@ def _order(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
     return fnp.argsort(random_words(key, shape, operation), axis=-1, stable=True)
 
 
-def _count(n: int, operation: str) -> int:
+def _count(n: Any, operation: str) -> int:
     if n < 0 or isinstance(n, bool):
         raise ArgumentError(f"{operation}: the number of elements has to be at least 0, got {n}.")
-    return n
+    return int(n)
 
 
 def _axis(value: Value, axis: SupportsIndex, operation: str) -> int:
@@ -377,15 +378,3 @@ def _weights(p: ArrayLike, n: int, needed: int) -> Tensor:
             )
     weights: Tensor = wrap(cast(value, dtype=_DOUBLE))
     return weights
-
-
-def _check_broadcast(own: Shape, shape: Shape, operation: str, name: str) -> None:
-    try:
-        fits = np.broadcast_shapes(own, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            f"{operation}: {name} of shape {own} does not broadcast to shape={shape}, the shape of"
-            " the result."
-        )

@@ -1,0 +1,321 @@
+"""Sums, products, powers, signs and division with remainder.
+
+>>> import funcgrad.numpy as fnp
+>>> fnp.add([1, 2], 0.5)
+Tensor([1.5, 2.5])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.primitives import elementwise as _p
+from funcgrad.primitives import rounding as _r
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of
+from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
+from funcgrad.trace import Value
+
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "divide",
+    "divmod",
+    "fabs",
+    "float_power",
+    "floor_divide",
+    "fmod",
+    "gcd",
+    "lcm",
+    "mod",
+    "multiply",
+    "negative",
+    "positive",
+    "pow",
+    "power",
+    "reciprocal",
+    "remainder",
+    "sign",
+    "square",
+    "subtract",
+    "true_divide",
+]
+
+
+def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The sum; what ``x1 + x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.add(1, 2.5)
+    Tensor(3.5)
+    """
+    return apply2(_p.add, x1, x2)
+
+
+def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The difference; what ``x1 - x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.subtract(3.0, 1.0)
+    Tensor(2.0)
+    """
+    return apply2(_p.subtract, x1, x2)
+
+
+def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The product; what ``x1 * x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.multiply(2.0, [1.0, 3.0])
+    Tensor([2., 6.])
+    """
+    return apply2(_p.multiply, x1, x2)
+
+
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The quotient; what ``x1 / x2`` computes. Of integers it is a floating-point number.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.divide(1, 4)
+    Tensor(0.25)
+    """
+    return apply2(_p.divide, x1, x2)
+
+
+true_divide = divide
+
+
+def negative(x: ArrayLike, /) -> Tensor:
+    """The number of opposite sign.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.negative([1.0, -2.0])
+    Tensor([-1.,  2.])
+    """
+    return apply1(_p.negative, x)
+
+
+def positive(x: ArrayLike, /) -> Tensor:
+    """The number itself.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.positive(-1.0)
+    Tensor(-1.0)
+    """
+    return apply1(_p.positive, x)
+
+
+def reciprocal(x: ArrayLike, /) -> Tensor:
+    """1 / x, in the dtype of x: of integers it is truncated, as in NumPy.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.reciprocal(4.0)
+    Tensor(0.25)
+    """
+    return apply1(_p.reciprocal, x)
+
+
+def square(x: ArrayLike, /) -> Tensor:
+    """The number times itself.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.square([1.0, -2.0])
+    Tensor([1., 4.])
+    """
+    return apply1(_p.square, x)
+
+
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """x1 to the power of x2; what ``x1 ** x2`` computes.
+
+    With a Python number as the exponent, derivatives of every order are exact at 0 and at negative
+    numbers. The derivative with respect to a varying exponent, x1**x2 log(x1), is taken as 0 at
+    x1 = 0, and is NaN where x1 is negative: powers around an integer exponent are not real there.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not broadcast, or integers are raised to a negative integer.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.power([1.0, 2.0, 3.0], 2)
+    Tensor([1., 4., 9.])
+    >>> fg.grad(lambda x: fnp.power(x, 3))(-2.0)
+    Tensor(12.0)
+    """
+    if type(x2) in (int, float):
+        return apply(_p.constant_power, x1, exponent=x2)
+    return apply2(_p.power, x1, x2)
+
+
+pow = power
+
+
+def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """``power`` in float64 or complex128, whatever the dtypes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.float_power(2, -1)
+    Tensor(0.5)
+    """
+    base = _widened(x1, "float_power")
+    return power(base, x2 if type(x2) in (int, float) else _widened(x2, "float_power"))
+
+
+def _widened(x: ArrayLike, operation: str) -> Value:
+    value = operand(x, operation)
+    dtype = np.dtype(np.complex128 if dtype_of(value).kind == "c" else np.float64)
+    return value if dtype_of(value) == dtype else cast(value, dtype=dtype)
+
+
+def absolute(x: ArrayLike, /) -> Tensor:
+    """The magnitude.
+
+    At 0, a kink, the derivative is 0: the subgradient of least norm. Also of complex numbers.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.absolute([-1.5, 3.0])
+    Tensor([1.5, 3. ])
+    """
+    return apply1(_p.absolute, x)
+
+
+abs = absolute
+
+
+def fabs(x: ArrayLike, /) -> Tensor:
+    """The magnitude of real numbers, always a floating-point number.
+
+    At 0, a kink, the derivative is 0: the subgradient of least norm.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.fabs(-2)
+    Tensor(2.0)
+    """
+    return apply1(_p.fabs, x)
+
+
+def sign(x: ArrayLike, /) -> Tensor:
+    """-1, 0 or 1; of a complex number z it is z / abs(z), and 0 at 0.
+
+    The derivative of the real sign is 0 everywhere. The complex one turns with z; at 0 its
+    derivative is taken as 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.sign([-1.5, 0.0, 2.0])
+    Tensor([-1.,  0.,  1.])
+    >>> fnp.sign(3 + 4j)
+    Tensor((0.6+0.8j))
+    """
+    value = operand(x, "sign")
+    return apply1(_p.phase if dtype_of(value).kind == "c" else _p.sign, value)
+
+
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The quotient rounded down; what ``x1 // x2`` computes.
+
+    The derivative is 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.floor_divide(-7, 2)
+    Tensor(-4)
+    """
+    return apply2(_p.floor_divide, x1, x2)
+
+
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """x1 - floor(x1 / x2) x2, of the sign of x2; what ``x1 % x2`` computes.
+
+    At a jump, where x2 divides x1, the derivatives are those towards greater quotients.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.remainder(-7.0, 2.0)
+    Tensor(1.0)
+    """
+    return apply2(_p.remainder, x1, x2)
+
+
+mod = remainder
+
+
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """x1 - trunc(x1 / x2) x2, of the sign of x1: C's remainder.
+
+    At a jump, where x2 divides x1, the derivatives are those of the piece that ``fmod`` is on.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.fmod(-7.0, 2.0)
+    Tensor(-1.0)
+    """
+    return apply2(_r.fmod, x1, x2)
+
+
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Tensor, Tensor]:
+    """The quotient rounded down, and the remainder.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.divmod(7.0, 2.0)
+    (Tensor(3.0), Tensor(1.0))
+    """
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The greatest common divisor of integers.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.gcd(12, 18)
+    Tensor(6)
+    """
+    return apply2(_r.gcd, x1, x2)
+
+
+def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The least common multiple of integers.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.lcm(4, 6)
+    Tensor(12)
+    """
+    return apply2(_r.lcm, x1, x2)

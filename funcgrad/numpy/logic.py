@@ -1,0 +1,407 @@
+"""Comparison, logic, tests of numbers, and bits.
+
+Results are of bool or integer dtypes, which have no derivatives.
+"""
+
+from __future__ import annotations
+
+from funcgrad.border import operand
+from funcgrad.errors import ShapeError
+from funcgrad.primitives import logic as _p
+from funcgrad.shape import shape_of
+from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2, tensor
+
+__all__ = [
+    "allclose",
+    "array_equal",
+    "array_equiv",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "equal",
+    "greater",
+    "greater_equal",
+    "invert",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "left_shift",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+    "right_shift",
+]
+
+
+def equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether the arguments are equal; what ``x1 == x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.equal([1, 2], [1, 3])
+    Tensor([ True, False])
+    """
+    return apply2(_p.equal, x1, x2)
+
+
+def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether the arguments differ; what ``x1 != x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.not_equal([1, 2], [1, 3])
+    Tensor([False,  True])
+    """
+    return apply2(_p.not_equal, x1, x2)
+
+
+def less(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether x1 is less than x2; what ``x1 < x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.less([1, 2], 2)
+    Tensor([ True, False])
+    """
+    return apply2(_p.less, x1, x2)
+
+
+def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether x1 is at most x2; what ``x1 <= x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.less_equal([1, 3], 2)
+    Tensor([ True, False])
+    """
+    return apply2(_p.less_equal, x1, x2)
+
+
+def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether x1 is greater than x2; what ``x1 > x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.greater([2, 3], 2)
+    Tensor([False,  True])
+    """
+    return apply2(_p.greater, x1, x2)
+
+
+def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether x1 is at least x2; what ``x1 >= x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.greater_equal([1, 2], 2)
+    Tensor([False,  True])
+    """
+    return apply2(_p.greater_equal, x1, x2)
+
+
+def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether both arguments are true, that is not 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.logical_and([True, False], True)
+    Tensor([ True, False])
+    """
+    return apply2(_p.logical_and, x1, x2)
+
+
+def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether an argument is true, that is not 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.logical_or([True, False], False)
+    Tensor([ True, False])
+    """
+    return apply2(_p.logical_or, x1, x2)
+
+
+def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Whether just one argument is true, that is not 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.logical_xor([True, False], True)
+    Tensor([False,  True])
+    """
+    return apply2(_p.logical_xor, x1, x2)
+
+
+def logical_not(x: ArrayLike, /) -> Tensor:
+    """Whether the argument is false, that is 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.logical_not([1.0, 0.0])
+    Tensor([False,  True])
+    """
+    return apply1(_p.logical_not, x)
+
+
+def isfinite(x: ArrayLike, /) -> Tensor:
+    """Whether a number is neither infinite nor NaN.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.isfinite([1.0, float("inf")])
+    Tensor([ True, False])
+    """
+    return apply1(_p.isfinite, x)
+
+
+def isinf(x: ArrayLike, /) -> Tensor:
+    """Whether a number is infinite.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.isinf([1.0, float("inf")])
+    Tensor([False,  True])
+    """
+    return apply1(_p.isinf, x)
+
+
+def isnan(x: ArrayLike, /) -> Tensor:
+    """Whether a number is NaN.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.isnan([1.0, float("nan")])
+    Tensor([False,  True])
+    """
+    return apply1(_p.isnan, x)
+
+
+def isposinf(x: ArrayLike, /) -> Tensor:
+    """Whether a real number is plus infinity.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.isposinf([1.0, float("inf"), -float("inf")])
+    Tensor([False,  True, False])
+    """
+    value = operand(x, "isposinf")
+    return isinf(value) & ~apply1(_p.signbit, value)
+
+
+def isneginf(x: ArrayLike, /) -> Tensor:
+    """Whether a real number is minus infinity.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.isneginf([1.0, float("inf"), -float("inf")])
+    Tensor([False, False,  True])
+    """
+    value = operand(x, "isneginf")
+    return isinf(value) & apply1(_p.signbit, value)
+
+
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Whether abs(a - b) <= atol + rtol * abs(b), elementwise; equal infinities are close.
+
+    Parameters
+    ----------
+    a, b : array_like
+    rtol, atol : float, optional
+        The relative tolerance, which refers to ``b``, and the absolute one.
+    equal_nan : bool, optional
+        Whether two NaN are close.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.isclose([1.0, 2.0], [1.0 + 1e-9, 2.1])
+    Tensor([ True, False])
+    """
+    x, y = tensor(a), tensor(b)
+    if y.dtype.kind not in "fc":  # the differences of bools and unsigned integers are none
+        y = y + 0.0
+    near = (abs(x - y) <= atol + rtol * abs(y)) & isfinite(y)
+    close = near | (x == y)
+    return close | (isnan(x) & isnan(y)) if equal_nan else close
+
+
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Whether all elements are close, see ``isclose``: a tensor of one bool.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> bool(fnp.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9]))
+    True
+    """
+    return isclose(a, b, rtol, atol, equal_nan).all()
+
+
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Tensor:
+    """Whether two arrays have the same shape and equal elements: a tensor of one bool.
+
+    Parameters
+    ----------
+    a1, a2 : array_like
+    equal_nan : bool, optional
+        Whether two NaN are equal.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> bool(fnp.array_equal([1, 2], [1.0, 2.0]))
+    True
+    """
+    x, y = operand(a1, "array_equal"), operand(a2, "array_equal")
+    if shape_of(x) != shape_of(y):
+        return tensor(False)
+    same = equal(x, y)
+    return (same | (isnan(x) & isnan(y)) if equal_nan else same).all()
+
+
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Tensor:
+    """Whether two arrays are equal after broadcasting: a tensor of one bool.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> bool(fnp.array_equiv([1, 1], 1))
+    True
+    """
+    try:
+        return equal(a1, a2).all()
+    except ShapeError:
+        return tensor(False)
+
+
+def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The bits that both integers have; what ``x1 & x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_and(6, 3)
+    Tensor(2)
+    """
+    return apply2(_p.bitwise_and, x1, x2)
+
+
+def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The bits that an integer has; what ``x1 | x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_or(6, 3)
+    Tensor(7)
+    """
+    return apply2(_p.bitwise_or, x1, x2)
+
+
+def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The bits that just one integer has; what ``x1 ^ x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_xor(6, 3)
+    Tensor(5)
+    """
+    return apply2(_p.bitwise_xor, x1, x2)
+
+
+def bitwise_invert(x: ArrayLike, /) -> Tensor:
+    """The bits that an integer lacks; what ``~x`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_invert(6)
+    Tensor(-7)
+    """
+    return apply1(_p.bitwise_invert, x)
+
+
+bitwise_not = bitwise_invert
+invert = bitwise_invert
+
+
+def bitwise_left_shift(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """x1 with its bits moved x2 places up; what ``x1 << x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_left_shift(3, 2)
+    Tensor(12)
+    """
+    return apply2(_p.bitwise_left_shift, x1, x2)
+
+
+left_shift = bitwise_left_shift
+
+
+def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """x1 with its bits moved x2 places down; what ``x1 >> x2`` computes.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_right_shift(12, 2)
+    Tensor(3)
+    """
+    return apply2(_p.bitwise_right_shift, x1, x2)
+
+
+right_shift = bitwise_right_shift
+
+
+def bitwise_count(x: ArrayLike, /) -> Tensor:
+    """The number of bits that are set in the magnitude of an integer.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.bitwise_count([1, 6, 7])
+    Tensor([1, 2, 3], dtype=uint8)
+    """
+    return apply1(_p.bitwise_count, x)

@@ -1,0 +1,299 @@
+"""Choices between values: each element of the result is one of the arguments'.
+
+The gradient of what was not chosen is absent, so an infinite or undefined derivative there does no
+harm. Where values tie, they share the gradient equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import FuncgradError
+from funcgrad.numpy.complexes import imag, real
+from funcgrad.primitives import selection as _p
+from funcgrad.primitives.complexes import join_parts
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of
+from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
+
+__all__ = [
+    "clip",
+    "fmax",
+    "fmin",
+    "maximum",
+    "minimum",
+    "nan_to_num",
+    "piecewise",
+    "select",
+    "where",
+]
+
+
+def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> Any:
+    """The elements of x where a condition holds, of y elsewhere.
+
+    Parameters
+    ----------
+    condition : array_like
+        True or not 0 where to choose from ``x``.
+    x, y : array_like, optional
+        Python numbers give way to the other's dtype. Without both, the positions of the elements
+        for which the condition holds are returned, a tensor for each axis: see ``nonzero``.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.where([True, False], [1.0, 2.0], 0.0)
+    Tensor([1., 0.])
+
+    A branch that is not chosen is not differentiated, so this is safe at 0:
+
+    >>> fg.grad(lambda x: fnp.where(x > 0, fnp.sqrt(x), 0.0))(0.0)
+    Tensor(0.0)
+    """
+    if x is None and y is None:
+        return tensor(condition).nonzero()
+    if x is None or y is None:
+        raise FuncgradError("where: give both x and y, or none of them for the positions.")
+    mask = operand(condition, "where")
+    if dtype_of(mask).kind != "b":
+        mask = wrap(mask) != 0
+    return apply(_p.where, mask, x, y)
+
+
+def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The greater of two numbers; NaN where one is NaN.
+
+    Equal numbers share the gradient: each has the derivative 1/2, also at ``maximum(x, 0)``. A NaN is
+    chosen, and takes the gradient.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.maximum([1.0, 3.0], 2.0)
+    Tensor([2., 3.])
+    """
+    return apply2(_p.maximum, x1, x2)
+
+
+def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The lesser of two numbers; NaN where one is NaN.
+
+    Equal numbers share the gradient: each has the derivative 1/2. A NaN is chosen, and takes the
+    gradient.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.minimum([1.0, 3.0], 2.0)
+    Tensor([1., 2.])
+    """
+    return apply2(_p.minimum, x1, x2)
+
+
+def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The greater of two numbers; the other one where one is NaN.
+
+    Equal numbers share the gradient: each has the derivative 1/2.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.fmax([1.0, float("nan")], 0.5)
+    Tensor([1. , 0.5])
+    """
+    return apply2(_p.fmax, x1, x2)
+
+
+def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The lesser of two numbers; the other one where one is NaN.
+
+    Equal numbers share the gradient: each has the derivative 1/2.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.fmin([1.0, float("nan")], 0.5)
+    Tensor([0.5, 0.5])
+    """
+    return apply2(_p.fmin, x1, x2)
+
+
+def clip(
+    a: ArrayLike,
+    a_min: ArrayLike = None,
+    a_max: ArrayLike = None,
+    *,
+    min: ArrayLike = None,
+    max: ArrayLike = None,
+) -> Tensor:
+    """Limited to an interval: ``minimum(maximum(a, a_min), a_max)``.
+
+    The derivative is 1 inside the interval and 0 outside. An element equal to a bound shares it
+    with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm.
+
+    Parameters
+    ----------
+    a : array_like
+    a_min, a_max : array_like or None, optional
+        The bounds; None for an open end.
+    min, max : array_like or None, optional
+        The array API's names for the bounds.
+
+    Raises
+    ------
+    FuncgradError
+        A bound is given under both names.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.clip([-1.0, 0.5, 2.0], 0.0, 1.0)
+    Tensor([0. , 0.5, 1. ])
+    """
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+        raise FuncgradError("clip: a bound is given twice, as a_min or a_max and as min or max.")
+    lower = min if a_min is None else a_min
+    upper = max if a_max is None else a_max
+    result = a if lower is None else maximum(a, lower)
+    return tensor(result) if upper is None else minimum(result, upper)
+
+
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """Finite numbers for NaN and infinities, also in the parts of complex numbers.
+
+    Parameters
+    ----------
+    x : array_like
+    copy : bool, optional
+        As in NumPy; tensors never change, so it makes no difference.
+    nan : float, optional
+        What replaces NaN.
+    posinf, neginf : float or None, optional
+        What replaces the infinities; by default the greatest and the least finite number.
+
+    Returns
+    -------
+    Tensor
+        No gradient flows into elements that were replaced.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.nan_to_num([1.0, float("nan"), float("inf")], posinf=9.0)
+    Tensor([1., 0., 9.])
+    """
+    value = operand(x, "nan_to_num")
+    params = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    if dtype_of(value).kind != "c":
+        return apply(_p.nan_to_num, value, **params)
+    parts = [apply(_p.nan_to_num, part, **params) for part in (real(value), imag(value))]
+    return apply2(join_parts, *parts)
+
+
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Tensor:
+    """The elements of the first choice whose condition holds.
+
+    Parameters
+    ----------
+    condlist : sequence of array_like
+    choicelist : sequence of array_like
+        One for each condition.
+    default : array_like, optional
+        What is taken where no condition holds.
+
+    Raises
+    ------
+    FuncgradError
+        There are not as many choices as conditions, or none.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> x = fnp.add([-1.0, 0.5, 3.0], 0.0)
+    >>> fnp.select([x < 0, x < 1], [0.0, x], 1.0)
+    Tensor([0. , 0.5, 1. ])
+    """
+    if not condlist or len(condlist) != len(choicelist):
+        raise FuncgradError(
+            f"select: got {len(condlist)} conditions and {len(choicelist)} choices; there has to be"
+            " a choice for each condition, and at least one."
+        )
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = where(condition, choice, result)
+    return tensor(result)
+
+
+def piecewise(
+    x: ArrayLike,
+    condlist: ArrayLike | Sequence[ArrayLike],
+    funclist: Sequence[Callable[..., ArrayLike] | ArrayLike],
+    *args: Any,
+    **kwargs: Any,
+) -> Tensor:
+    """A function that is defined piece by piece.
+
+    Parameters
+    ----------
+    x : array_like
+    condlist : sequence of array_like, or one
+        Where each piece holds; the last that holds counts.
+    funclist : sequence of callables and numbers
+        One for each condition, and optionally one for where none holds (by default 0). Unlike
+        NumPy's, functions see all of ``x`` and have to be elementwise.
+    *args, **kwargs
+        Further arguments of the functions.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of ``x``.
+
+    Raises
+    ------
+    FuncgradError
+        The numbers of functions and conditions do not fit.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.piecewise([-2.0, 3.0], [[True, False]], [lambda x: -x, lambda x: x])
+    Tensor([2., 3.])
+    """
+    at = tensor(x)
+    several = isinstance(condlist, (list, tuple)) and (not at.shape or np.ndim(condlist[0]) > 0)
+    conditions = list(condlist) if several else [condlist]
+    default, pieces = 0, list(funclist)
+    if len(pieces) == len(conditions) + 1:
+        default = pieces.pop()
+    if len(pieces) != len(conditions):
+        raise FuncgradError(
+            f"piecewise: got {len(conditions)} conditions and {len(funclist)} functions; there has"
+            " to be one for each condition, and at most one more."
+        )
+
+    def value(piece: Any) -> Any:
+        return piece(at, *args, **kwargs) if callable(piece) else piece
+
+    result = where(True, value(default), np.zeros(at.shape, at.dtype))
+    for condition, piece in zip(conditions, pieces, strict=True):
+        result = where(condition, value(piece), result)
+    return wrap(cast(result, dtype=at.dtype))

@@ -1,0 +1,27 @@
+"""Optimizers: each is a pair of pure functions, and its state is a value that you carry along.
+
+``init(params)`` gives the first state, ``update(grads, state, params)`` what to add to the
+parameters and the next state. Nothing is remembered between calls, and nothing is changed:
+
+>>> import funcgrad as fg
+>>> import funcgrad.optim as optim
+>>> optimizer = optim.sgd(0.1)
+>>> params = {"w": fg.tensor(3.0)}
+>>> state = optimizer.init(params)
+>>> for _ in range(2):
+...     grads = fg.grad(lambda params: params["w"] ** 2)(params)
+...     updates, state = optimizer.update(grads, state, params)
+...     params = optim.apply_updates(params, updates)
+>>> params
+{'w': Tensor(1.92)}
+
+Parameters are any pytree of floating or complex tensors, and keep their dtypes. States are pytrees
+of tensors whose structure does not depend on the optimizer's options, so steps go through every
+transformation: differentiate a training run in its learning rate, or batch many runs with ``vmap``.
+"""
+
+from funcgrad.optim.adam import AdamState, adam, adamw
+from funcgrad.optim.base import Optimizer, apply_updates
+from funcgrad.optim.sgd import SgdState, sgd
+
+__all__ = ["AdamState", "Optimizer", "SgdState", "adam", "adamw", "apply_updates", "sgd"]

@@ -1,0 +1,235 @@
+"""Adam and AdamW: steps whose size is learned for each parameter.
+
+>>> from funcgrad.tensor import tensor
+>>> optimizer = adam(0.1)
+>>> updates, _ = optimizer.update([tensor(4.0)], optimizer.init([tensor(1.0)]), [tensor(1.0)])
+>>> updates
+[Tensor(-0.1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import ArrayLike
+from funcgrad.errors import DtypeError
+from funcgrad.optim.base import (
+    LearningRate,
+    Optimizer,
+    Pytree,
+    aligned,
+    check_number,
+    check_rate,
+    check_state,
+    in_dtype,
+    opened,
+    rate_at,
+    zeros_like,
+)
+from funcgrad.primitives.transcendental import sqrt
+from funcgrad.pytree import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad.tensor import Tensor, apply1, tensor
+
+__all__ = ["AdamState", "adam", "adamw"]
+
+
+@pytree(slots=True)
+class AdamState:
+    """The state of ``adam`` and ``adamw``.
+
+    Attributes
+    ----------
+    count : Tensor of int64
+        The steps so far.
+    mu : pytree of tensors
+        Like the parameters: the decaying mean of the gradients, not yet corrected for its start.
+    nu : pytree of tensors
+        Like the parameters, but real: the decaying mean of their squared absolute values.
+    """
+
+    count: Tensor
+    mu: Pytree
+    nu: Pytree
+
+
+def adam(
+    learning_rate: LearningRate,
+    b1: ArrayLike = 0.9,
+    b2: ArrayLike = 0.999,
+    eps: ArrayLike = 1e-8,
+    eps_root: ArrayLike = 0.0,
+) -> Optimizer[AdamState]:
+    """Adam: a step in each parameter that is nearly independent of its gradient's scale.
+
+    Parameters
+    ----------
+    learning_rate : float, 0-d tensor, or schedule
+        A schedule is a function from the number of steps before, a tensor, to the rate.
+    b1, b2 : float or 0-d tensor
+        The shares of the old means that each step keeps, below 1.
+    eps : float or 0-d tensor
+        Is added to the root of the mean square.
+    eps_root : float or 0-d tensor
+        Is added below the root, which has no derivative at 0: make it positive to differentiate
+        through steps at which a gradient may vanish.
+
+    Returns
+    -------
+    Optimizer
+
+    Raises
+    ------
+    ArgumentError
+        A number is negative, or ``b1`` or ``b2`` is not below 1.
+
+    Notes
+    -----
+    Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015. With gradient g, rate r and
+    steps n = 1, 2, ...::
+
+        mu' = b1 mu + (1 - b1) g              nu' = b2 nu + (1 - b2) |g|²
+        update = -r (mu' / (1 - b1ⁿ)) / (sqrt(nu' / (1 - b2ⁿ) + eps_root) + eps)
+
+    Examples
+    --------
+    >>> params = {"w": tensor([1.0, -2.0])}
+    >>> optimizer = adam(0.1)
+    >>> updates, state = optimizer.update({"w": tensor([5.0, -7.0])}, optimizer.init(params), params)
+    >>> updates
+    {'w': Tensor([-0.1,  0.1])}
+    """
+    return _adam("adam", learning_rate, b1, b2, eps, eps_root)
+
+
+def adamw(
+    learning_rate: LearningRate,
+    b1: ArrayLike = 0.9,
+    b2: ArrayLike = 0.999,
+    eps: ArrayLike = 1e-8,
+    eps_root: ArrayLike = 0.0,
+    weight_decay: ArrayLike = 1e-4,
+    mask: Pytree | Callable[[Pytree], Pytree] = None,
+) -> Optimizer[AdamState]:
+    """Adam with decoupled weight decay.
+
+    Parameters
+    ----------
+    learning_rate, b1, b2, eps, eps_root
+        As those of ``adam``.
+    weight_decay : float or 0-d tensor
+        The share of each parameter that a step takes away, before the learning rate scales it.
+    mask : pytree of bool, or function from params to one, optional
+        Which parameters decay, all by default. It may be a prefix of the tree of parameters.
+
+    Returns
+    -------
+    Optimizer
+
+    Raises
+    ------
+    ArgumentError
+        A number is negative, or ``b1`` or ``b2`` is not below 1.
+
+    Notes
+    -----
+    Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019: to Adam's update is added
+    ``-learning_rate * weight_decay * params``, whatever the gradient.
+
+    Examples
+    --------
+    >>> params = {"w": tensor(2.0), "b": tensor(2.0)}
+    >>> optimizer = adamw(0.1, weight_decay=0.5, mask={"w": True, "b": False})
+    >>> grads = {"w": tensor(0.0), "b": tensor(0.0)}
+    >>> updates, state = optimizer.update(grads, optimizer.init(params), params)
+    >>> float(updates["w"]), float(updates["b"])
+    (-0.1, -0.0)
+    """
+    check_number("adamw", "weight_decay", weight_decay)
+    return _adam("adamw", learning_rate, b1, b2, eps, eps_root, weight_decay, mask)
+
+
+def _adam(
+    name: str,
+    learning_rate: LearningRate,
+    b1: ArrayLike,
+    b2: ArrayLike,
+    eps: ArrayLike,
+    eps_root: ArrayLike,
+    weight_decay: ArrayLike | None = None,
+    mask: Pytree | Callable[[Pytree], Pytree] = None,
+) -> Optimizer[AdamState]:
+    check_rate(learning_rate, name)
+    check_number(name, "b1", b1, below=1)
+    check_number(name, "b2", b2, below=1)
+    check_number(name, "eps", eps)
+    check_number(name, "eps_root", eps_root)
+
+    def init(params: Pytree) -> AdamState:
+        leaves, structure = opened(params, f"{name}.init")
+        mu = [zeros_like(leaf) for leaf in leaves]
+        nu = [zeros_like(leaf, _real(leaf.dtype)) for leaf in leaves]
+        return AdamState(tensor(0), unflatten(structure, mu), unflatten(structure, nu))
+
+    def update(grads: Pytree, state: AdamState, params: Pytree) -> tuple[Pytree, AdamState]:
+        operation = f"{name}.update"
+        check_state(state, AdamState, operation)
+        leaves, structure = opened(params, operation)
+        gs = aligned(grads, "grads", leaves, structure, operation)
+        mu = aligned(state.mu, "state.mu", leaves, structure, operation)
+        nu = aligned(state.nu, "state.nu", leaves, structure, operation)
+        mu = [in_dtype(b1 * m + (1 - b1) * g, g.dtype) for m, g in zip(mu, gs, strict=True)]
+        nu = [
+            in_dtype(b2 * in_dtype(v, _real(g.dtype)) + (1 - b2) * _square(g), _real(g.dtype))
+            for v, g in zip(nu, gs, strict=True)
+        ]
+        count = state.count + 1
+        start1, start2 = 1 - b1**count, 1 - b2**count
+        directions = [
+            (m / in_dtype(start1, v.dtype))
+            / (apply1(sqrt, v / in_dtype(start2, v.dtype) + eps_root) + eps)
+            for m, v in zip(mu, nu, strict=True)
+        ]
+        if weight_decay is not None:
+            directions = [
+                direction + weight_decay * leaf if decays else direction
+                for direction, leaf, decays in zip(
+                    directions, leaves, _decaying(mask, params, structure), strict=True
+                )
+            ]
+        rate = rate_at(learning_rate, state.count)
+        updates = [
+            in_dtype(-rate * direction, leaf.dtype)
+            for direction, leaf in zip(directions, leaves, strict=True)
+        ]
+        following = AdamState(count, unflatten(structure, mu), unflatten(structure, nu))
+        return unflatten(structure, updates), following
+
+    return Optimizer(init, update)
+
+
+def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a number's real part."""
+    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+
+
+def _square(g: Tensor) -> Tensor:
+    """The squared absolute value."""
+    return g.real * g.real + g.imag * g.imag if g.dtype.kind == "c" else g * g
+
+
+def _decaying(
+    mask: Pytree | Callable[[Pytree], Pytree], params: Pytree, structure: Structure
+) -> list[bool]:
+    """For each parameter whether it decays."""
+    if mask is None:
+        return [True] * structure.num_leaves
+    flags = broadcast_prefix(mask(params) if callable(mask) else mask, structure, "mask")
+    for flag, path in zip(flags, structure.paths(), strict=True):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise DtypeError(
+                f"adamw: mask at params{path} has to be True or False, got {flag!r}."
+            )
+    return flags

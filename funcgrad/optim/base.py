@@ -1,0 +1,214 @@
+"""What optimizers share: their type, the way updates are applied, the checks of what comes in.
+
+>>> from funcgrad.tensor import tensor
+>>> apply_updates([tensor(1.0)], [tensor(-0.25)])
+[Tensor(0.75)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from funcgrad.primitives.structural import cast
+from funcgrad.pytree import Structure, flatten, flatten_like, pytree, static_field, unflatten
+from funcgrad.shape import is_inexact
+from funcgrad.tensor import Tensor, tensor, wrap
+
+__all__ = [
+    "LearningRate",
+    "Optimizer",
+    "Pytree",
+    "aligned",
+    "apply_updates",
+    "check_number",
+    "check_rate",
+    "check_state",
+    "in_dtype",
+    "opened",
+    "rate_at",
+    "zeros_like",
+]
+
+Pytree: TypeAlias = Any
+"""A pytree of tensors."""
+
+LearningRate: TypeAlias = ArrayLike | Callable[[Tensor], ArrayLike]
+"""A number, or a schedule: a function of the number of steps before, which begins with 0."""
+
+State = TypeVar("State")
+
+
+@pytree(slots=True)
+class Optimizer(Generic[State]):
+    """A rule for stepping towards a minimum: a pair of pure functions.
+
+    As a pytree it has no leaves, so it may be an argument of transformed functions.
+
+    Attributes
+    ----------
+    init : callable
+        ``(params) -> state``.
+    update : callable
+        ``(grads, state, params) -> (updates, state)``. ``grads`` and ``updates`` have the structure
+        and shapes of ``params``. Add the updates to the parameters with ``apply_updates``.
+    """
+
+    init: Callable[[Pytree], State] = static_field()
+    update: Callable[[Pytree, State, Pytree], tuple[Pytree, State]] = static_field()
+
+
+def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
+    """Parameters plus their updates, in the parameters' dtypes.
+
+    Parameters
+    ----------
+    params : pytree of tensors
+    updates : pytree of tensors
+        Of the same structure and shapes.
+
+    Returns
+    -------
+    pytree of tensors
+
+    Raises
+    ------
+    TreeError
+        The structures differ.
+    ShapeError
+        The shapes of an update and its parameter differ.
+    DtypeError
+        A parameter is of integers.
+
+    Examples
+    --------
+    >>> apply_updates({"w": tensor([1.0, 2.0])}, {"w": tensor([0.5, 0.5])})
+    {'w': Tensor([1.5, 2.5])}
+    """
+    leaves, structure = opened(params, "apply_updates")
+    added = aligned(updates, "updates", leaves, structure, "apply_updates")
+    return unflatten(structure, [leaf + update for leaf, update in zip(leaves, added, strict=True)])
+
+
+def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
+    """The parameters' leaves as tensors, and their structure.
+
+    Raises
+    ------
+    DtypeError
+        A leaf can have no gradient.
+    """
+    found, structure = flatten(params)
+    leaves = _tensors(found, structure, "params", operation)
+    for position, leaf in enumerate(leaves):
+        if not is_inexact(leaf.dtype):
+            raise DtypeError(
+                f"{operation}: params{structure.paths()[position]} is of dtype {leaf.dtype}, which"
+                " cannot be optimized. Use a floating dtype, or keep it out of the parameters, in a"
+                " static field or in an argument of its own."
+            )
+    return leaves, structure
+
+
+def aligned(
+    tree: Pytree, name: str, leaves: list[Tensor], structure: Structure, operation: str
+) -> list[Tensor]:
+    """The leaves of a tree that has to be like the parameters, in the parameters' dtypes.
+
+    Raises
+    ------
+    TreeError
+        The structure differs.
+    ShapeError
+        The shape of a leaf differs.
+    DtypeError
+        A leaf is complex, and the parameter is real.
+    """
+    found = _tensors(flatten_like(structure, tree, name), structure, name, operation)
+    for position, (leaf, own) in enumerate(zip(found, leaves, strict=True)):
+        if leaf.shape != own.shape:
+            raise ShapeError(
+                f"{operation}: {name}{structure.paths()[position]}: expected shape {own.shape}, as"
+                f" the parameter has, got {leaf.shape}."
+            )
+        if leaf.dtype.kind == "c" and own.dtype.kind != "c":
+            raise DtypeError(
+                f"{operation}: {name}{structure.paths()[position]} is of dtype {leaf.dtype}, and"
+                f" the parameter is of the real dtype {own.dtype}."
+            )
+    return [in_dtype(leaf, own.dtype) for leaf, own in zip(found, leaves, strict=True)]
+
+
+def _tensors(found: list[Any], structure: Structure, name: str, operation: str) -> list[Tensor]:
+    if all(isinstance(leaf, Tensor) for leaf in found):
+        return found
+    paths = structure.paths()
+    return [
+        tensor(operand(leaf, f"{operation}: {name}{path}"))
+        for leaf, path in zip(found, paths, strict=True)
+    ]
+
+
+def in_dtype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """A tensor in a dtype."""
+    return x if x.dtype == dtype else wrap(cast(x, dtype=dtype))
+
+
+def zeros_like(x: Tensor, dtype: np.dtype[Any] | None = None) -> Tensor:
+    """Zeros of the shape of a tensor."""
+    zeros: Tensor = wrap(np.zeros(x.shape, dtype or x.dtype))
+    return zeros
+
+
+def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
+    """The learning rate of a step."""
+    return learning_rate(count) if callable(learning_rate) else learning_rate
+
+
+def check_state(state: Any, kind: type[Any], operation: str) -> None:
+    """Check that a state is of this optimizer.
+
+    Raises
+    ------
+    TreeError
+        It is another object.
+    """
+    if not isinstance(state, kind):
+        raise TreeError(
+            f"{operation}: expected the state of this optimizer, of type {kind.__name__}, got"
+            f" {type(state).__name__}. The order is update(grads, state, params)."
+        )
+
+
+def check_rate(learning_rate: Any, optimizer: str) -> None:
+    """Check a learning rate that is not a schedule and not traced."""
+    if not callable(learning_rate):
+        check_number(optimizer, "learning_rate", learning_rate)
+
+
+def check_number(
+    optimizer: str, name: str, value: ArrayLike, below: float = float("inf")
+) -> None:
+    """Check an option: at least 0 and below a bound. Tensors, which may be traced, go unchecked.
+
+    Raises
+    ------
+    ArgumentError
+        The number is out of bounds.
+    DtypeError
+        It is no number.
+    """
+    if isinstance(value, Tensor):
+        return
+    if np.ndim(operand(value, optimizer)) or not np.isrealobj(value):
+        raise DtypeError(f"{optimizer}: {name} has to be a real number, got {value!r}.")
+    if not 0 <= value < below:
+        raise ArgumentError(
+            f"{optimizer}: {name} has to be at least 0"
+            + (f" and below {below:g}" if below < float("inf") else " and finite")
+            + f", got {value!r}."
+        )

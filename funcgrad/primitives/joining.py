@@ -1,0 +1,109 @@
+"""Joining arrays: primitives of any number of arguments, linear in all of them together.
+
+>>> concatenate(np.zeros(2), np.ones(1), axis=0)
+array([0., 0., 1.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Linear, Primitive, Sample, Transposes
+from funcgrad.primitives.keys import Key
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.structural import view
+from funcgrad.shape import Spec, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["concatenate", "stack"]
+
+
+def _batch(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    """Every part needs the batch axis, and the axis of the operation is one further back."""
+    parts = [
+        part if flag else broadcast_to(part, shape=(size, *shape_of(part)))
+        for part, flag in zip(args, batched, strict=True)
+    ]
+    return primitive(*parts, axis=params["axis"] + 1)
+
+
+def _along(axis: int, entry: Any) -> Key:
+    return Key((*(slice(None),) * axis, entry))
+
+
+def _section(position: int, ct: Value, *parts: Value, axis: int) -> Value:
+    start = sum([shape_of(part)[axis] for part in parts[:position]])
+    return view(ct, key=_along(axis, slice(start, start + shape_of(parts[position])[axis])))
+
+
+def _layer(position: int, ct: Value, *parts: Value, axis: int) -> Value:
+    return view(ct, key=_along(axis, position))
+
+
+def _sections(arity: int) -> Transposes:
+    return tuple([partial(_section, position) for position in range(arity)])
+
+
+def _layers(arity: int) -> Transposes:
+    return tuple([partial(_layer, position) for position in range(arity)])
+
+
+def _concatenated(*parts: Spec, axis: int) -> Spec:
+    shape = parts[0].shape
+    size = sum(part.shape[axis] for part in parts)
+    dtype = np.result_type(*(part.dtype for part in parts))
+    return Spec((*shape[:axis], size, *shape[axis + 1 :]), dtype)
+
+
+def _stacked(*parts: Spec, axis: int) -> Spec:
+    shape = parts[0].shape
+    dtype = np.result_type(*(part.dtype for part in parts))
+    return Spec((*shape[:axis], len(parts), *shape[axis:]), dtype)
+
+
+def _concatenate_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((2, 3))
+    yield Sample((x, x[::-1, ::-1]), {"axis": 0})
+    yield Sample((x, rng.standard_normal((2, 1)), x[:, :0]), {"axis": 1})
+    yield Sample((x,), {"axis": 0})
+    yield Sample((x, 1j * x), {"axis": 1})
+
+
+def _stack_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((2, 3))
+    yield Sample((x, x[::-1, ::-1]), {"axis": 0})
+    yield Sample((x, x, -x), {"axis": 2})
+    yield Sample((1.5, np.float64(2.0), np.array(3.0)), {"axis": 0})
+    yield Sample((x[:0], x[:0]), {"axis": 1})
+    yield Sample((x, 1j * x), {"axis": 1})
+
+
+concatenate: Primitive = Primitive(
+    "concatenate",
+    lambda *parts, axis: np.concatenate(parts, axis),
+    _concatenated,
+    Linear(_sections, jointly=True, structural=True),
+    _batch,
+    _concatenate_samples,
+)
+
+stack: Primitive = Primitive(
+    "stack",
+    lambda *parts, axis: np.stack(parts, axis),
+    _stacked,
+    Linear(_layers, jointly=True, structural=True),
+    _batch,
+    _stack_samples,
+)

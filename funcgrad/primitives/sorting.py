@@ -1,0 +1,174 @@
+"""Sorting: the order is discrete, and a sorted array takes its elements' tangents along.
+
+Equal elements keep their order (all sorting is stable), and so do their tangents.
+
+>>> sort(np.array([3.0, 1.0, 2.0]), axis=0, descending=False)
+array([1., 2., 3.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
+from funcgrad.primitives.indexing import gather, with_batch
+from funcgrad.shape import Shape, Spec, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["argpartition", "argsort", "lexsort", "searchsorted", "sort", "take_along_axis"]
+
+
+def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False) -> Value:
+    """The elements of ``x`` at positions along one axis, which may differ along the others.
+
+    Parameters
+    ----------
+    x : value
+    indices : value of integers
+        Of the rank of ``x``; the sizes of the other axes broadcast.
+    axis : int
+        Not negative.
+    unique : bool
+        Whether no element is chosen twice.
+    """
+    shape = shape_of(x)
+    rank = len(shape)
+    grid = [
+        np.arange(n).reshape((1,) * a + (n,) + (1,) * (rank - 1 - a)) for a, n in enumerate(shape)
+    ]
+    return gather(x, *grid[:axis], indices, *grid[axis + 1 :], axis=0, unique=unique)
+
+
+def _one_back(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    return primitive(args[0], **{**params, "axis": params["axis"] + 1})
+
+
+def _samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(13)
+    x = rng.standard_normal((4, 3))
+    for descending in (False, True):
+        yield Sample((x[:, 0],), {"axis": 0, "descending": descending})
+        yield Sample((x,), {"axis": 1, "descending": descending})
+        ties = np.array([1.0, 0.0, 1.0, -0.0, 1.0])
+        yield Sample((ties,), {"axis": 0, "descending": descending}, smooth=False)
+        special = np.array([np.nan, 1.0, -np.inf, np.inf, np.nan])
+        yield Sample((special,), {"axis": 0, "descending": descending}, smooth=False)
+    yield Sample((x[::-1, ::-2],), {"axis": 0, "descending": False})
+    yield Sample((np.zeros((0, 2)),), {"axis": 0, "descending": False})
+    yield Sample((x + 1j,), {"axis": 0, "descending": False})
+
+
+def _argsort(x: Any, axis: int, descending: bool) -> Any:
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    # Sorted backwards twice, so that equal elements keep their order.
+    backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return np.shape(x)[axis] - 1 - np.flip(backwards, axis)
+
+
+def _sort(x: Any, axis: int, descending: bool) -> Any:
+    ascending = np.sort(x, axis)
+    return np.flip(ascending, axis) if descending else ascending
+
+
+def _push_sort(tangents: Any, out: Value, x: Value, axis: int, descending: bool) -> Value:
+    order = argsort(x, axis=axis, descending=descending)
+    return take_along_axis(tangents[0], order, axis, unique=True)
+
+
+argsort: Primitive = Primitive(
+    "argsort",
+    _argsort,
+    lambda x, axis, descending: Spec(x.shape, np.dtype(np.intp)),
+    DISCRETE,
+    _one_back,
+    _samples,
+)
+
+sort: Primitive = Primitive(
+    "sort",
+    _sort,
+    lambda x, axis, descending: Spec(x.shape, x.dtype),
+    Linearized(_push_sort),
+    _one_back,
+    _samples,
+)
+
+argpartition: Primitive = Primitive(
+    "argpartition",
+    lambda x, kth, axis: np.argpartition(x, kth, axis),
+    lambda x, kth, axis: Spec(x.shape, np.dtype(np.intp)),
+    DISCRETE,
+    _one_back,
+    lambda: (
+        Sample((np.array([3.0, 1.0, 2.0, 0.5]),), {"kth": (1,), "axis": 0}),
+        Sample((np.array([[3.0, 1.0, 2.0], [0.0, 5.0, -1.0]]),), {"kth": (0, 2), "axis": 1}),
+    ),
+)
+
+
+lexsort: Primitive = Primitive(
+    "lexsort",
+    lambda keys, axis: np.lexsort(keys, axis),
+    lambda keys, axis: Spec(keys.shape[1:], np.dtype(np.intp)),
+    DISCRETE,
+    lambda primitive, size, args, batched, params: primitive(
+        move_axis(args[0], 0, 1), axis=params["axis"] + 1
+    ),
+    lambda: (
+        Sample((np.array([[1, 0, 1, 0], [2, 2, 1, 1]]),), {"axis": 0}),
+        Sample((np.array([[[1.0, 0.0], [0.0, 1.0]], [[2.0, 2.0], [3.0, 1.0]]]),), {"axis": 1}),
+    ),
+)
+"""The order by several keys, stacked on the first axis, of which the last matters most."""
+
+
+def _search(table: Any, x: Any, side: Any, lead: int) -> Any:
+    if not lead:
+        return np.searchsorted(table, x, side)
+    batch: Shape = np.shape(table)[:lead]
+    out = np.empty(np.shape(x), np.intp)
+    for example in np.ndindex(batch):
+        out[example] = np.searchsorted(table[example], x[example], side)
+    return out
+
+
+def _batch_search(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    table, x = args
+    if not (batched[0] or params["lead"]):
+        return primitive(table, x, **params)
+    table, x = with_batch(table, size, batched[0]), with_batch(x, size, batched[1])
+    return primitive(table, x, **{**params, "lead": params["lead"] + 1})
+
+
+def _search_samples() -> Iterator[Sample]:
+    table = np.array([0.0, 1.0, 1.0, 4.0])
+    for x in (np.array([-1.0, 1.0, 2.5, 9.0]), 1.0, table.reshape(2, 2), np.zeros(0)):
+        for side in ("left", "right"):
+            yield Sample((table, x), {"side": side, "lead": 0})
+
+
+searchsorted: Primitive = Primitive(
+    "searchsorted",
+    _search,
+    lambda table, x, side, lead: Spec(x.shape, np.dtype(np.intp)),
+    DISCRETE,
+    _batch_search,
+    _search_samples,
+)
+"""Where to insert ``x`` into a sorted table; both have ``lead`` axes of a batch in front."""

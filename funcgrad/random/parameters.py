@@ -1,0 +1,65 @@
+"""Parameters of distributions: checked, broadcast and cast.
+
+>>> check_broadcast((3,), (2, 3), "normal", "loc")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import Shape, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import RAW, concrete
+
+__all__ = ["check_broadcast", "parameter", "require"]
+
+
+def require(
+    condition: Callable[..., Any], operation: str, described: str, *values: ArrayLike
+) -> None:
+    """Check a condition on parameters; traced ones are not looked at.
+
+    Raises
+    ------
+    ArgumentError
+        The condition does not hold.
+    """
+    raws = [concrete(operand(value, operation)) for value in values]
+    if all(type(raw) in RAW for raw in raws) and not np.all(condition(*raws)):
+        got = ", ".join(map(str, values))
+        raise ArgumentError(f"{operation}: the parameters have to satisfy {described}, got {got}.")
+
+
+def check_broadcast(own: Shape, shape: Shape, operation: str, name: str) -> None:
+    """Check that a parameter broadcasts to the shape of the result.
+
+    Raises
+    ------
+    ShapeError
+        It does not.
+    """
+    try:
+        fits = np.broadcast_shapes(own, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"{operation}: {name} of shape {own} does not broadcast to shape={shape}, the shape of"
+            " the result."
+        )
+
+
+def parameter(
+    x: ArrayLike, dtype: np.dtype[Any], operation: str, name: str, shape: Shape
+) -> Tensor:
+    """A parameter in the dtype of the result."""
+    value = operand(x, operation)
+    check_broadcast(shape_of(value), shape, operation, name)
+    own: Tensor = wrap(cast(value, dtype=dtype))
+    return own
