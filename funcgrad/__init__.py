@@ -1,6 +1,5 @@
 """funcgrad: derivatives of Python functions, with nothing mutable anywhere."""
 
-from funcgrad.trees import pytree, static_field
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
@@ -11,6 +10,7 @@ from funcgrad.transforms.linear import linear_transpose, linearize
 from funcgrad.transforms.probe import probe
 from funcgrad.transforms.reverse import grad, value_and_grad, vjp
 from funcgrad.transforms.stop import stop_gradient
+from funcgrad.trees import pytree, static_field
 
 __all__ = [
     "Tensor",

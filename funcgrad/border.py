@@ -14,16 +14,26 @@ from funcgrad.errors import DtypeError, FuncgradError, LeafError, ShapeError
 from funcgrad.shape import DTYPES, spec_of
 from funcgrad.trace import RAW, TracedValue, Value
 
-__all__ = ["ArrayLike", "explained", "freeze", "holds_tensors", "is_frozen", "operand", "read_only"]
+__all__ = [
+    "FREE",
+    "ArrayLike",
+    "explained",
+    "freeze",
+    "holds_tensors",
+    "is_frozen",
+    "operand",
+    "read_only",
+]
 
 ArrayLike: TypeAlias = Any
 """A tensor, an array, a number, or nested sequences of numbers.
 
-Type checkers see ``Any``: a precise union would reject the nested lists and NumPy scalars that NumPy
-users pass without a thought.
+Type checkers see ``Any``: a precise union would reject the nested lists and NumPy scalars that
+NumPy's users pass without a thought.
 """
 
-_FREE: Final = RAW - {np.ndarray}
+FREE: Final = RAW - {np.ndarray}
+"""The exact types of raw values that nobody can write to."""
 
 
 class _Frozen(np.ndarray[Any, Any]):
@@ -36,8 +46,8 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     A read-only flag can be lifted again by ``setflags``, and through ``.base``; a view over a
     read-only buffer cannot.
     """
-    view: np.ndarray[Any, Any] = np.asarray(memoryview(array.view(_Frozen)).toreadonly())
-    return view
+    marked: Any = array.view(_Frozen)
+    return np.asarray(memoryview(marked).toreadonly())
 
 
 def is_frozen(array: np.ndarray[Any, Any]) -> bool:
@@ -67,7 +77,7 @@ def operand(x: Any, operation: str) -> Value:
     DtypeError
         The array's dtype is none that tensors have.
     """
-    if type(x) in _FREE or isinstance(x, TracedValue):
+    if type(x) in FREE or isinstance(x, TracedValue):
         return x
     if isinstance(x, np.ndarray):
         array = freeze(np.asarray(x))

@@ -22,7 +22,8 @@ class ArrayMethods(TracedValue):
 
     __slots__ = ()
 
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
+        """The function of that name in the array namespace, of this tensor."""
         raise NotImplementedError
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:
@@ -41,11 +42,25 @@ class ArrayMethods(TracedValue):
         """The mean over axes."""
         return self._call("mean", axis=axis, keepdims=keepdims)
 
-    def var(self, axis: AxisLike = None, *, correction: float = 0.0, ddof: float | None = None, keepdims: bool = False) -> Tensor:
+    def var(
+        self,
+        axis: AxisLike = None,
+        *,
+        correction: float = 0.0,
+        ddof: float | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
         """The variance over axes."""
         return self._call("var", axis=axis, correction=correction, ddof=ddof, keepdims=keepdims)
 
-    def std(self, axis: AxisLike = None, *, correction: float = 0.0, ddof: float | None = None, keepdims: bool = False) -> Tensor:
+    def std(
+        self,
+        axis: AxisLike = None,
+        *,
+        correction: float = 0.0,
+        ddof: float | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
         """The standard deviation over axes."""
         return self._call("std", axis=axis, correction=correction, ddof=ddof, keepdims=keepdims)
 
@@ -143,7 +158,8 @@ class ArrayMethods(TracedValue):
 
     def nonzero(self) -> tuple[Tensor, ...]:
         """The positions of the elements that are not zero."""
-        return self._call("nonzero")
+        positions: Any = self._call("nonzero")
+        return tuple(positions)
 
     def reshape(self, *shape: Any) -> Tensor:
         """In another shape of as many elements; one size may be -1."""

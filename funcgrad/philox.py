@@ -107,7 +107,11 @@ def as_dtype(dtype: Any, kinds: str, operation: str) -> np.dtype[Any]:
     except TypeError:
         raise DtypeError(f"{operation}: {dtype!r} is no dtype.") from None
     if wanted.kind not in kinds or wanted.itemsize > (16 if wanted.kind == "c" else 8):
-        names = {"f": "float16, float32 or float64", "c": "complex64 or complex128", "i": "an integer"}
+        names = {
+            "f": "float16, float32 or float64",
+            "c": "complex64 or complex128",
+            "i": "an integer",
+        }
         choices = ", or ".join(names[kind] for kind in kinds if kind in names)
         raise DtypeError(f"{operation}: the dtype has to be {choices}, got {wanted}.")
     return wanted
@@ -127,9 +131,7 @@ def draw(
     return numbers
 
 
-def standard_uniform(
-    key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
-) -> Tensor:
+def standard_uniform(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:
     """Uniformly distributed over [0, 1)."""
     return draw(bits_to_uniform, key, shape, dtype, operation)
 

@@ -14,13 +14,13 @@ Tensor([2., 5.])
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, explained, holds_tensors, operand, read_only
+from funcgrad.border import FREE, ArrayLike, explained, holds_tensors, operand, read_only
 from funcgrad.errors import DtypeError, ImmutableError, LeafError, ShapeError, TracerError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
@@ -30,11 +30,11 @@ from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.indexing import index
 from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
-from funcgrad.trace import RAW, Trace, Value, bind, bind1, bind2
+from funcgrad.trace import RAW, Value, bind, bind1, bind2
 
 __all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "reveal_primal", "tensor", "wrap"]
 
-_new = object.__new__
+_new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
 
 
 class Tensor(ArrayMethods):
@@ -45,11 +45,11 @@ class Tensor(ArrayMethods):
     """
 
     __slots__ = ("_data",)
-    _trace: Trace | None = None
+    _trace: Any = None
     _data: Value
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
-    def __new__(cls, *_: Any, **__: Any) -> NoReturn:
+    def __new__(cls, *_: Any, **__: Any) -> Self:
         raise ImmutableError("A tensor is made with fg.tensor(values), not by calling Tensor.")
 
     # What it is.
@@ -90,12 +90,12 @@ class Tensor(ArrayMethods):
         return "cpu"
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+    def T(self) -> Tensor:
         """The axes in reverse order; a view."""
         return wrap(reverse_axes(self))
 
     @property
-    def mT(self) -> Tensor:  # noqa: N802 - NumPy's name
+    def mT(self) -> Tensor:
         """The last two axes swapped; a view."""
         return wrap(swap_last_axes(self))
 
@@ -111,7 +111,7 @@ class Tensor(ArrayMethods):
 
     @property
     def at(self) -> Any:
-        """Functional update: ``t.at[i].set(v)``, ``add``, ``multiply``, ``min``, ``max``, ``get``."""
+        """Functional update: ``t.at[i].set(v)``; also ``add multiply min max get``."""
         return self.__array_namespace__().at(self)
 
     # Arithmetic.
@@ -360,13 +360,14 @@ class Tensor(ArrayMethods):
         value = self._reveal("format(t)", exact=False)
         return format(np.asarray(value).item() if np.size(value) == 1 and spec else str(self), spec)
 
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
+        result: Tensor = getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
+        return result
 
 
 # ndarray and NumPy scalars on the left of an operator come in through their ufunc; the rules of
 # higher derivatives do so often, so the short way is worth its lines.
-_OPERATORS: Final = MappingProxyType(
+_OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
     {
         np.add: ew.add,
         np.subtract: ew.subtract,
@@ -383,7 +384,7 @@ def _shown(x: Tensor, name: str) -> str:
     array = np.asarray(x._reveal("repr(t)", exact=False))
     if not array.ndim:
         body = repr(array.item())
-        default = array.dtype in (np.bool_, np.int64, np.float64, np.complex128)
+        default = array.dtype.char in "?dD" or array.dtype == np.int64
         return f"{name}({body})" if default else f"{name}({body}, dtype={array.dtype})"
     text = repr(array)
     text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
@@ -405,16 +406,17 @@ def reveal_primal(primal: Value, use: str, exact: bool) -> Any:
     return primal._reveal(use, exact) if isinstance(primal, Tensor) else primal
 
 
-def wrap(value: Value) -> Any:
+def wrap(value: Value) -> Tensor:
     """A value for the user's hands: a raw value becomes a tensor, a tracer is returned as it is."""
     if type(value) in RAW:
-        result = _new(Tensor)
+        result: Tensor = _new(Tensor)
         result._data = value
         return result
-    return value
+    tracer: Tensor = value
+    return tracer
 
 
-def apply(primitive: Primitive, *args: Any, **params: Any) -> Any:
+def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
     """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``.
 
     Parameters
@@ -436,44 +438,46 @@ def apply(primitive: Primitive, *args: Any, **params: Any) -> Any:
     return wrap(value)
 
 
-def apply1(primitive: Primitive, x: Any) -> Any:
+def apply1(primitive: Primitive, x: Any) -> Tensor:
     """``apply`` for one argument and no parameter, quicker."""
-    if type(x) is np.ndarray or not (type(x) in RAW or isinstance(x, Tensor)):
+    if not isinstance(x, Tensor) and type(x) not in FREE:
         x = operand(x, primitive.name)
     try:
         value = bind1(primitive, x)
     except (ValueError, TypeError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in RAW:
-        result = _new(Tensor)
+        result: Tensor = _new(Tensor)
         result._data = value
         return result
-    return value
+    tracer: Tensor = value
+    return tracer
 
 
-def apply2(primitive: Primitive, x: Any, y: Any) -> Any:
+def apply2(primitive: Primitive, x: Any, y: Any) -> Tensor:
     """``apply`` for two arguments and no parameter, quicker."""
-    if type(x) is np.ndarray or not (type(x) in RAW or isinstance(x, Tensor)):
+    if not isinstance(x, Tensor) and type(x) not in FREE:
         x = operand(x, primitive.name)
-    if type(y) is np.ndarray or not (type(y) in RAW or isinstance(y, Tensor)):
+    if not isinstance(y, Tensor) and type(y) not in FREE:
         y = operand(y, primitive.name)
     try:
         value = bind2(primitive, x, y)
     except (ValueError, TypeError) as error:
         raise explained(error, primitive.name, x, y) from error
     if type(value) in RAW:
-        result = _new(Tensor)
+        result: Tensor = _new(Tensor)
         result._data = value
         return result
-    return value
+    tracer: Tensor = value
+    return tracer
 
 
-def _operate(primitive: Primitive, x: Any, y: Any) -> Any:
+def _operate(primitive: Primitive, x: Any, y: Any) -> Tensor:
     """An operator: as ``apply2``, but leaves what is no array to the other operand's class."""
     try:
         return apply2(primitive, x, y)
     except LeafError:
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 
 
 def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:

@@ -2,7 +2,7 @@
 
 What flows in is a primitive and its arguments; what flows out is a value. A *value* is one of
 
-- a *raw* value: what NumPy computes with, that is an ``ndarray``, a NumPy scalar or a Python number;
+- a *raw* value, which NumPy computes with: an ``ndarray``, a NumPy scalar or a Python number;
 - a concrete tensor, which wraps a raw value for the user;
 - a *tracer*: a value that a running transformation follows. It knows its ``Trace``, and the trace
   knows what an operation on it means: record it, push a tangent through it, batch it.
@@ -68,7 +68,7 @@ class TracedValue:
     """What ``bind`` sees of a wrapper: its trace (None when concrete) and the value inside."""
 
     __slots__ = ()
-    _trace: Trace | None
+    _trace: Any  # a Trace; None when concrete
     _data: Value
 
 

@@ -73,8 +73,8 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
 def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The greater of two numbers; NaN where one is NaN.
 
-    Equal numbers share the gradient: each has the derivative 1/2, also at ``maximum(x, 0)``. A NaN is
-    chosen, and takes the gradient.
+    Equal numbers share the gradient: each has the derivative 1/2, also at ``maximum(x, 0)``. A NaN
+    is chosen, and takes the gradient.
 
     Examples
     --------
@@ -281,7 +281,8 @@ def piecewise(
     at = tensor(x)
     several = isinstance(condlist, (list, tuple)) and (not at.shape or np.ndim(condlist[0]) > 0)
     conditions = list(condlist) if several else [condlist]
-    default, pieces = 0, list(funclist)
+    default: Any = 0
+    pieces = list(funclist)
     if len(pieces) == len(conditions) + 1:
         default = pieces.pop()
     if len(pieces) != len(conditions):

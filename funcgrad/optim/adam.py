@@ -30,7 +30,7 @@ from funcgrad.optim.base import (
     zeros_like,
 )
 from funcgrad.primitives.transcendental import sqrt
-from funcgrad.pytree import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
 from funcgrad.tensor import Tensor, apply1, tensor
 
 __all__ = ["AdamState", "adam", "adamw"]

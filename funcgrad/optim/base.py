@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.primitives.structural import cast
-from funcgrad.pytree import Structure, flatten, flatten_like, pytree, static_field, unflatten
+from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
 

@@ -23,7 +23,7 @@ from funcgrad.optim.base import (
     rate_at,
     zeros_like,
 )
-from funcgrad.pytree import pytree, unflatten
+from funcgrad.trees import pytree, unflatten
 from funcgrad.tensor import Tensor, tensor
 
 __all__ = ["SgdState", "sgd"]

@@ -298,8 +298,8 @@ def _constant_power(x: Any, exponent: float) -> Any:
 
 def _power_samples() -> Iterator[Sample]:
     smooth = combined(reals(-2, 2), complexes(), edges(0.0, 0j, -1.0, smooth=True))
-    for exponent in (0, 1, 2, 3, 5):
-        yield from combined(smooth, exponent=exponent)()
+    for whole in (0, 1, 2, 3, 5):
+        yield from combined(smooth, exponent=whole)()
     for exponent in (-1, -2, 0.5, 2.0, 2.5):
         yield from combined(reals(0.5, 3), complexes(), exponent=exponent)()
         yield from combined(edges(0.0, np.inf, np.nan), exponent=exponent)()

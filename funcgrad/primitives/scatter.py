@@ -259,6 +259,14 @@ last_writes: Primitive = Primitive(
 # ------------------------------------------------------------------------------------- extrema
 
 
+def _writes_extremum(ufunc: np.ufunc) -> Callable[[Any, Any, Any], None]:
+    def write(out: Any, where_to: Any, u: Any) -> None:
+        with np.errstate(invalid="ignore"):  # ufunc.at warns of NaN where the ufunc does not
+            ufunc.at(out, where_to, u)
+
+    return write
+
+
 def _attains(x: Value, best: Value) -> Value:
     """Whether an extremum is this one; one that is NaN is attained by every NaN."""
     return logical_or(x == best, x != x)
@@ -283,7 +291,7 @@ def _push_extremum(
 
 scatter_max: Primitive = _scatter(
     "scatter_max",
-    lambda out, where_to, u: np.maximum.at(out, where_to, u),
+    _writes_extremum(np.maximum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
 )
@@ -291,7 +299,7 @@ scatter_max: Primitive = _scatter(
 
 scatter_min: Primitive = _scatter(
     "scatter_min",
-    lambda out, where_to, u: np.minimum.at(out, where_to, u),
+    _writes_extremum(np.minimum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
 )

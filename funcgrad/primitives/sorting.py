@@ -15,6 +15,7 @@ import numpy as np
 
 from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
 from funcgrad.primitives.indexing import gather, with_batch
+from funcgrad.primitives.structural import move_axis
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Value
 

@@ -185,7 +185,7 @@ flip: Primitive = structural(
 
 roll: Primitive = structural(
     "roll",
-    lambda x, shift, axis: np.roll(x, shift, axis),
+    lambda x, shift, axis: np.roll(x, shift, axis) if axis else _as_array(x),
     shape=lambda shape, shift, axis: shape,
     transpose=lambda ct, x, shift, axis: roll(ct, shift=tuple([-s for s in shift]), axis=axis),
     batch=lambda shape, size, shift, axis: {"shift": shift, "axis": tuple([a + 1 for a in axis])},

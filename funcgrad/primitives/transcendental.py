@@ -99,10 +99,14 @@ log1p = elementwise(
 )
 
 
-def _weight(power: Primitive, x: Value, y: Value, out: Value) -> Value:
-    """The share of ``x`` in log(e^x + e^y): e^(x - out), and its limit where that is inf - inf."""
-    limit = where(x == y, 0.5, x > y)
-    return where(bind1(isinf, out), limit, bind1(power, x - out))
+def _share(add: Primitive, power: Primitive, x: Value, y: Value) -> Value:
+    """The share of ``e^x`` in ``e^x + e^y``, which is 1 / (1 + e^(y - x)).
+
+    Written as e^-log(1 + e^(y - x)), which overflows at no order; e^(x - log(e^x + e^y)) would lose
+    the digits by which the sum exceeds the greater argument. Equal infinities share equally.
+    """
+    same_infinity = (x == y) & bind1(isinf, x)
+    return where(same_infinity, 0.5, bind1(power, -add(0, y - x)))
 
 
 _PAIRS = combined(
@@ -110,21 +114,21 @@ _PAIRS = combined(
     edges((1.0, 1.0), (800.0, -800.0), (1e6, 1e6), smooth=True),
     edges((-np.inf, -np.inf), (np.inf, np.inf), (np.inf, 1.0), (-np.inf, 1.0), (np.nan, 1.0)),
 )
-logaddexp = elementwise(
+logaddexp: Primitive = elementwise(
     "logaddexp",
     np.logaddexp,
     partials=(
-        lambda out, x, y: _weight(exp, x, y, out),
-        lambda out, x, y: _weight(exp, y, x, out),
+        lambda _, x, y: _share(logaddexp, exp, x, y),
+        lambda _, x, y: _share(logaddexp, exp, y, x),
     ),
     samples=_PAIRS,
 )
-logaddexp2 = elementwise(
+logaddexp2: Primitive = elementwise(
     "logaddexp2",
     np.logaddexp2,
     partials=(
-        lambda out, x, y: _weight(exp2, x, y, out),
-        lambda out, x, y: _weight(exp2, y, x, out),
+        lambda _, x, y: _share(logaddexp2, exp2, x, y),
+        lambda _, x, y: _share(logaddexp2, exp2, y, x),
     ),
     samples=_PAIRS,
 )

@@ -1,2 +1,3 @@
 """Transformations."""
+
 __all__: list[str] = []

@@ -8,15 +8,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import index
 from typing import Any
 
 from funcgrad import trees
 from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError, DtypeError, FuncgradError, LeafError, ShapeError
-from funcgrad.trees import Structure
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.trace import Value, concrete
+from funcgrad.trees import Structure
 
 __all__ = [
     "Chosen",
@@ -83,16 +84,14 @@ def choose(
     DifferentiationError
         ``argnums`` is out of range, or a leaf is an integer, a boolean or no number at all.
     """
-    single = not isinstance(argnums, (tuple, list))
-    numbers = [argnums] if single else argnums
+    single = not isinstance(argnums, Sequence)
+    numbers = argnums if isinstance(argnums, Sequence) else (argnums,)
     positions = tuple([_position(operation, f, number, len(args)) for number in numbers])
     leaves: list[Value] = []
     structures = []
     for position in positions:
         found, structure = trees.flatten(args[position])
-        leaves += differentiable(
-            operation, found, structure, lambda p=position: argument_name(f, p)
-        )
+        leaves += differentiable(operation, found, structure, partial(argument_name, f, position))
         structures.append(structure)
     return Chosen(leaves, tuple(structures), positions, single)
 
@@ -257,4 +256,3 @@ def _checked(
 def unwrap(x: Any, operation: str) -> Value:
     """The value of something that a user's function returned."""
     return concrete(operand(x, operation))
-

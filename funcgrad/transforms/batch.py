@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from operator import index
-from typing import Any, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 
@@ -21,24 +21,23 @@ from funcgrad.errors import BatchError, FuncgradError, TracerError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import transpose
-from funcgrad.trees import Structure
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, concrete, escaped
 from funcgrad.transforms.arguments import argument_name, values_of
 from funcgrad.transforms.call import Call, bind_call
+from funcgrad.trees import Structure
 
 __all__ = ["Batched", "Batcher", "move_axis", "vmap"]
 
 P = ParamSpec("P")
-_new = object.__new__
+_new: Final[Any] = object.__new__
 
 
 class Batched(Tensor):
     """One example of a batch, standing for all of them."""
 
     __slots__ = ("_trace",)
-    _trace: Trace
 
     @property
     def shape(self) -> Shape:
@@ -72,7 +71,7 @@ class Batcher(Trace):
 
     def follow(self, data: Value) -> Batched:
         """A tracer for a value with the batch on axis 0."""
-        tracer = _new(Batched)
+        tracer: Batched = _new(Batched)
         tracer._data = data
         tracer._trace = self
         return tracer
@@ -184,7 +183,8 @@ def vmap(
                 inner_args, inner_kwargs = trees.unflatten(
                     structure, [wrap(value) for value in followed]
                 )
-                out = f(*inner_args, **inner_kwargs)
+                call: Callable[..., Any] = f
+                out = call(*inner_args, **inner_kwargs)
             finally:
                 batcher.close()
             return _results(batcher, out, out_axes)

@@ -7,7 +7,7 @@ its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -87,7 +87,9 @@ class CheckpointCall(Call):
         with recorder.aside():
             outs = self.run(args)
         data = [recorder.inner(out) for out in outs]
-        return recorder.segment(_pull_segment, _Segment(self, recorder, args), data)
+        segment = _Segment(self, recorder, args)
+        results: list[Value] = recorder.segment(_pull_segment, segment, data)
+        return results
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]
@@ -122,7 +124,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 
     Notes
     -----
-    Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000, tell how to place checkpoints.
+    Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.
 
     Examples
@@ -140,7 +142,8 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 
         def run(inner: Sequence[Value]) -> Sequence[Value]:
             inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in inner])
-            out_leaves, out_structure = trees.flatten(f(*inner_args, **inner_kwargs))
+            call: Callable[..., Any] = f
+            out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
             found[:] = [out_structure]
             return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
 

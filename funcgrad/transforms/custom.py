@@ -17,9 +17,8 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError, ShapeError
-from funcgrad.trees import Structure
-from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, begin_level, concrete
 from funcgrad.transforms.arguments import values_of
@@ -28,6 +27,7 @@ from funcgrad.transforms.flat import FlatFunction, batched_flat, run_batched
 from funcgrad.transforms.push import zeros_like
 from funcgrad.transforms.record import Recorder, settled, transpose_linear
 from funcgrad.transforms.replay import push_through
+from funcgrad.trees import Structure
 
 __all__ = ["custom_jvp", "custom_vjp"]
 
@@ -260,6 +260,7 @@ class _Custom(Generic[P, R]):
         self._static = tuple(nondiff_argnums)
         self._rules: tuple[Callable[..., Any], ...] = ()
         update_wrapper(self, f)
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
 
     def _define(self, *rules: Callable[..., Any]) -> None:
         if self._rules:
@@ -285,7 +286,8 @@ class _Custom(Generic[P, R]):
         signature = _Signature(name, structure)
 
         def function(inner: Sequence[Value]) -> list[Value]:
-            return signature.out(self._function(*_merged(static, signature.args(inner))))
+            call: Callable[..., Any] = self._function
+            return signature.out(call(*_merged(static, signature.args(inner))))
 
         outs = bind_call(self._call(function, signature, static), values)
         assert signature.result is not None
@@ -437,7 +439,7 @@ def _pulled(signature: _Signature, cts: Any) -> list[Value]:
 
 
 def _bound(f: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> tuple[Any, ...]:
-    """All arguments by position, with defaults filled in."""
+    """All arguments by position, with defaults filled in where some were passed by keyword."""
     if not kwargs:
         return tuple(args)
     bound = inspect.signature(f).bind(*args, **kwargs)

@@ -10,7 +10,7 @@ Every value carries its tangent along, so memory does not grow with the length o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
@@ -24,7 +24,7 @@ from funcgrad.transforms.push import push_forward, settle, zeros_like
 
 __all__ = ["Dual", "Pusher", "jvp"]
 
-_new = object.__new__
+_new: Final[Any] = object.__new__
 
 
 class Dual(Tensor):
@@ -32,7 +32,6 @@ class Dual(Tensor):
 
     __slots__ = ("_tangent", "_trace")
     _tangent: Value
-    _trace: Trace
 
     def _reveal(self, use: str, exact: bool) -> Any:
         return reveal_primal(self._data, use, exact)

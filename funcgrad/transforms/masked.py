@@ -12,6 +12,7 @@ array([2., 0.])
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +22,11 @@ from funcgrad.primitives.selection import where
 from funcgrad.shape import Shape, expand, shape_of
 from funcgrad.trace import RAW, Value
 
-__all__ = ["Masked", "broadcast", "merged", "plain", "unbroadcast"]
+__all__ = ["Cotangent", "Masked", "broadcast", "merged", "plain", "unbroadcast"]
+
+
+Cotangent: TypeAlias = Any
+"""A value, or a ``Masked``."""
 
 
 class Masked:
@@ -47,12 +52,12 @@ class Masked:
         return Masked(linear(self.value), linear(self.mask) != 0)
 
 
-def plain(ct: Value | Masked) -> Value:
+def plain(ct: Cotangent) -> Value:
     """The cotangent with its absent entries as zeros."""
     return ct.value if type(ct) is Masked else ct
 
 
-def merged(first: Value | Masked, second: Value | Masked) -> Value | Masked:
+def merged(first: Cotangent, second: Cotangent) -> Cotangent:
     """The sum of two cotangents; absent is what both lack."""
     if type(first) is not Masked or type(second) is not Masked:
         return plain(first) + plain(second)
@@ -61,7 +66,7 @@ def merged(first: Value | Masked, second: Value | Masked) -> Value | Masked:
     return value if type(mask) in RAW and np.all(mask) else Masked(value, mask)
 
 
-def broadcast(ct: Value | Masked, shape: Shape) -> Value | Masked:
+def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     """A cotangent written out to the shape of its variable."""
     if type(ct) is Masked:
         return Masked(broadcast(ct.value, shape), broadcast(ct.mask, shape))
@@ -70,7 +75,7 @@ def broadcast(ct: Value | Masked, shape: Shape) -> Value | Masked:
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
 
 
-def unbroadcast(ct: Value | Masked, shape: Shape, wide: Shape) -> Value | Masked:
+def unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
     """The cotangent of an argument of one shape that an operation broadcast to a wider one."""
     ct = broadcast(ct, wide)
     if type(ct) is not Masked:

@@ -139,6 +139,6 @@ def probe(x: Any, name: str) -> Tensor:
         return wrap(value)
     if not is_inexact(dtype_of(value)):
         raise DifferentiationError(
-            f"probe: {name!r} is of dtype {dtype_of(value)}, in which nothing can be differentiated."
+            f"probe: {name!r} is of dtype {dtype_of(value)}, in which nothing is differentiable."
         )
     return wrap(_ProbeCall(name, probes).apply(value))

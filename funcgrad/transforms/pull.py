@@ -23,7 +23,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, reduced_shape, shape_of
 from funcgrad.trace import Value
-from funcgrad.transforms.masked import Masked, broadcast, merged, plain, unbroadcast
+from funcgrad.transforms.masked import Cotangent, Masked, broadcast, merged, plain, unbroadcast
 
 __all__ = [
     "Cotangents",
@@ -67,7 +67,7 @@ def pull_back(
             entry[0](cotangents, ct, entry)
 
 
-def accumulate(cotangents: Cotangents, index: int, ct: Value | Masked) -> None:
+def accumulate(cotangents: Cotangents, index: int, ct: Cotangent) -> None:
     """Add to a variable's cotangent."""
     previous = cotangents[index]
     if previous is None:
@@ -78,7 +78,7 @@ def accumulate(cotangents: Cotangents, index: int, ct: Value | Masked) -> None:
         cotangents[index] = previous + ct
 
 
-def pull_unary(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through an elementwise operation of one argument: the fast path of ``pull_partials``."""
     _, _, primitive, operand, x, out = entry
     if type(ct) is Masked:
@@ -102,13 +102,16 @@ def pull_unary(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None
         accumulate(cotangents, operand, g)
 
 
-def pull_binary(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through an elementwise operation of two arguments: the fast path of ``pull_partials``."""
     _, _, primitive, first, second, x, y, out = entry
     if type(ct) is Masked:
         pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
         return
-    for operand, arg, factor in ((first, x, primitive.factors[0]), (second, y, primitive.factors[1])):
+    for operand, arg, factor in (
+        (first, x, primitive.factors[0]),
+        (second, y, primitive.factors[1]),
+    ):
         if operand < 0:
             continue
         if factor is SAME:
@@ -128,7 +131,7 @@ def pull_binary(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> Non
             accumulate(cotangents, operand, g)
 
 
-def fit(ct: Value | Masked, x: Value, wide: Shape) -> Value | Masked:
+def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
     """Give a cotangent the dtype of its argument, and undo the argument's broadcast to ``wide``."""
     if type(ct) is type(x) and type(x) is np.float64 and not wide:
         return ct  # the commonest case of scalar programs
@@ -143,7 +146,7 @@ def fit(ct: Value | Masked, x: Value, wide: Shape) -> Value | Masked:
     return cast(ct, dtype=dtype)
 
 
-def pull_partials(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+def pull_partials(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through an elementwise operation or a reduction, in all generality."""
     _, _, primitive, operands, primals, out, params = entry
     partials: Partials = primitive.differential
@@ -166,7 +169,7 @@ def keep(x: Value, kept: Shape) -> Value:
     return x if shape == kept or not shape else reshape(x, shape=kept)
 
 
-def scale(ct: Value | Masked, factor: Any) -> Value | Masked:
+def scale(ct: Cotangent, factor: Any) -> Cotangent:
     """A cotangent times the conjugate of a factor of whatever kind."""
     if factor is SAME:
         return ct
@@ -183,7 +186,7 @@ def scale(ct: Value | Masked, factor: Any) -> Value | Masked:
     return ct.scale(factor) if type(ct) is Masked else ct * factor
 
 
-def pull_linear(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through an operation that is linear in each argument."""
     _, _, primitive, operands, primals, out, params = entry
     linear: Linear = primitive.differential
@@ -219,7 +222,7 @@ def pull_bundle(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
             accumulate(cotangents, operand, ct)
 
 
-def pull_projection(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+def pull_projection(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through the choice of one output of a bundle: collect the cotangents for it."""
     _, _, bundle, position, count, closed_over = entry
     if cotangents[bundle] is None:
@@ -229,7 +232,7 @@ def pull_projection(cotangents: Cotangents, ct: Value | Masked, entry: Entry) ->
         accumulate(cotangents, closed_over, ct)
 
 
-def pull_mark(cotangents: Cotangents, ct: Value | Masked, entry: Entry) -> None:
+def pull_mark(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through a marked value: keep what arrives, and hand it on."""
     _, _, operand, slot = entry
     cotangents[slot] = ct

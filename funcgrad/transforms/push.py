@@ -54,7 +54,7 @@ def push_forward(
         return None
     if all(tangent is None for tangent in tangents):
         return None
-    push = _PUSHES[type(differential)]
+    push: Any = _PUSHES[type(differential)]
     tangent = push(differential, primitive, primals, tangents, out, params)
     return None if tangent is None else settle(tangent, out)
 

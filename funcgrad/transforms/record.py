@@ -42,7 +42,7 @@ from funcgrad.transforms.pull import (
 
 __all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
 
-_new = object.__new__
+_new: Final[Any] = object.__new__
 
 
 class Recorded(Tensor):
@@ -50,7 +50,6 @@ class Recorded(Tensor):
 
     __slots__ = ("_index", "_trace")
     _index: int
-    _trace: Trace
 
     def _reveal(self, use: str, exact: bool) -> Any:
         return reveal_primal(self._data, use, exact)
@@ -193,7 +192,7 @@ class Recorder(Trace):
         out = primitive.evaluate(data) if type(data) in RAW else bind1(primitive, data)
         index = self._count()
         self._append((pull_unary, index, primitive, x._index, data, out))
-        tracer = _new(Recorded)
+        tracer: Recorded = _new(Recorded)
         tracer._data = out
         tracer._index = index
         tracer._trace = self
@@ -220,7 +219,7 @@ class Recorder(Trace):
             out = bind2(primitive, x, y)
         index = self._count()
         self._append((pull_binary, index, primitive, first, second, x, y, out))
-        tracer = _new(Recorded)
+        tracer: Recorded = _new(Recorded)
         tracer._data = out
         tracer._index = index
         tracer._trace = self
@@ -296,7 +295,7 @@ class Recorder(Trace):
         return results
 
     def _tracer(self, data: Value, index: int) -> Recorded:
-        tracer = _new(Recorded)
+        tracer: Recorded = _new(Recorded)
         tracer._data = data
         tracer._index = index
         tracer._trace = self

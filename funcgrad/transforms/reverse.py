@@ -91,11 +91,11 @@ def grad(
 ) -> Callable[Concatenate[T, P], tuple[T, Any]]: ...
 @overload
 def grad(
-    f: Callable[P, Any],
+    f: Callable[..., Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     probes: Sequence[str] = (),
-) -> Callable[P, Any]: ...
+) -> Callable[..., Any]: ...
 def grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -165,8 +165,7 @@ def _gradient_function(
                     out = f(*chosen.arguments(args, followed), **kwargs)
             finally:
                 record = recorder.close()
-            if has_aux:
-                out, aux = pair(operation, out)
+            out, aux = pair(operation, out) if has_aux else (out, None)
             index = recorder.index_of(out)
             value = recorder.inner(unwrap(out, operation))
             scalar(operation, out, value)
@@ -194,9 +193,7 @@ def release(recorder: Recorder, tree: Any) -> Any:
     return trees.map(released, tree)
 
 
-def vjp(
-    f: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> tuple[Any, ...]:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's value, and its pullback: the vector-Jacobian product as a function.
 
     Parameters
@@ -234,8 +231,7 @@ def vjp(
             out = f(*chosen.trees(followed))
         finally:
             record = recorder.close()
-    if has_aux:
-        out, aux = pair("vjp", out)
+    out, aux = pair("vjp", out) if has_aux else (out, None)
     leaves, structure = trees.flatten(out)
     values = values_of("vjp", leaves, structure, lambda: "the function's result")
     indices = [recorder.index_of(value) for value in values]

@@ -1,0 +1,67 @@
+"""Functions for neural networks: activations, losses, initializers. There are no layer classes.
+
+A layer is a matrix product and a function; its parameters are a pytree of yours, say a dict or a
+frozen dataclass:
+
+>>> import funcgrad as fg
+>>> from funcgrad import nn, random
+>>> def initialize(key):
+...     return {"weight": nn.glorot_uniform(key, (3, 2)), "bias": fg.tensor([0.0, 0.0])}
+>>> def classify(params, x):
+...     return nn.softmax(x @ params["weight"] + params["bias"])
+>>> classify(initialize(random.key(0)), fg.tensor([[0.0, 0.0, 0.0]]))
+Tensor([[0.5, 0.5]])
+
+Everything is exact at large and at infinite arguments too, in value and in all derivatives, so that
+a masked logit of minus infinity has the probability 0 and the gradient 0.
+"""
+
+from funcgrad.nn.activations import (
+    elu,
+    gelu,
+    leaky_relu,
+    log_sigmoid,
+    log_softmax,
+    logsumexp,
+    relu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    swish,
+    tanh,
+)
+from funcgrad.nn.initializers import (
+    glorot_normal,
+    glorot_uniform,
+    he_normal,
+    he_uniform,
+    ones,
+    zeros,
+)
+from funcgrad.nn.losses import cross_entropy, one_hot, squared_error
+
+__all__ = [
+    "cross_entropy",
+    "elu",
+    "gelu",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "logsumexp",
+    "one_hot",
+    "ones",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "squared_error",
+    "swish",
+    "tanh",
+    "zeros",
+]

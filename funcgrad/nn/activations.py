@@ -1,0 +1,309 @@
+"""Activations: functions of each element, and softmax with its kin.
+
+Arguments are real arrays; integers become float64.
+
+>>> softmax([0.0, 0.0, -np.inf])
+Tensor([0.5, 0.5, 0. ])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy import logsumexp, tanh
+from funcgrad.primitives import activations as act
+from funcgrad.primitives.reduction import reduce_max
+from funcgrad.shape import AxisLike, dtype_of, normalize_axes, shape_of
+from funcgrad.tensor import Tensor, apply, apply1, apply2, wrap
+from funcgrad.transforms.stop import stop_gradient
+
+__all__ = [
+    "elu",
+    "gelu",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "logsumexp",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "swish",
+    "tanh",
+]
+
+
+def relu(x: ArrayLike) -> Tensor:
+    """``max(x, 0)``, with the derivative 0 at 0 (the subgradient of least norm).
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> relu([-1.0, 0.0, 2.0])
+    Tensor([0., 0., 2.])
+    """
+    result: Tensor = apply1(act.relu, x)
+    return result
+
+
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
+    """``x`` where it is positive, else ``negative_slope * x``.
+
+    At 0 the derivative is ``negative_slope``: of the subgradients that of least norm, for slopes
+    between 0 and 1.
+
+    Parameters
+    ----------
+    x : array_like
+    negative_slope : array_like
+        May be learned: the function is differentiable in it (a parametric relu).
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> leaky_relu([-1.0, 0.0, 2.0], 0.1)
+    Tensor([-0.1,  0. ,  2. ])
+    """
+    value = _real(x, "leaky_relu")
+    return fnp.where(value > 0, value, negative_slope * value)
+
+
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
+
+    At 0 the derivative is ``alpha``.
+
+    Parameters
+    ----------
+    x : array_like
+    alpha : array_like
+        Minus the limit at minus infinity.
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by exponential linear
+    units", ICLR 2016.
+
+    Examples
+    --------
+    >>> elu([-np.inf, 0.0, 2.0])
+    Tensor([-1.,  0.,  2.])
+    """
+    value = _real(x, "elu")
+    # The exponential sees no positive number, where it might overflow.
+    return fnp.where(value > 0, value, alpha * fnp.expm1(fnp.where(value > 0, 0, value)))
+
+
+def sigmoid(x: ArrayLike) -> Tensor:
+    """``1 / (1 + exp(-x))``, without overflow, and exact in both tails.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> sigmoid([-np.inf, 0.0, np.inf])
+    Tensor([0. , 0.5, 1. ])
+    """
+    result: Tensor = apply1(act.sigmoid, x)
+    return result
+
+
+def log_sigmoid(x: ArrayLike) -> Tensor:
+    """``log(sigmoid(x))``, which is ``-softplus(-x)``.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> log_sigmoid([-1000.0, 0.0])
+    Tensor([-1.00000000e+03, -6.93147181e-01])
+    """
+    return -softplus(-_real(x, "log_sigmoid"))
+
+
+def softplus(x: ArrayLike) -> Tensor:
+    """``log(1 + exp(x))``, without overflow; its derivative is ``sigmoid``.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> softplus([-1000.0, 0.0, 1000.0])
+    Tensor([0.00000000e+00, 6.93147181e-01, 1.00000000e+03])
+    """
+    result: Tensor = apply1(act.softplus, x)
+    return result
+
+
+def silu(x: ArrayLike) -> Tensor:
+    """``x * sigmoid(x)``, also called swish; 0 at minus infinity.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for neural network function approximation
+    in reinforcement learning", Neural Networks 107 (2018).
+
+    Examples
+    --------
+    >>> silu([0.0, 1.0])
+    Tensor([0.        , 0.73105858])
+    """
+    result: Tensor = apply1(act.silu, x)
+    return result
+
+
+swish: Final = silu
+
+
+def gelu(x: ArrayLike, approximate: bool = True) -> Tensor:
+    """``x`` times the probability that a standard normal number is below ``x``.
+
+    Parameters
+    ----------
+    x : array_like
+    approximate : bool
+        Whether by ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``, which is off by at
+        most 0.0005, or by the error function, which takes several times as long.
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Hendrycks, Gimpel, "Gaussian error linear units", arXiv:1606.08415 (2016).
+
+    Examples
+    --------
+    >>> gelu([-np.inf, 0.0, 1.0], approximate=False)
+    Tensor([-0.        ,  0.        ,  0.84134475])
+    """
+    result: Tensor = apply1(act.gelu_tanh if approximate else act.gelu, x)
+    return result
+
+
+def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
+    """Probabilities proportional to ``exp(x)``.
+
+    Parameters
+    ----------
+    x : array_like
+        Logits. One of minus infinity has the probability 0. Where some are plus infinity, these
+        share the probability 1 equally; where all are minus infinity, all do: the limits along
+        equal sequences. Derivatives are 0 in both cases, or those among equals.
+    axis : int or tuple of int
+        The axes over which the probabilities sum to 1.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are no logits along the axis.
+
+    Examples
+    --------
+    >>> softmax([0.0, np.log(3.0)])
+    Tensor([0.25, 0.75])
+    >>> softmax([np.inf, 0.0])
+    Tensor([1., 0.])
+    """
+    shifted, axes = _shifted(x, axis, "softmax")
+    weights = fnp.exp(shifted)
+    return weights / fnp.sum(weights, axis=axes, keepdims=True)
+
+
+def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
+    """``log(softmax(x))``, exact also where the probability is too small for a number.
+
+    Parameters
+    ----------
+    x : array_like
+        Logits; infinite ones as for ``softmax``.
+    axis : int or tuple of int
+        The axes over which the probabilities sum to 1.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are no logits along the axis.
+
+    Examples
+    --------
+    >>> log_softmax([0.0, -1000.0, -np.inf])
+    Tensor([    0., -1000.,   -inf])
+    """
+    shifted, axes = _shifted(x, axis, "log_softmax")
+    return shifted - fnp.log(fnp.sum(fnp.exp(shifted), axis=axes, keepdims=True))
+
+
+def _shifted(x: ArrayLike, axis: AxisLike, operation: str) -> tuple[Tensor, tuple[int, ...]]:
+    """Logits relative to their greatest, which is a constant to derivatives: it cancels."""
+    logits = _real(x, operation)
+    axes = normalize_axes(axis, logits.ndim, operation)
+    if logits.size == 0 and 0 in [logits.shape[a] for a in axes]:
+        raise ShapeError(f"{operation}: an array of shape {logits.shape} has no logits.")
+    greatest: Any = apply(reduce_max, stop_gradient(logits), axis=axes, keepdims=True)
+    return apply2(act.shift, logits, greatest), axes
+
+
+def _real(x: ArrayLike, operation: str) -> Tensor:
+    value = operand(x, operation)
+    if dtype_of(value).kind == "c":
+        raise DtypeError(f"{operation}: takes real arguments, got {dtype_of(value)}.")
+    if dtype_of(value).kind != "f" or not hasattr(value, "dtype"):
+        return fnp.asarray(value, dtype=np.float64) if shape_of(value) else wrap(np.float64(value))
+    result: Tensor = wrap(value)
+    return result

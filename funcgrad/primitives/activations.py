@@ -1,0 +1,141 @@
+"""Activations of neural networks: elementwise, of real arguments, exact also where they saturate.
+
+>>> sigmoid(np.array([-1000.0, 0.0, np.inf]))
+array([0. , 0.5, 1. ])
+
+No derivative of theirs meets ``inf * 0``: beyond a limit at which double precision no longer knows
+the difference, the slope is constant, and it is computed at a clamped argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import DtypeError
+from funcgrad.primitive import OPPOSITE, SAME, Primitive
+from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
+from funcgrad.primitives.special import clamp, ndtr, real_floating
+from funcgrad.primitives.transcendental import exp
+from funcgrad.shape import dtype_of
+from funcgrad.trace import Value
+
+__all__ = ["gelu", "gelu_tanh", "relu", "shift", "sigmoid", "silu", "softplus"]
+
+Array = np.ndarray[Any, Any]
+
+_SAMPLES: Final = combined(
+    reals(-3, 3),
+    edges(0.0, -0.5, 30.0, -30.0, smooth=True),
+    edges(-np.inf, -1e300, -1000.0, 1000.0, 1e300, np.inf, np.nan),
+)
+
+
+def _relu(x: Any) -> Any:
+    if dtype_of(x).kind == "c":
+        raise DtypeError(f"relu: complex numbers ({dtype_of(x)}) have no order.")
+    return np.maximum(x, 0)
+
+
+relu: Primitive = elementwise(
+    "relu",
+    _relu,
+    partials=(lambda _, x: x > 0,),
+    selects=True,
+    samples=combined(reals(0.5, 3), reals(-3, -0.5), edges(-np.inf, 0.0, np.inf, np.nan)),
+)
+
+
+def _sigmoid(x: Any) -> Any:
+    array = real_floating(x, "sigmoid")
+    small = np.exp(-np.abs(array))  # never overflows
+    return np.where(array >= 0, 1, small) / (1 + small)
+
+
+sigmoid: Primitive = elementwise(
+    "sigmoid",
+    _sigmoid,
+    partials=(lambda y, x: y * sigmoid(-x),),  # 1 - y would lose the digits of large arguments
+    samples=_SAMPLES,
+)
+
+softplus: Primitive = elementwise(
+    "softplus",
+    lambda x: np.logaddexp(real_floating(x, "softplus"), 0),
+    partials=(lambda _, x: sigmoid(x),),
+    samples=_SAMPLES,
+)
+
+
+def _gated(name: str, gate: Callable[[Array], Any], limit: float) -> Callable[[Any], Any]:
+    """``x * gate(x)``, where the gate is fully closed and open at minus and plus the limit."""
+
+    def evaluate(x: Any) -> Any:
+        array = real_floating(x, name)
+        inner = np.clip(array, -limit, limit)
+        return np.maximum(array, -limit) * gate(inner)
+
+    return evaluate
+
+
+def _silu_slope(x: Value) -> Value:
+    inner = clamp(x, 800.0)
+    return sigmoid(inner) * (1 + inner * sigmoid(-inner))
+
+
+silu: Primitive = elementwise(
+    "silu",
+    _gated("silu", _sigmoid, 800.0),
+    partials=(lambda _, x: _silu_slope(x),),
+    samples=_SAMPLES,
+)
+
+
+def _gelu_slope(x: Value) -> Value:
+    inner = clamp(x, 40.0)
+    return ndtr(inner) + inner * (exp(inner * inner * -0.5) / math.sqrt(2 * math.pi))
+
+
+gelu: Primitive = elementwise(
+    "gelu",
+    _gated("gelu", ndtr.evaluate, 40.0),
+    partials=(lambda _, x: _gelu_slope(x),),
+    samples=_SAMPLES,
+)
+
+# (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps the digits of the left tail.
+_LINEAR: Final = 2 * math.sqrt(2 / math.pi)
+_CUBIC: Final = 0.044715 * _LINEAR
+
+
+def _gelu_tanh_slope(x: Value) -> Value:
+    inner = clamp(x, 40.0)
+    squared = inner * inner
+    u = inner * (_LINEAR + _CUBIC * squared)
+    return sigmoid(u) * (1 + inner * sigmoid(-u) * (_LINEAR + 3 * _CUBIC * squared))
+
+
+gelu_tanh: Primitive = elementwise(
+    "gelu_tanh",
+    _gated("gelu", lambda x: _sigmoid(x * (_LINEAR + _CUBIC * (x * x))), 40.0),
+    partials=(lambda _, x: _gelu_tanh_slope(x),),
+    samples=_SAMPLES,
+)
+
+
+def _shift(x: Any, origin: Any) -> Any:
+    x, origin = np.asarray(x), np.asarray(origin)
+    out = np.zeros(np.broadcast_shapes(x.shape, origin.shape), np.result_type(x, origin))
+    return np.subtract(x, origin, out=out, where=np.not_equal(x, origin))[()]
+
+
+# A difference in which infinity minus infinity is 0: for softmax, relative to the greatest logit.
+shift: Primitive = elementwise(
+    "shift",
+    _shift,
+    partials=(SAME, OPPOSITE),
+    samples=combined(reals(-3, 3, 2), edges((np.inf, np.inf), (-np.inf, np.inf), (1.0, 1.0))),
+)
