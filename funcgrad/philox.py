@@ -28,7 +28,7 @@ from funcgrad.primitives.random_bits import (
     bits_to_uniform,
     random_bits,
 )
-from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply
 from funcgrad.trace import Value
 
@@ -103,10 +103,10 @@ def as_dtype(dtype: Any, kinds: str, operation: str) -> np.dtype[Any]:
         It is another.
     """
     try:
-        wanted = np.dtype(dtype)
+        wanted: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
         raise DtypeError(f"{operation}: {dtype!r} is no dtype.") from None
-    if wanted.kind not in kinds or wanted.itemsize > (16 if wanted.kind == "c" else 8):
+    if wanted.kind not in kinds or wanted not in DTYPES:
         names = {
             "f": "float16, float32 or float64",
             "c": "complex64 or complex128",

@@ -8,19 +8,15 @@ Tensor([0.5, 0.5, 0. ])
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.border import ArrayLike, operand
-from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.border import ArrayLike
+from funcgrad.nn.logits import real_tensor, relative_logits
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
-from funcgrad.primitives.reduction import reduce_max
-from funcgrad.shape import AxisLike, dtype_of, normalize_axes, shape_of
-from funcgrad.tensor import Tensor, apply, apply1, apply2, wrap
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.shape import AxisLike
+from funcgrad.tensor import Tensor, apply1
 
 __all__ = [
     "elu",
@@ -80,7 +76,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     >>> leaky_relu([-1.0, 0.0, 2.0], 0.1)
     Tensor([-0.1,  0. ,  2. ])
     """
-    value = _real(x, "leaky_relu")
+    value = real_tensor(x, "leaky_relu")
     return fnp.where(value > 0, value, negative_slope * value)
 
 
@@ -109,7 +105,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
     >>> elu([-np.inf, 0.0, 2.0])
     Tensor([-1.,  0.,  2.])
     """
-    value = _real(x, "elu")
+    value = real_tensor(x, "elu")
     # The exponential sees no positive number, where it might overflow.
     return fnp.where(value > 0, value, alpha * fnp.expm1(fnp.where(value > 0, 0, value)))
 
@@ -150,7 +146,7 @@ def log_sigmoid(x: ArrayLike) -> Tensor:
     >>> log_sigmoid([-1000.0, 0.0])
     Tensor([-1.00000000e+03, -6.93147181e-01])
     """
-    return -softplus(-_real(x, "log_sigmoid"))
+    return -softplus(-real_tensor(x, "log_sigmoid"))
 
 
 def softplus(x: ArrayLike) -> Tensor:
@@ -256,7 +252,7 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     >>> softmax([np.inf, 0.0])
     Tensor([1., 0.])
     """
-    shifted, axes = _shifted(x, axis, "softmax")
+    shifted, axes = relative_logits(x, axis, "softmax")
     weights = fnp.exp(shifted)
     return weights / fnp.sum(weights, axis=axes, keepdims=True)
 
@@ -285,25 +281,5 @@ def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     >>> log_softmax([0.0, -1000.0, -np.inf])
     Tensor([    0., -1000.,   -inf])
     """
-    shifted, axes = _shifted(x, axis, "log_softmax")
+    shifted, axes = relative_logits(x, axis, "log_softmax")
     return shifted - fnp.log(fnp.sum(fnp.exp(shifted), axis=axes, keepdims=True))
-
-
-def _shifted(x: ArrayLike, axis: AxisLike, operation: str) -> tuple[Tensor, tuple[int, ...]]:
-    """Logits relative to their greatest, which is a constant to derivatives: it cancels."""
-    logits = _real(x, operation)
-    axes = normalize_axes(axis, logits.ndim, operation)
-    if logits.size == 0 and 0 in [logits.shape[a] for a in axes]:
-        raise ShapeError(f"{operation}: an array of shape {logits.shape} has no logits.")
-    greatest: Any = apply(reduce_max, stop_gradient(logits), axis=axes, keepdims=True)
-    return apply2(act.shift, logits, greatest), axes
-
-
-def _real(x: ArrayLike, operation: str) -> Tensor:
-    value = operand(x, operation)
-    if dtype_of(value).kind == "c":
-        raise DtypeError(f"{operation}: takes real arguments, got {dtype_of(value)}.")
-    if dtype_of(value).kind != "f" or not hasattr(value, "dtype"):
-        return fnp.asarray(value, dtype=np.float64) if shape_of(value) else wrap(np.float64(value))
-    result: Tensor = wrap(value)
-    return result

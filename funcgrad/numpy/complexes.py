@@ -83,7 +83,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Tensor:
     Tensor(90.0)
     """
     value = operand(z, "angle")
-    radians = arctan2(imag(value), real(value))
+    radians = arctan2(imag(value) if iscomplexobj(value) else 0, real(value))
     return radians * (180 / pi) if deg else radians
 
 

@@ -1,37 +1,30 @@
-"""Choosing elements, and new arrays with elements replaced.
+"""Choosing elements by position or condition, and finding positions.
 
->>> import funcgrad.numpy as fnp
->>> fnp.take([10.0, 20.0, 30.0], [2, 0])
+>>> take([10.0, 20.0, 30.0], [2, 0])
 Tensor([30., 10.])
->>> fnp.zeros(3).at[1].set(5.0)
-Tensor([0., 5., 0.])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import explained, operand
+from funcgrad.border import operand
 from funcgrad.errors import DtypeError, ShapeError, TracerError
+from funcgrad.numpy.updates import at
 from funcgrad.primitives import scatter as _s
-from funcgrad.primitives.elementwise import add, divide, multiply, power, subtract
-from funcgrad.primitives.indexing import gather, index, indexed_part
-from funcgrad.primitives.keys import Key, Plan, explain_index, plan_index
-from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.indexing import gather
+from funcgrad.primitives.keys import explain_index
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.sorting import take_along_axis as _take_along
-from funcgrad.primitives.structural import cast, inverse_axes, move_axis, reshape, transpose
-from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value
 
 __all__ = [
     "argwhere",
-    "at",
     "compress",
     "extract",
     "flatnonzero",
@@ -45,184 +38,301 @@ __all__ = [
 ]
 
 
-# --------------------------------------------------------------------------------- x.at[key]
+# ------------------------------------------------------------------------------------- choosing
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    """``x.at``: waits for a key."""
-
-    x: Any
-
-    def __getitem__(self, key: Any) -> _Update:
-        return _Update(self.x, key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Update:
-    """``x.at[key]``: methods that return ``x`` with its elements at a key changed.
-
-    Values broadcast to the shape of ``x[key]`` and take the dtype of ``x``.
-    """
-
-    x: Any
-    key: Any
-
-    def get(self) -> Tensor:
-        """The elements themselves: ``x[key]``."""
-        return wrap(index(self.x, self.key))
-
-    def set(self, values: ArrayLike) -> Tensor:
-        """The elements replaced; where an element is named twice, by the last of its values.
-
-        Only that value has a gradient.
-        """
-        return _updated("set", self.x, self.key, values, lambda _, u: u, _s.scatter_set)
-
-    def add(self, values: ArrayLike) -> Tensor:
-        """The values added, all of them where an element is named several times."""
-        return _updated("add", self.x, self.key, values, add, _s.scatter_add)
-
-    def subtract(self, values: ArrayLike) -> Tensor:
-        """The values subtracted, all of them where an element is named several times."""
-        return _updated("subtract", self.x, self.key, values, subtract, _subtract)
-
-    def multiply(self, values: ArrayLike) -> Tensor:
-        """The elements times the values, all of them where an element is named several times."""
-        return _updated("multiply", self.x, self.key, values, multiply, _s.scatter_multiply)
-
-    def divide(self, values: ArrayLike) -> Tensor:
-        """The elements over the values, all of them where an element is named several times."""
-        return _updated("divide", self.x, self.key, values, divide, _through_product(divide))
-
-    def power(self, values: ArrayLike) -> Tensor:
-        """The elements to the power of the values, one after the other."""
-        return _updated("power", self.x, self.key, values, power, _through_product(power))
-
-    def min(self, values: ArrayLike) -> Tensor:
-        """The least of the elements and the values; all that attain it share the gradient."""
-        return _updated("min", self.x, self.key, values, minimum, _s.scatter_min)
-
-    def max(self, values: ArrayLike) -> Tensor:
-        """The greatest of the elements and the values; all that attain it share the gradient."""
-        return _updated("max", self.x, self.key, values, maximum, _s.scatter_max)
-
-    def apply(self, function: Callable[[Tensor], ArrayLike]) -> Tensor:
-        """The elements replaced by a function of them; once also where one is named twice."""
-        return self.set(function(self.get()))
-
-
-def at(x: ArrayLike) -> Any:
-    """Functional update: ``at(x)[key].set(values)`` is a new tensor, and ``x`` stays as it is.
+def take(
+    x: ArrayLike,
+    indices: ArrayLike,
+    /,
+    axis: SupportsIndex | None = None,
+    *,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+) -> Tensor:
+    """The elements at positions along an axis.
 
     Parameters
     ----------
     x : array_like
+    indices : array_like of integers
+        Of any shape, which the result has in place of the axis. May be traced.
+    axis : int, optional
+        By default the elements of ``x`` are taken row by row, as one axis.
+    mode : {"raise", "wrap", "clip"}
+        What to do with positions outside: an error, counting round, or the nearest end.
+
+    Raises
+    ------
+    AxisError
+        A position or the axis is out of bounds.
+
+    Examples
+    --------
+    >>> take([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [2, 0], axis=1)
+    Tensor([[3., 1.],
+            [6., 4.]])
+    """
+    value, chosen = operand(x, "take"), _integers(indices, "take", "indices")
+    if axis is None:
+        value = reshape(value, shape=(int(np.prod(shape_of(value))),))
+        axis = 0
+    shape = shape_of(value)
+    axis = normalize_axis(axis, len(shape), "take")
+    if mode == "wrap":
+        chosen = chosen % shape[axis]
+    elif mode == "clip":
+        chosen = minimum(maximum(chosen, 0), shape[axis] - 1)
+    elif mode != "raise":
+        raise ShapeError(f"take: mode has to be 'raise', 'wrap' or 'clip', not {mode!r}.")
+    try:
+        return wrap(gather(value, chosen, axis=axis, unique=False))
+    except (IndexError, ValueError) as error:
+        raise explain_index(shape, (*(slice(None),) * axis, chosen), error) from None
+
+
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: SupportsIndex | None = -1) -> Tensor:
+    """The elements at positions along an axis that may differ along the other axes.
+
+    Parameters
+    ----------
+    x : array_like
+    indices : array_like of integers
+        Of as many axes as ``x``; the other axes broadcast. What ``argsort`` returns, for example.
+    axis : int, optional
+        None: along all elements as one axis.
+
+    Raises
+    ------
+    AxisError
+        A position or the axis is out of bounds.
+    ShapeError
+        The numbers of axes differ.
+
+    Examples
+    --------
+    >>> take_along_axis([[3.0, 1.0], [2.0, 4.0]], [[1], [0]], axis=1)
+    Tensor([[1.],
+            [2.]])
+    """
+    value, chosen = operand(x, "take_along_axis"), _integers(indices, "take_along_axis", "indices")
+    value, axis = _raveled("take_along_axis", value, chosen, axis)
+    try:
+        return wrap(_take_along(value, chosen, axis))
+    except (IndexError, ValueError) as error:
+        key = (slice(None),) * axis + (chosen,)
+        raise explain_index(shape_of(value), key, error) from None
+
+
+def put_along_axis(
+    x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: SupportsIndex | None
+) -> Tensor:
+    """A new tensor with the elements at positions along an axis replaced.
+
+    NumPy's function of the name writes into its argument; this one returns the result.
+
+    Parameters
+    ----------
+    x : array_like
+    indices : array_like of integers
+        As for ``take_along_axis``.
+    values : array_like
+        Broadcast to the shape of the positions; the last one for an element stays.
+    axis : int or None
 
     Returns
     -------
-    object
-        Indexed by any key that ``x`` itself takes, it has the methods ``set``, ``add``,
-        ``subtract``, ``multiply``, ``divide``, ``power``, ``min``, ``max``, ``apply`` and ``get``.
+    Tensor
+        Of the shape of ``x``, or 1-d for ``axis=None``.
 
-    Notes
-    -----
-    An element that is named several times takes part in every update: sums and products take all,
-    ``set`` keeps the last, ``min`` and ``max`` share the gradient equally among the element and
-    all values that attain the extremum.
+    Examples
+    --------
+    >>> put_along_axis([[3.0, 1.0], [2.0, 4.0]], [[1], [0]], 0.0, axis=1)
+    Tensor([[3., 0.],
+            [0., 4.]])
+    """
+    value, chosen = operand(x, "put_along_axis"), _integers(indices, "put_along_axis", "indices")
+    value, axis = _raveled("put_along_axis", value, chosen, axis)
+    key: list[Any] = list(np.ix_(*[np.arange(n) for n in shape_of(value)]))
+    key[axis] = chosen
+    result: Tensor = at(wrap(value))[tuple(key)].set(values)
+    return result
+
+
+def _raveled(
+    operation: str, x: Value, indices: Value, axis: SupportsIndex | None
+) -> tuple[Value, int]:
+    if axis is None:
+        x = reshape(x, shape=(int(np.prod(shape_of(x))),))
+        axis = 0
+    if len(shape_of(indices)) != len(shape_of(x)):
+        raise ShapeError(
+            f"{operation}: the positions, of the shape {shape_of(indices)}, need as many axes as"
+            f" the array, whose shape is {shape_of(x)}."
+        )
+    return x, normalize_axis(axis, len(shape_of(x)), operation)
+
+
+def _integers(x: ArrayLike, operation: str, argument: str) -> Value:
+    value = operand(x, operation)
+    if not isinstance(x, (Tensor, np.ndarray)) and not np.size(value):
+        value = np.asarray(value, np.intp)  # an empty list is of floats
+    if dtype_of(value).kind not in "iu":
+        raise DtypeError(
+            f"{operation}: {argument} has to be of integers, not of {dtype_of(value)}."
+        )
+    return value
+
+
+def compress(condition: ArrayLike, x: ArrayLike, /, axis: SupportsIndex | None = None) -> Tensor:
+    """The slices along an axis for which a condition, a 1-d concrete mask, holds.
+
+    Examples
+    --------
+    >>> compress([True, False, True], [1.0, 2.0, 3.0])
+    Tensor([1., 3.])
+    """
+    mask = revealed(condition, "compress", "condition") != 0
+    if mask.ndim != 1:
+        raise ShapeError(f"compress: the condition has to be 1-d, not of shape {mask.shape}.")
+    return take(x, np.flatnonzero(mask), axis)
+
+
+def extract(condition: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The elements for which a condition, a concrete mask, holds, on one axis.
+
+    Examples
+    --------
+    >>> extract([[True, False], [False, True]], [[1.0, 2.0], [3.0, 4.0]])
+    Tensor([1., 4.])
+    """
+    return take(x, np.flatnonzero(revealed(condition, "extract", "condition")))
+
+
+# ------------------------------------------------------------------------------------ positions
+
+
+def revealed(x: ArrayLike, operation: str, argument: str = "x") -> np.ndarray[Any, Any]:
+    """The array behind a value of which the shape of a result depends.
+
+    Raises
+    ------
+    TracerError
+        It is not concrete.
+    """
+    value = operand(x, operation)
+    try:
+        while type(value) not in RAW:
+            value = value._reveal(operation, exact=False)
+    except TracerError as error:
+        raise TracerError(
+            f"{operation}: {argument} has to be concrete, since the shape of the result depends on"
+            f" its elements. {error}"
+        ) from None
+    return np.asarray(value)
+
+
+def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
+    """The positions of the elements that are not zero, a tensor for each axis.
+
+    The argument has to be concrete; inside ``vmap``, use the three-argument ``where``.
+
+    Examples
+    --------
+    >>> nonzero([0.0, 2.0, 3.0])
+    (Tensor([1, 2]),)
+    """
+    array = revealed(x, "nonzero")
+    if not array.ndim:
+        raise ShapeError("nonzero: the array has no axes (0-d) to count positions along.")
+    return tuple([wrap(positions) for positions in np.nonzero(array)])
+
+
+def argwhere(x: ArrayLike, /) -> Tensor:
+    """The positions of the elements that are not zero, a row for each; see ``nonzero``.
+
+    Examples
+    --------
+    >>> argwhere([[0.0, 2.0], [3.0, 0.0]])
+    Tensor([[0, 1],
+            [1, 0]])
+    """
+    found: Tensor = wrap(np.argwhere(revealed(x, "argwhere")))
+    return found
+
+
+def flatnonzero(x: ArrayLike, /) -> Tensor:
+    """The positions of the elements that are not zero, counted row by row; see ``nonzero``.
+
+    Examples
+    --------
+    >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]])
+    Tensor([1, 2])
+    """
+    found: Tensor = wrap(np.flatnonzero(revealed(x, "flatnonzero")))
+    return found
+
+
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Tensor, ...]:
+    """Positions counted row by row as positions along each axis of a shape.
+
+    Examples
+    --------
+    >>> unravel_index([1, 5], (2, 3))
+    (Tensor([0, 1]), Tensor([1, 2]))
+    """
+    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple([int(n) for n in shape])
+    flat = _integers(indices, "unravel_index", "indices")
+    grids = np.indices(sizes)
+    count = int(np.prod(sizes))
+    try:
+        return tuple([wrap(gather(g.reshape(count), flat, axis=0, unique=False)) for g in grids])
+    except (IndexError, ValueError) as error:
+        raise explain_index((count,), flat, error) from None
+
+
+def ravel_multi_index(multi_index: Any, dims: Any) -> Tensor:
+    """Positions along each axis of a shape as positions counted row by row.
+
+    Parameters
+    ----------
+    multi_index : sequence of array_like
+        One for each axis.
+    dims : tuple of int
+        The shape.
+
+    Examples
+    --------
+    >>> ravel_multi_index(([0, 1], [1, 2]), (2, 3))
+    Tensor([1, 5])
+    """
+    sizes = tuple([int(n) for n in dims])
+    parts = [_integers(part, "ravel_multi_index", "multi_index") for part in multi_index]
+    try:
+        return wrap(_s.flat_places(*parts, shape=sizes))
+    except (IndexError, ValueError) as error:
+        raise explain_index(sizes, tuple(parts), error) from None
+
+
+def ix_(*args: ArrayLike) -> tuple[Tensor, ...]:
+    """One-dimensional index arrays, shaped so that together they choose a block.
+
+    Masks have to be concrete.
 
     Examples
     --------
     >>> import funcgrad as fg
-    >>> x = fg.tensor([1.0, 2.0, 3.0])
-    >>> x.at[[0, 0]].add([10.0, 20.0])
-    Tensor([31.,  2.,  3.])
-    >>> x.at[1:].multiply(0.0)
-    Tensor([1., 0., 0.])
-    >>> fg.grad(lambda u: x.at[[0, 0]].set(u).sum())(fg.tensor([5.0, 6.0]))
-    Tensor([0., 1.])
+    >>> fg.tensor([[1.0, 2.0], [3.0, 4.0]])[ix_([1, 0], [1])]
+    Tensor([[4.],
+            [2.]])
     """
-    return _At(x if isinstance(x, Tensor) else wrap(operand(x, "at")))
-
-
-def _updated(
-    name: str,
-    x: Tensor,
-    key: Any,
-    values: ArrayLike,
-    plain: Callable[[Value, Value], Value],
-    scattered: Callable[..., Value],
-) -> Tensor:
-    """``x`` with the part at a key updated, written back from the inside out."""
-    operation = f"at[...].{name}"
-    u = operand(values, operation)
-    _check_cast(operation, dtype_of(u), dtype_of(x))
-    try:
-        plan = plan_index(shape_of(x), key)
-        part = indexed_part(x, plan)
-        u = _fitted(operation, u, part, plan)
-        if plan.indices:
-            part = scattered(part, u, *plan.indices, axis=plan.axis, unique=plan.unique)
-        else:
-            part = plain(part, u)
-    except (IndexError, ValueError) as error:
-        raise explain_index(shape_of(x), key, error) from None
-    if dtype_of(part) != dtype_of(x):  # a quotient of integers
-        _check_cast(operation, dtype_of(part), dtype_of(x))
-        part = cast(part, dtype=dtype_of(x))
-    if plan.order is not None:
-        part = transpose(part, axes=inverse_axes(plan.order))
-    return wrap(part if plan.key is None else _s.replace(x, part, key=plan.key))
-
-
-def _fitted(operation: str, u: Value, part: Value, plan: Plan) -> Value:
-    """Updates in the shape and the dtype of what they update."""
-    shape: Shape = shape_of(part)
-    if plan.indices:
-        chosen = np.broadcast_shapes(*[shape_of(i) for i in plan.indices])
-        shape = shape[: plan.axis] + chosen + shape[plan.axis + len(plan.indices) :]
-    if dtype_of(u) != dtype_of(part) or type(u) not in RAW:
-        u = u if dtype_of(u) == dtype_of(part) else cast(u, dtype=dtype_of(part))
-    own = shape_of(u)
-    if own == shape:
-        return u
-    while len(own) > len(shape) and own[0] == 1:  # as NumPy's assignment does
-        own = own[1:]
-        u = reshape(u, shape=own)
-    fits = len(own) <= len(shape) and all(
-        n in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)
-    )
-    if not fits:
-        raise ShapeError(
-            f"{operation}: values of the shape {shape_of(u)} do not broadcast to {shape}, the shape"
-            " of the elements that they are for."
-        )
-    return broadcast_to(u, shape=shape)
-
-
-_KINDS = "biufc"
-
-
-def _check_cast(operation: str, source: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """Refuse what would lose the fraction or the imaginary part."""
-    rank = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-    if rank[source.kind] > rank[target.kind]:
-        raise DtypeError(
-            f"{operation}: values of dtype {source} cannot be stored in a tensor of dtype {target}"
-            f" without loss. Cast the tensor first, with x.astype({str(source)!r}), or the values."
-        )
-
-
-def _subtract(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
-    return _s.scatter_add(x, -u, *indices, axis=axis, unique=unique)
-
-
-def _through_product(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
-    """Updates one after the other as a single one by their product, which is 1 elsewhere."""
-
-    def scattered(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
-        ones = np.ones(shape_of(x), dtype_of(x))
-        product = _s.scatter_multiply(ones, u, *indices, axis=axis, unique=unique)
-        return operation(x, product)
-
-    return scattered
+    result: list[Tensor] = []
+    for place, arg in enumerate(args):
+        value = operand(arg, "ix_")
+        if dtype_of(value).kind == "b":
+            value = np.flatnonzero(revealed(value, "ix_", f"argument {place}"))
+        value = _integers(value, "ix_", f"argument {place}")
+        if len(shape_of(value)) != 1:
+            raise ShapeError(f"ix_: argument {place} has to be 1-d, not {shape_of(value)}.")
+        shape = (1,) * place + shape_of(value) + (1,) * (len(args) - place - 1)
+        result.append(wrap(reshape(value, shape=shape)))
+    return tuple(result)

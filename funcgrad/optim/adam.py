@@ -30,8 +30,8 @@ from funcgrad.optim.base import (
     zeros_like,
 )
 from funcgrad.primitives.transcendental import sqrt
-from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
 from funcgrad.tensor import Tensor, apply1, tensor
+from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
 
 __all__ = ["AdamState", "adam", "adamw"]
 
@@ -71,7 +71,7 @@ def adam(
     b1, b2 : float or 0-d tensor
         The shares of the old means that each step keeps, below 1.
     eps : float or 0-d tensor
-        Is added to the root of the mean square.
+        Is added to the root of the mean square. The default is 0 in float16: raise it there.
     eps_root : float or 0-d tensor
         Is added below the root, which has no derivative at 0: make it positive to differentiate
         through steps at which a gradient may vanish.
@@ -97,7 +97,8 @@ def adam(
     --------
     >>> params = {"w": tensor([1.0, -2.0])}
     >>> optimizer = adam(0.1)
-    >>> updates, state = optimizer.update({"w": tensor([5.0, -7.0])}, optimizer.init(params), params)
+    >>> grads = {"w": tensor([5.0, -7.0])}
+    >>> updates, state = optimizer.update(grads, optimizer.init(params), params)
     >>> updates
     {'w': Tensor([-0.1,  0.1])}
     """
@@ -135,8 +136,8 @@ def adamw(
 
     Notes
     -----
-    Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019: to Adam's update is added
-    ``-learning_rate * weight_decay * params``, whatever the gradient.
+    Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019: Adam's update, and
+    ``-learning_rate * weight_decay * params`` whatever the gradient.
 
     Examples
     --------
@@ -229,7 +230,5 @@ def _decaying(
     flags = broadcast_prefix(mask(params) if callable(mask) else mask, structure, "mask")
     for flag, path in zip(flags, structure.paths(), strict=True):
         if not isinstance(flag, (bool, np.bool_)):
-            raise DtypeError(
-                f"adamw: mask at params{path} has to be True or False, got {flag!r}."
-            )
+            raise DtypeError(f"adamw: mask at params{path} has to be True or False, got {flag!r}.")
     return flags

@@ -15,9 +15,9 @@ import numpy as np
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.primitives.structural import cast
-from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
+from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
 
 __all__ = [
     "LearningRate",
@@ -190,9 +190,7 @@ def check_rate(learning_rate: Any, optimizer: str) -> None:
         check_number(optimizer, "learning_rate", learning_rate)
 
 
-def check_number(
-    optimizer: str, name: str, value: ArrayLike, below: float = float("inf")
-) -> None:
+def check_number(optimizer: str, name: str, value: ArrayLike, below: float = float("inf")) -> None:
     """Check an option: at least 0 and below a bound. Tensors, which may be traced, go unchecked.
 
     Raises

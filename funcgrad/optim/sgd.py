@@ -23,8 +23,8 @@ from funcgrad.optim.base import (
     rate_at,
     zeros_like,
 )
-from funcgrad.trees import pytree, unflatten
 from funcgrad.tensor import Tensor, tensor
+from funcgrad.trees import pytree, unflatten
 
 __all__ = ["SgdState", "sgd"]
 

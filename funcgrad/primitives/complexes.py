@@ -64,7 +64,7 @@ imag = elementwise("imag", _imag, partials=(_imag_factor,), samples=_SAMPLES)
 
 
 def _join_parts(x: Any, y: Any) -> Any:
-    dtype = np.result_type(x, y, np.complex64)
+    dtype = np.result_type(np.result_type(x, y), np.complex64)
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
     out.real = x
     out.imag = y

@@ -145,12 +145,12 @@ def _contract_samples() -> Iterator[Sample]:
         if x.size < 20:
             yield Sample((x + 1j * x[::-1] if first else x * 1j, y * (1 - 2j)), params)
             yield Sample((x, y * 1j), params)
-    x = rng.standard_normal((6, 8))
-    yield Sample((x[::-2, ::2], x[:4, ::-1]), {"subscripts": "ij,jk->ik"})
-    yield Sample((2.0, x), {"subscripts": ",ij->ji"})
+    wide = rng.standard_normal((6, 8))
+    yield Sample((wide[::-2, ::2], wide[:4, ::-1]), {"subscripts": "ij,jk->ik"})
+    yield Sample((2.0, wide), {"subscripts": ",ij->ji"})
 
 
-contract = Primitive(
+contract: Primitive = Primitive(
     "contract",
     _contract,
     _contract_result,
@@ -160,8 +160,8 @@ contract = Primitive(
 )
 """The product of two arrays, summed over the indices that the result does not have.
 
-``subscripts`` is explicit, as in "ij,jk->ik"; no argument has an index twice or alone, so each index
-of one is also in the other or in the result. ``einsum`` brings any expression to this form.
+``subscripts`` is explicit, as in "ij,jk->ik"; no argument has an index twice or alone, so each
+index of one is also in the other or in the result. ``einsum`` brings any expression to this form.
 """
 
 
@@ -322,12 +322,12 @@ def _matmul_samples() -> Iterator[Sample]:
         x, y = rng.standard_normal(first), rng.standard_normal(second)
         yield Sample((x, y))
         yield Sample((x + 1j * x[..., ::-1], y * (1 - 2j)))
-    yield Sample((x[:1] * 1j, rng.standard_normal((4, 3, 2))))
+    yield Sample((rng.standard_normal((1, 2, 3)) * 1j, rng.standard_normal((4, 3, 2))))
     wide = rng.standard_normal((6, 8))
     yield Sample((wide[::-2, ::2], wide[:4, ::-1]))
 
 
-matmul = Primitive(
+matmul: Primitive = Primitive(
     "matmul",
     np.matmul,
     _matmul_result,

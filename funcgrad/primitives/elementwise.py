@@ -224,10 +224,18 @@ multiply = elementwise(
     partials=(lambda _, x, y: y, lambda _, x, y: x),
     samples=_PLANE,
 )
+
+
+def _inverse(y: Value) -> Value:
+    if type(y) in (float, int) and y:
+        return 1 / y  # Python divides three times quicker, but refuses zero
+    return bind2(divide, 1, y)
+
+
 divide: Primitive = elementwise(
     "divide",
     np.true_divide,
-    partials=(lambda _, x, y: bind2(divide, 1, y), lambda out, x, y: -out / y),
+    partials=(lambda _, x, y: _inverse(y), lambda out, x, y: -out / y),
     samples=combined(
         reals(0.5, 3, 2),
         complexes(arity=2),

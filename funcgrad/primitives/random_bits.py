@@ -65,11 +65,12 @@ def _random_bits(key: Any, shape: Shape, stream: int) -> Array:
     return out.reshape(lead + shape)
 
 
-def _key_samples() -> Iterator[Sample]:
+def _bits_samples() -> Iterator[Sample]:
     key = np.array([1, 2], np.uint64)
     for shape in ((), (3,), (2, 3), (0,)):
         yield Sample((key,), {"shape": shape, "stream": BITS})
-    yield Sample((np.arange(8, dtype=np.uint64).reshape(2, 2, 2)[::-1],), {"shape": (3,), "stream": SPLIT})
+    keys = np.arange(8, dtype=np.uint64).reshape(2, 2, 2)
+    yield Sample((keys[::-1],), {"shape": (3,), "stream": SPLIT})
 
 
 random_bits: Primitive = Primitive(
@@ -79,7 +80,7 @@ random_bits: Primitive = Primitive(
     DISCRETE,
     # The bits of an array of keys are those of each key.
     lambda primitive, size, args, batched, params: primitive(*args, **params),
-    _key_samples,
+    _bits_samples,
 )
 
 
@@ -145,11 +146,10 @@ def _bit_samples(arity: int = 1, **params: Any) -> Callable[[], Iterator[Sample]
 _DIGITS: Final = tuple([(np.dtype(char), np.finfo(char).nmant + 1) for char in "efd"])
 
 
-def _uniform(bits: Any, dtype: np.dtype[Any]) -> Array:
+def _uniform(bits: Any, dtype: np.dtype[Any]) -> Any:
     """As many leading bits as the dtype has digits, as a multiple of ``2**-digits``: below 1."""
     digits = dict(_DIGITS)[dtype]
-    scaled: Array = (np.asarray(bits) >> np.uint64(64 - digits)).astype(dtype)
-    return scaled * dtype.type(2.0**-digits)
+    return (np.asarray(bits) >> np.uint64(64 - digits)).astype(dtype) * dtype.type(2.0**-digits)
 
 
 bits_to_uniform: Primitive = elementwise(

@@ -1,5 +1,8 @@
 """Reductions, and ``broadcast_to``, which is the transpose of a sum.
 
+Every reduction has the parameters ``axis``, a tuple of axes that are not negative, and ``keepdims``.
+Its differential is a sum over these axes of factor times tangent.
+
 >>> reduce_sum(np.ones((2, 3)), axis=(1,), keepdims=False)
 array([3., 3.])
 """
@@ -7,7 +10,7 @@ array([3., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,11 +24,34 @@ from funcgrad.primitive import (
     Sample,
     Selection,
 )
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.logic import isinf, logical_or
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import reshape
-from funcgrad.shape import Shape, Spec, expand, reduced_shape, shape_of
-from funcgrad.trace import Value
+from funcgrad.primitives.transcendental import exp
+from funcgrad.shape import Shape, Spec, dtype_of, expand, reduced_shape, shape_of
+from funcgrad.trace import RAW, Value
 
-__all__ = ["broadcast_to", "reduce_any", "reduce_max", "reduce_sum", "reduction", "sum_to"]
+__all__ = [
+    "broadcast_to",
+    "count_nonzero",
+    "logsumexp",
+    "numbers",
+    "position_of_max",
+    "position_of_min",
+    "reduce_all",
+    "reduce_any",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_std",
+    "reduce_sum",
+    "reduce_var",
+    "reduction",
+    "sum_to",
+]
+
+Axes = tuple[int, ...]
 
 
 def reduction(
@@ -42,19 +68,21 @@ def reduction(
     ----------
     name : str
     evaluate : callable
-        ``(x, axis, keepdims) -> raw value``.
+        ``(x, axis, keepdims, **params) -> raw value``.
     factor : callable
-        ``(output, x, axis, keepdims) -> factor``: the output's tangent is the sum over ``axis`` of
-        factor times tangent. The output comes with the reduced axes kept.
+        ``(output, x, axis, keepdims, **params) -> factor``: the output's tangent is the sum over
+        ``axis`` of factor times tangent. The output comes with the reduced axes kept. None for a
+        discrete result.
     selects : bool
         Whether the factor is a mask or a ``Selection``.
     samples : callable
     """
 
-    def result(x: Spec, axis: tuple[int, ...], keepdims: bool) -> Spec:
+    def result(x: Spec, axis: Axes, keepdims: bool, **params: Any) -> Spec:
         example = np.ones((1,) * len(x.shape), x.dtype)
-        dtype = np.asarray(evaluate(example, axis=axis, keepdims=keepdims)).dtype
-        return Spec(reduced_shape(x.shape, axis, keepdims), dtype)
+        with np.errstate(all="ignore"):  # one element has no variance with a correction
+            value = evaluate(example, axis=axis, keepdims=keepdims, **params)
+        return Spec(reduced_shape(x.shape, axis, keepdims), dtype_of(value))
 
     differential = (
         DISCRETE if factor is None else Partials((factor,), selects=selects, reduces=True)
@@ -70,10 +98,27 @@ def batch_reduction(
     params: dict[str, Any],
 ) -> Value:
     """Every axis is one further back."""
-    return primitive(args[0], **{**params, "axis": tuple(a + 1 for a in params["axis"])})
+    axis = tuple([a + 1 for a in params["axis"]])
+    return primitive(args[0], **{**params, "axis": axis})
 
 
-def _reductions(*, low: float = -3.0, high: float = 3.0) -> Callable[[], Iterator[Sample]]:
+def numbers(
+    *, empty: bool = True, imaginary: bool = True, ties: bool = False, **params: Any
+) -> Callable[[], Iterator[Sample]]:
+    """Samples over shapes and axes.
+
+    Parameters
+    ----------
+    empty : bool
+        Whether the operation has a value for no elements.
+    imaginary : bool
+        Whether complex numbers are among the samples.
+    ties : bool
+        Whether equal numbers, infinities and NaN make the operation not differentiable.
+    **params
+        Further parameters of the operation.
+    """
+
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(5)
         for shape, axis in (
@@ -83,37 +128,233 @@ def _reductions(*, low: float = -3.0, high: float = 3.0) -> Callable[[], Iterato
             ((2, 3, 4), (2, 0)),
             ((), ()),
             ((3, 4), ()),
+            ((0, 3), (1,)),
         ):
             for keepdims in (False, True):
-                params = {"axis": axis, "keepdims": keepdims}
-                yield Sample((rng.uniform(low, high, shape),), params)
+                x = rng.uniform(-3, 3, shape)
+                yield Sample((x,), {"axis": axis, "keepdims": keepdims, **params})
+        over_rows = {"axis": (1,), "keepdims": False, **params}
+        yield Sample((rng.uniform(-3, 3, (6, 8))[::2, ::-2],), over_rows)
+        yield Sample((1.5,), {**over_rows, "axis": ()})
+        yield Sample((np.arange(6).reshape(2, 3),), over_rows)
+        yield Sample((np.arange(6).reshape(2, 3) > 2,), over_rows)
+        if empty:
+            yield Sample((np.zeros((3, 0)),), over_rows)
+            yield Sample((np.zeros((3, 0)),), {**over_rows, "axis": (0, 1)})
+        if imaginary:
+            x = rng.uniform(-3, 3, (3, 4)) + 1j * rng.uniform(-3, 3, (3, 4))
+            yield Sample((x,), over_rows)
+            yield Sample((x,), {**over_rows, "axis": (0, 1), "keepdims": True})
+        rows = np.array([[1.0, 2, 2], [0, 0, 0], [-np.inf, 1, np.inf], [np.nan, 2, -np.inf]])
+        yield Sample((rows[:2],), over_rows, smooth=not ties)
+        yield Sample((rows[2:],), over_rows, smooth=False)
 
     return samples
 
 
-reduce_sum = reduction(
+# Typed as Any: NumPy's stubs know these parameters by name only, and by name they cost 0.1 µs more.
+_add: Final[Any] = np.add.reduce
+_maximum: Final[Any] = np.maximum.reduce
+_minimum: Final[Any] = np.minimum.reduce
+_and: Final[Any] = np.logical_and.reduce
+_or: Final[Any] = np.logical_or.reduce
+
+
+# Sums and means.
+
+reduce_sum: Primitive = reduction(
     "sum",
-    lambda x, axis, keepdims: np.add.reduce(x, axis, None, None, keepdims),
+    lambda x, axis, keepdims: _add(x, axis, None, None, keepdims),
     factor=SAME,
-    samples=_reductions(),
+    samples=numbers(),
 )
-reduce_max = reduction(
+
+
+def _count(shape: Shape, axis: Axes) -> int:
+    """How many elements are reduced to one."""
+    count = 1
+    for a in axis:
+        count *= shape[a]
+    return count
+
+
+def _working_dtype(dtype: np.dtype[Any]) -> Any:
+    """What NumPy computes a mean in: None for the dtype itself."""
+    if dtype.kind in "fc":
+        return np.float32 if dtype.char == "e" else None
+    return np.float64
+
+
+def _mean(x: Any, axis: Axes, keepdims: bool) -> Any:
+    dtype = dtype_of(x)
+    mean = _add(x, axis, _working_dtype(dtype), None, keepdims) / _count(shape_of(x), axis)
+    return mean.astype(dtype) if dtype.char == "e" else mean
+
+
+reduce_mean: Primitive = reduction(
+    "mean",
+    _mean,
+    # Of no elements nothing is asked: any number will do.
+    factor=lambda y, x, axis, keepdims: 1 / (_count(shape_of(x), axis) or 1),
+    samples=numbers(empty=False),
+)
+
+
+def _freedom(shape: Shape, axis: Axes, correction: float) -> Any:
+    """The number that a sum of squares is divided by, of a type that can be divided by at 0."""
+    return np.float64(max(_count(shape, axis) - correction, 0))
+
+
+def _var(x: Any, axis: Axes, keepdims: bool, correction: float) -> Any:
+    x = np.asarray(x)
+    dtype = _working_dtype(x.dtype)
+    wide = x if dtype is None else x.astype(dtype)
+    # From the first element, so that the variance of equal numbers is 0 and not a rounding error,
+    # which would have a derivative of its own.
+    first = tuple([slice(1) if i in axis else slice(None) for i in range(x.ndim)])
+    apart = wide - wide[first]
+    apart = apart - _add(apart, axis, None, None, True) / _count(x.shape, axis)
+    squares = apart.real**2 + apart.imag**2 if apart.dtype.kind == "c" else apart * apart
+    total = _add(squares, axis, None, None, keepdims)
+    freedom = _freedom(x.shape, axis, correction)
+    return (total / freedom).astype(x.real.dtype if x.dtype.kind in "fc" else np.float64)
+
+
+def _deviations(x: Value, axis: Axes) -> Value:
+    """The conjugate distances from the mean: factors are conjugated on the way back."""
+    apart = x - reduce_mean(x, axis=axis, keepdims=True)
+    return conj(apart) if dtype_of(x).kind == "c" else apart
+
+
+def _var_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
+    return _deviations(x, axis) * _weak(2 / _freedom(shape_of(x), axis, correction))
+
+
+def _std_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
+    """At no deviation at all the subgradient of least norm is 0, and its derivative is absent."""
+    inverse = _weak(1 / _freedom(shape_of(x), axis, correction))
+    return _deviations(x, axis) * (inverse / where(y == 0, 1.0, y))
+
+
+def _weak(x: Any) -> float:
+    """As a Python number, which leaves float32 what it is."""
+    return float(x)
+
+
+reduce_var: Primitive = reduction(
+    "var", _var, factor=_var_factor, samples=numbers(empty=False, correction=0)
+)
+reduce_std: Primitive = reduction(
+    "std",
+    lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),
+    factor=_std_factor,
+    samples=numbers(empty=False, ties=True, correction=0.5),
+)
+
+
+# Extrema.
+
+
+def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Any:
+    """Ties share the cotangent equally: the subgradient of least norm. NaN counts as extreme."""
+    best = x == y
+    if type(y) not in RAW or np.any(y != y):
+        best = logical_or(best, x != x)
+    count = reduce_sum(best, axis=axis, keepdims=True)
+    if type(count) in RAW and np.all(count == 1):
+        return best
+    return Selection(best, 1.0 / count)
+
+
+reduce_max: Primitive = reduction(
     "max",
-    lambda x, axis, keepdims: np.maximum.reduce(x, axis, None, None, keepdims),
-    factor=lambda y, x, axis, keepdims: _share(x == y, axis),
+    lambda x, axis, keepdims: _maximum(x, axis, None, None, keepdims),
+    factor=_greatest,
     selects=True,
-    samples=_reductions(),
+    samples=numbers(empty=False, imaginary=False, ties=True),
 )
-reduce_any = reduction(
+reduce_min: Primitive = reduction(
+    "min",
+    lambda x, axis, keepdims: _minimum(x, axis, None, None, keepdims),
+    factor=_greatest,
+    selects=True,
+    samples=numbers(empty=False, imaginary=False, ties=True),
+)
+
+
+def _logsumexp(x: Any, axis: Axes, keepdims: bool) -> Any:
+    x = np.asarray(x)
+    if x.dtype.kind not in "fc":
+        x = x.astype(np.float64)
+    top = _maximum(x.real, axis, None, None, True, -np.inf)
+    shift = np.where(np.isfinite(top), top, 0)
+    with np.errstate(divide="ignore"):  # the logarithm of no summand, or of zeros, is -inf
+        total = np.log(_add(np.exp(x - shift), axis, None, None, keepdims))
+    return total + shift.reshape(total.shape)
+
+
+def _softmax(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
+    """The share of each summand; the limits where summands are infinite or all of them zero."""
+    if type(y) in RAW and not np.any(np.isinf(y)):
+        return exp(x - y)
+    share = exp(x - where(isinf(y), 0.0, y))
+    if dtype_of(x).kind == "c":
+        return share
+    top = x == np.inf
+    count = reduce_sum(top, axis=axis, keepdims=True)
+    return where(count > 0, where(top, 1.0, 0.0) / where(count > 0, count, 1), share)
+
+
+logsumexp: Primitive = reduction(
+    "logsumexp", _logsumexp, factor=_softmax, samples=numbers(empty=True)
+)
+"""``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
+derivative; where some ``x`` are infinite, they share it."""
+
+
+# Truth, counts and positions.
+
+reduce_any: Primitive = reduction(
     "any",
-    lambda x, axis, keepdims: np.logical_or.reduce(x, axis, None, None, keepdims),
+    lambda x, axis, keepdims: _or(x, axis, np.bool_, None, keepdims),
     factor=None,
+    samples=numbers(),
+)
+reduce_all: Primitive = reduction(
+    "all",
+    lambda x, axis, keepdims: _and(x, axis, np.bool_, None, keepdims),
+    factor=None,
+    samples=numbers(),
+)
+count_nonzero: Primitive = reduction(
+    "count_nonzero",
+    lambda x, axis, keepdims: _add(np.not_equal(x, 0), axis, np.intp, None, keepdims),
+    factor=None,
+    samples=numbers(),
 )
 
 
-def _share(best: Value, axis: tuple[int, ...]) -> Selection:
-    """Ties share the cotangent equally: the subgradient of least norm."""
-    return Selection(best, 1 / reduce_sum(best, axis=axis, keepdims=True))
+def _position(name: str, find: Callable[..., Any]) -> Primitive:
+    """A reduction over one axis to the index of an extremum."""
+
+    def samples() -> Iterator[Sample]:
+        for sample in numbers(empty=False)():
+            if len(sample.params["axis"]) == 1:
+                yield sample
+
+    return reduction(
+        name,
+        lambda x, axis, keepdims: find(x, axis[0], keepdims=keepdims),
+        factor=None,
+        samples=samples,
+    )
+
+
+position_of_max: Primitive = _position("argmax", np.argmax)
+position_of_min: Primitive = _position("argmin", np.argmin)
+
+
+# Broadcasting.
 
 
 def sum_to(x: Value, shape: Shape) -> Value:
@@ -129,18 +370,35 @@ def sum_to(x: Value, shape: Shape) -> Value:
     return summed if shape_of(summed) == shape else reshape(summed, shape=shape)
 
 
-broadcast_to = Primitive(
+def _broadcast_batch(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    """The batch axis goes before the axes that broadcasting adds."""
+    x, shape = args[0], params["shape"]
+    added = len(shape) + 1 - len(shape_of(x))
+    if added:
+        x = reshape(x, shape=(size,) + (1,) * added + shape_of(x)[1:])
+    return primitive(x, shape=(size, *shape))
+
+
+def _broadcast_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(6)
+    for own, shape in (((3,), (2, 3)), ((), (2,)), ((2, 1), (4, 2, 3)), ((2,), (2,)), ((1,), (0,))):
+        yield Sample((rng.standard_normal(own),), {"shape": shape})
+        yield Sample((1j * rng.standard_normal(own),), {"shape": shape})
+    yield Sample((1.5,), {"shape": (3,)})
+    yield Sample((np.arange(6.0)[::-2],), {"shape": (2, 3)})
+
+
+broadcast_to: Primitive = Primitive(
     "broadcast_to",
     expand,
     lambda x, shape: Spec(shape, x.dtype),
     Linear((lambda ct, x, shape: sum_to(ct, shape_of(x)),), structural=True),
-    lambda primitive, size, args, batched, params: primitive(
-        reshape(
-            args[0],
-            shape=(size,)
-            + (1,) * (len(params["shape"]) + 1 - len(shape_of(args[0])))
-            + shape_of(args[0])[1:],
-        ),
-        shape=(size, *params["shape"]),
-    ),
+    _broadcast_batch,
+    _broadcast_samples,
 )

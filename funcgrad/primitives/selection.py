@@ -19,15 +19,17 @@ import numpy as np
 from funcgrad.primitive import Primitive, Sample, Selection
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
 from funcgrad.primitives.logic import (
+    equal,
+    greater,
     greater_equal,
     isfinite,
     isnan,
+    less,
     less_equal,
-    logical_and,
     logical_not,
     logical_or,
 )
-from funcgrad.trace import Value, bind1, bind2
+from funcgrad.trace import RAW, Value, bind1, bind2
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
 
@@ -56,43 +58,68 @@ where = elementwise(
 )
 
 Chooses = Callable[[Value, Value], Value]
-"""Whether an extremum of two arguments takes the first."""
+"""Whether an extremum of two arguments takes the first of them; the second may tie with it."""
 
 
-def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses) -> Primitive:
+def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Chooses) -> Primitive:
     """The greater or the lesser of two arguments; a tie gives half the cotangent to each."""
-
-    def first(_: Value, x: Value, y: Value) -> Selection:
-        chosen = takes_first(x, y)
-        return Selection(chosen, 1 - 0.5 * bind2(logical_and, chosen, takes_first(y, x)))
-
-    def second(_: Value, x: Value, y: Value) -> Selection:
-        chosen = takes_first(y, x)
-        return Selection(chosen, 1 - 0.5 * bind2(logical_and, chosen, takes_first(x, y)))
-
     samples = combined(
         reals(-3, 3, 2),
         complexes(arity=2),
         edges((1.0, 1.0), (0.0, -0.0), (np.inf, np.inf), (-np.inf, 1.0)),
         edges((np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)),
     )
-    return elementwise(name, ufunc, partials=(first, second), selects=True, samples=samples)
+    return elementwise(
+        name,
+        ufunc,
+        partials=(
+            lambda _, x, y: _shared(takes_first(x, y), x, y),
+            lambda _, x, y: _shared(takes_second(x, y), x, y),
+        ),
+        selects=True,
+        samples=samples,
+    )
 
 
-# maximum and minimum are NaN where any argument is, fmax and fmin only where both are.
+def _shared(chosen: Value, x: Value, y: Value) -> Value | Selection:
+    tie = bind2(equal, x, y)
+    if type(tie) in RAW and not tie.any():
+        return chosen  # the commonest case, in which a mask alone is cheaper
+    return Selection(chosen, 1 - 0.5 * tie)
+
+
+def _either(first: Value, second: Value) -> Value:
+    return bind2(logical_or, first, second)
+
+
+def _neither(first: Value, second: Value) -> Value:
+    return bind1(logical_not, bind2(logical_or, first, second))
+
+
+# maximum and minimum take the first NaN, fmax and fmin a number rather than NaN.
 maximum = _extremum(
     "maximum",
     np.maximum,
-    lambda x, y: bind2(logical_or, bind2(greater_equal, x, y), bind1(isnan, x)),
+    lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, x)),
+    lambda x, y: _neither(bind2(greater, x, y), bind1(isnan, x)),
 )
 minimum = _extremum(
-    "minimum", np.minimum, lambda x, y: bind2(logical_or, bind2(less_equal, x, y), bind1(isnan, x))
+    "minimum",
+    np.minimum,
+    lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, x)),
+    lambda x, y: _neither(bind2(less, x, y), bind1(isnan, x)),
 )
 fmax = _extremum(
-    "fmax", np.fmax, lambda x, y: bind2(logical_or, bind2(greater_equal, x, y), bind1(isnan, y))
+    "fmax",
+    np.fmax,
+    lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, y)),
+    lambda x, y: _neither(bind2(greater, x, y), bind1(isnan, y)),
 )
 fmin = _extremum(
-    "fmin", np.fmin, lambda x, y: bind2(logical_or, bind2(less_equal, x, y), bind1(isnan, y))
+    "fmin",
+    np.fmin,
+    lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, y)),
+    lambda x, y: _neither(bind2(less, x, y), bind1(isnan, y)),
 )
 
 

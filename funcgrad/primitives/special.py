@@ -58,13 +58,12 @@ def real_floating(x: Any, operation: str) -> Array:
 
 def _in_double(
     name: str, function: Callable[[Array], Array]
-) -> Callable[[Any], np.floating[Any] | Array]:
+) -> Callable[[Any], Any]:
     """Evaluate in float64, and return what came in."""
 
-    def evaluate(x: Any) -> np.floating[Any] | Array:
+    def evaluate(x: Any) -> Any:
         array = real_floating(x, name)
-        result: Any = function(array.astype(np.float64)).astype(array.dtype)
-        return result[()]
+        return function(array.astype(np.float64)).astype(array.dtype)[()]
 
     return evaluate
 
@@ -131,7 +130,8 @@ def exact_log(x: Array) -> Array:
     s = (mantissa - 1) / (mantissa + 1)
     series = s * _polynomial(s * s, _ARTANH)
     scale = (exponent - small).astype(np.float64)
-    return scale * _LN2_HIGH + (2 * series + scale * _LN2_LOW)
+    logarithm: Array = scale * _LN2_HIGH + (2 * series + scale * _LN2_LOW)
+    return logarithm
 
 
 # s * s < 0.0295, whose 12th power no longer counts.

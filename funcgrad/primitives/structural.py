@@ -24,6 +24,7 @@ __all__ = [
     "cast_discrete",
     "cast_inexact",
     "flip",
+    "inverse_axes",
     "move_axis",
     "place",
     "reshape",
@@ -122,7 +123,8 @@ reshape: Primitive = structural(
 )
 
 
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+def inverse_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of axes that undoes another."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
@@ -130,7 +132,7 @@ transpose: Primitive = structural(
     "transpose",
     lambda x, axes: _as_array(x).transpose(axes),
     shape=lambda shape, axes: tuple([shape[a] for a in axes]),
-    transpose=lambda ct, x, axes: transpose(ct, axes=_inverse(axes)),
+    transpose=lambda ct, x, axes: transpose(ct, axes=inverse_axes(axes)),
     batch=lambda shape, size, axes: {"axes": (0, *[a + 1 for a in axes])},
     samples=_arrays(
         matrix=((2, 3), {"axes": (1, 0)}),

@@ -1,8 +1,8 @@
 """Random numbers as a function of an explicit key: no seed and no state is hidden anywhere.
 
 A key is an immutable value, a uint64 tensor of shape (2,). The same key gives the same numbers,
-always, on every machine and in every version: a key is for one use. Where more randomness is needed,
-make more keys of it:
+always, on every machine and in every version: a key is for one use. Where more randomness is
+needed, make more keys of it:
 
 >>> import funcgrad.random as random
 >>> key = random.key(0)

@@ -124,9 +124,7 @@ def randint(
     pairs = random_words(key, (*size, 2), "randint")
     # Python's integers and arrays of them: the difference of a full range is 2**64, that is 0.
     span = _modulo(high - low) if type(low) is type(high) is int else end - start
-    drawn: Tensor = apply(
-        bits_to_integer, pairs[..., 0], pairs[..., 1], start, span, dtype=wanted
-    )
+    drawn: Tensor = apply(bits_to_integer, pairs[..., 0], pairs[..., 1], start, span, dtype=wanted)
     return drawn
 
 

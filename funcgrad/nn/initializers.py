@@ -1,0 +1,174 @@
+"""Initial parameters: functions of a key and a shape.
+
+A kernel has the shape ``(..., inputs, outputs)``, as ``x @ kernel`` needs it. Axes before the last
+two are a receptive field, such as the window of a convolution, whose size multiplies both.
+
+>>> from funcgrad.tensor import tensor
+>>> kernel = glorot_uniform(tensor([0, 0], dtype="uint64"), (64, 10))
+>>> bool((abs(kernel) <= np.sqrt(6 / 74)).all())
+True
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import ArrayLike
+from funcgrad.errors import ShapeError
+from funcgrad.philox import ShapeLike, as_dtype, as_shape, standard_normal, standard_uniform
+from funcgrad.shape import Shape
+from funcgrad.tensor import Tensor, wrap
+
+__all__ = ["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "ones", "zeros"]
+
+
+def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+    """Uniform numbers of variance ``2 / (inputs + outputs)``, for tanh and the like.
+
+    Parameters
+    ----------
+    key : key
+        From ``fg.random``.
+    shape : tuple of int
+        At least two axes.
+    dtype : dtype
+        A real floating one.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two axes, so that inputs and outputs cannot be told.
+
+    Notes
+    -----
+    Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+    AISTATS 2010.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> glorot_uniform(tensor([0, 0], dtype="uint64"), (2, 2), "float32").dtype
+    dtype('float32')
+    """
+    sizes = as_shape(shape, "glorot_uniform")
+    inputs, outputs = _fans(sizes, "glorot_uniform")
+    return _uniform(key, sizes, dtype, (inputs + outputs) / 2, "glorot_uniform")
+
+
+def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+    """Normal numbers of variance ``2 / (inputs + outputs)``; see ``glorot_uniform``.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> glorot_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
+    (3, 4)
+    """
+    sizes = as_shape(shape, "glorot_normal")
+    inputs, outputs = _fans(sizes, "glorot_normal")
+    return _normal(key, sizes, dtype, (inputs + outputs) / 2, "glorot_normal")
+
+
+def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+    """Uniform numbers of variance ``2 / inputs``; see ``he_normal``.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> he_uniform(tensor([0, 0], dtype="uint64"), (3, 4)).shape
+    (3, 4)
+    """
+    sizes = as_shape(shape, "he_uniform")
+    return _uniform(key, sizes, dtype, _fans(sizes, "he_uniform")[0] / 2, "he_uniform")
+
+
+def he_normal(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+    """Normal numbers of variance ``2 / inputs``, for relu and the like.
+
+    Parameters
+    ----------
+    key : key
+        From ``fg.random``.
+    shape : tuple of int
+        At least two axes.
+    dtype : dtype
+        A real floating one.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two axes, so that inputs and outputs cannot be told.
+
+    Notes
+    -----
+    He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015. The normal distribution is not
+    truncated.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> he_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
+    (3, 4)
+    """
+    sizes = as_shape(shape, "he_normal")
+    return _normal(key, sizes, dtype, _fans(sizes, "he_normal")[0] / 2, "he_normal")
+
+
+def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+    """Zeros, for biases. The key is not looked at: it makes the signature that of the others.
+
+    Examples
+    --------
+    >>> zeros(None, 2)
+    Tensor([0., 0.])
+    """
+    result: Tensor = wrap(np.zeros(as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros")))
+    return result
+
+
+def ones(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+    """Ones, for scales. The key is not looked at: it makes the signature that of the others.
+
+    Examples
+    --------
+    >>> ones(None, 2)
+    Tensor([1., 1.])
+    """
+    result: Tensor = wrap(np.ones(as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones")))
+    return result
+
+
+def _fans(shape: Shape, initializer: str) -> tuple[int, int]:
+    if len(shape) < 2:
+        raise ShapeError(
+            f"{initializer}: a kernel has the shape (..., inputs, outputs), got {shape}. For a bias"
+            " take zeros."
+        )
+    field = math.prod(shape[:-2])
+    return shape[-2] * field, shape[-1] * field
+
+
+def _uniform(
+    key: ArrayLike, shape: Shape, dtype: Any, precision: float, initializer: str
+) -> Tensor:
+    """Of mean 0 and variance ``1 / precision``."""
+    wanted = as_dtype(dtype, "f", initializer)
+    bound = math.sqrt(3 / precision) if precision else 0.0  # without elements nothing matters
+    return standard_uniform(key, shape, wanted, initializer) * (2 * bound) - bound
+
+
+def _normal(key: ArrayLike, shape: Shape, dtype: Any, precision: float, initializer: str) -> Tensor:
+    wanted = as_dtype(dtype, "f", initializer)
+    deviation = math.sqrt(1 / precision) if precision else 0.0
+    return standard_normal(key, shape, wanted, initializer) * deviation

@@ -1,0 +1,494 @@
+"""Products that sum: ``matmul``, ``einsum`` and their kin, with NumPy's names and signatures.
+
+Complex arguments: ``vdot``, ``vecdot`` and ``vecmat`` conjugate their first one, as NumPy does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import Any, SupportsIndex
+
+from funcgrad.border import ArrayLike, explained, operand
+from funcgrad.errors import ShapeError
+from funcgrad.primitives import einsum as es
+from funcgrad.primitives import elementwise as ew
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.contraction import contract
+from funcgrad.primitives.contraction import matmul as matmul_primitive
+from funcgrad.primitives.structural import move_axis, reshape, roll
+from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.tensor import Tensor, apply2, wrap
+from funcgrad.trace import Value, bind
+
+__all__ = [
+    "cross",
+    "dot",
+    "einsum",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "tensordot",
+    "vdot",
+    "vecdot",
+    "vecmat",
+]
+
+
+def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Matrix product of the last two axes; the axes before them broadcast.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., n, k) or (k,)
+    x2 : array_like, shape (..., k, m) or (k,)
+
+    Returns
+    -------
+    Tensor
+        Shape (..., n, m); a vector's axis is absent.
+
+    Raises
+    ------
+    ShapeError
+        The inner sizes differ, or an argument is 0-d.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
+    Tensor([3., 7.])
+    """
+    return apply2(matmul_primitive, x1, x2)
+
+
+def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Product over the last axis of ``a`` and the second-to-last (or only) axis of ``b``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Of two numbers, or with one, it is the ordinary product.
+
+    Returns
+    -------
+    Tensor
+        The other axes of ``a``, then those of ``b``: nothing broadcasts, unlike in ``matmul``.
+
+    Raises
+    ------
+    ShapeError
+        The sizes of the two axes differ.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.dot([1.0, 2.0], [3.0, 4.0])
+    Tensor(11.0)
+    """
+    x, y = operand(a, "dot"), operand(b, "dot")
+    own, other = len(shape_of(x)), len(shape_of(y))
+    if not own or not other:
+        return apply2(ew.multiply, x, y)
+    if other == 1 or max(own, other) == 2:
+        return apply2(matmul_primitive, x, y)
+    return _contract("dot", x, y, (own - 1,), (other - 2,))
+
+
+def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Product over the last axes of both.
+
+    Parameters
+    ----------
+    a, b : array_like
+        With last axes of one size. Of two numbers, or with one, it is the ordinary product.
+
+    Returns
+    -------
+    Tensor
+        The other axes of ``a``, then those of ``b``.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.inner([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
+    Tensor([21., 43.])
+    """
+    x, y = operand(a, "inner"), operand(b, "inner")
+    own, other = len(shape_of(x)), len(shape_of(y))
+    if not own or not other:
+        return apply2(ew.multiply, x, y)
+    return _contract("inner", x, y, (own - 1,), (other - 1,))
+
+
+def outer(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """All products of an element of ``a`` with one of ``b``, which are flattened first.
+
+    Returns
+    -------
+    Tensor
+        Shape (a.size, b.size).
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.outer([1.0, 2.0], [3.0, 4.0])
+    Tensor([[3., 4.],
+            [6., 8.]])
+    """
+    return _contract("outer", _flat(a, "outer"), _flat(b, "outer"), (), ())
+
+
+def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """The scalar product of all elements; those of ``a`` are conjugated.
+
+    Parameters
+    ----------
+    a, b : array_like
+        With as many elements; they are flattened first.
+
+    Returns
+    -------
+    Tensor
+        0-d.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.vdot([1 + 2j, 3], [1j, 1])
+    Tensor((5+1j))
+    """
+    return apply2(matmul_primitive, _conjugated(_flat(a, "vdot")), _flat(b, "vdot"))
+
+
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
+    """Product over several axes.
+
+    Parameters
+    ----------
+    a, b : array_like
+    axes : int or pair of (int or sequence of int)
+        A number N: the last N axes of ``a`` with the first N of ``b``. A pair: the axes of ``a``,
+        and those of ``b`` that go with them.
+
+    Returns
+    -------
+    Tensor
+        The other axes of ``a``, then those of ``b``.
+
+    Raises
+    ------
+    ShapeError
+        Axes that go together differ in size.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.tensordot(fnp.matmul([[1.0], [2.0]], [[1.0, 3.0]]), [[1.0, 0.0], [0.0, 1.0]])
+    Tensor(7.0)
+    """
+    x, y = operand(a, "tensordot"), operand(b, "tensordot")
+    own, other = len(shape_of(x)), len(shape_of(y))
+    if isinstance(axes, (tuple, list)):
+        if len(axes) != 2:
+            raise ShapeError(f"tensordot: axes is a number or a pair, not {axes!r}.")
+        first, second = (tuple(part) if isinstance(part, Sequence) else (part,) for part in axes)
+    else:
+        count = int(axes)
+        if not 0 <= count <= min(own, other):
+            raise ShapeError(
+                f"tensordot: axes={count} is not possible for arguments of the shapes {shape_of(x)}"
+                f" and {shape_of(y)}; it has to be in 0 .. {min(own, other)}."
+            )
+        first, second = tuple(range(own - count, own)), tuple(range(count))
+    if len(first) != len(second):
+        raise ShapeError(f"tensordot: axes={axes!r} names {len(first)} and {len(second)} axes.")
+    return _contract(
+        "tensordot",
+        x,
+        y,
+        tuple([normalize_axis(axis, own, "tensordot") for axis in first]),
+        tuple([normalize_axis(axis, other, "tensordot") for axis in second]),
+    )
+
+
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tensor:
+    """Scalar products along an axis; the other axes broadcast, and ``x1`` is conjugated.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+    axis : int
+        The vectors' axis, in each of the two.
+
+    Returns
+    -------
+    Tensor
+        The broadcast shape, without that axis.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
+    Tensor([21., 43.])
+    """
+    x, y = (_last(operand(each, "vecdot"), axis, "vecdot") for each in (x1, x2))
+    return _broadcast("vecdot", _conjugated(x), ".i", y, ".i", ".")
+
+
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Products of matrices with vectors; the other axes broadcast.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., n, k)
+    x2 : array_like, shape (..., k)
+
+    Returns
+    -------
+    Tensor
+        Shape (..., n).
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.matvec([[1.0, 2.0], [3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]])
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    x, y = operand(x1, "matvec"), operand(x2, "matvec")
+    if len(shape_of(y)) == 1 and len(shape_of(x)) > 1:
+        return apply2(matmul_primitive, x, y)
+    return _broadcast("matvec", x, ".ij", y, ".j", ".i")
+
+
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """Products of vectors, which are conjugated, with matrices; the other axes broadcast.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (..., k)
+    x2 : array_like, shape (..., k, m)
+
+    Returns
+    -------
+    Tensor
+        Shape (..., m).
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.vecmat([1.0, 1j], [[1.0, 2.0], [3.0, 4.0]])
+    Tensor([1.-3.j, 2.-4.j])
+    """
+    x, y = _conjugated(operand(x1, "vecmat")), operand(x2, "vecmat")
+    if len(shape_of(x)) == 1 and len(shape_of(y)) > 1:
+        return apply2(matmul_primitive, x, y)
+    return _broadcast("vecmat", x, ".i", y, ".ij", ".j")
+
+
+def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """The Kronecker product: ``b`` in blocks, each times an element of ``a``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        The one of fewer axes gets axes of size 1 in front.
+
+    Returns
+    -------
+    Tensor
+        As long along each axis as both together multiplied.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.kron([1.0, 10.0], [1.0, 2.0])
+    Tensor([ 1.,  2., 10., 20.])
+    """
+    x, y = operand(a, "kron"), operand(b, "kron")
+    rank = max(len(shape_of(x)), len(shape_of(y)))
+    first, second = (_lengthened(shape_of(each), rank) for each in (x, y))
+    blocks = reshape(x, shape=tuple([n for size in first for n in (size, 1)]))
+    inside = reshape(y, shape=tuple([n for size in second for n in (1, size)]))
+    products = ew.multiply(blocks, inside)
+    return wrap(reshape(products, shape=tuple([n * m for n, m in zip(first, second, strict=True)])))
+
+
+def cross(
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: SupportsIndex = -1,
+    axisb: SupportsIndex = -1,
+    axisc: SupportsIndex = -1,
+    axis: SupportsIndex | None = None,
+) -> Tensor:
+    """The vector product of vectors with three components; the other axes broadcast.
+
+    Parameters
+    ----------
+    a, b : array_like
+    axisa, axisb, axisc : int
+        The components' axis in ``a``, in ``b`` and in the result.
+    axis : int, optional
+        The components' axis in all three.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The axes have not the size 3. (The components of vectors in the plane are not extended.)
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    Tensor([0., 0., 1.])
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x = _last(operand(a, "cross"), axisa, "cross")
+    y = _last(operand(b, "cross"), axisb, "cross")
+    if shape_of(x)[-1:] != (3,) or shape_of(y)[-1:] != (3,):
+        raise ShapeError(
+            "cross: the axes of the components have to be of size 3; the shapes, with that axis"
+            f" last, are {shape_of(x)} and {shape_of(y)}."
+        )
+    # Component i+1 of the rolled difference is a[i+1] b[i+2] - a[i+2] b[i+1].
+    ahead = ew.multiply(x, _rolled(y))
+    behind = ew.multiply(_rolled(x), y)
+    product = _rolled(ew.subtract(ahead, behind))
+    rank = len(shape_of(product))
+    return wrap(move_axis(product, rank - 1, normalize_axis(axisc, rank, "cross")))
+
+
+def einsum(*operands: Any, optimize: Any = None) -> Tensor:
+    """Einstein's summation convention: products of any number of arguments, summed over indices.
+
+    Parameters
+    ----------
+    *operands
+        Subscripts such as "ij,jk->ik" and then as many arrays, or pairs of an array and the list of
+        its indices (integers in 0 .. 51, and Ellipsis), then perhaps the list for the result. An
+        index that an array repeats takes its diagonal; "..." stands for axes that broadcast, and so
+        does an index of which an array has only one.
+    optimize : optional
+        A path as from ``np.einsum_path``: a list of the positions to contract in each step. Any
+        other value leaves the order to the function, which contracts two arguments at a time.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The subscripts are malformed or do not fit the arguments.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> a = fnp.matmul([[1.0], [2.0]], [[1.0, 3.0]])
+    >>> fnp.einsum("ij->j", a), fnp.einsum("ii", a)
+    (Tensor([3., 9.]), Tensor(7.0))
+    >>> fnp.einsum(a, [0, 1], [1.0, 10.0], [1])
+    Tensor([31., 62.])
+    """
+    if operands and isinstance(operands[0], str):
+        subscripts: Sequence[Any] = operands[:1]
+        arrays = operands[1:]
+    else:
+        arrays = operands[: len(operands) // 2 * 2 : 2]
+        subscripts = (*operands[1::2], *operands[len(arrays) * 2 :])
+    if not arrays:
+        raise ShapeError("einsum: there have to be subscripts and at least one array.")
+    path = None
+    if isinstance(optimize, (list, tuple)) and not isinstance(optimize[-1], str):
+        path = [step for step in optimize if not isinstance(step, str)]
+    values = [operand(array, "einsum") for array in arrays]
+    if len(values) == 2 and path is None and isinstance(subscripts[0], str):
+        x, y = values
+        if es.is_contraction(subscripts[0], shape_of(x), shape_of(y)):
+            return wrap(bind(contract, (x, y), {"subscripts": subscripts[0]}))
+    inputs, output = es.parse(subscripts, [shape_of(value) for value in values])
+    return wrap(es.einsum(values, inputs, output, path))
+
+
+# How they are brought to the primitives.
+
+
+def _flat(x: ArrayLike, name: str) -> Value:
+    value = operand(x, name)
+    return value if len(shape_of(value)) == 1 else reshape(value, shape=(-1,))
+
+
+def _conjugated(x: Value) -> Value:
+    return conj(x) if dtype_of(x).kind == "c" else x
+
+
+def _last(x: Value, axis: SupportsIndex, name: str) -> Value:
+    """With an axis moved to the end."""
+    rank = len(shape_of(x))
+    return move_axis(x, normalize_axis(axis, rank, name), rank - 1)
+
+
+def _rolled(x: Value) -> Value:
+    return roll(x, shift=(-1,), axis=(len(shape_of(x)) - 1,))
+
+
+def _lengthened(shape: Shape, rank: int) -> Shape:
+    return (1,) * (rank - len(shape)) + shape
+
+
+def _contract(
+    name: str, x: Value, y: Value, first: tuple[int, ...], second: tuple[int, ...]
+) -> Tensor:
+    """Over pairs of axes; the axes that are left do not broadcast."""
+    for i, j in zip(first, second, strict=True):
+        if shape_of(x)[i] != shape_of(y)[j]:
+            raise ShapeError(
+                f"{name}: axis {i} of the first argument, of shape {shape_of(x)}, and axis {j} of"
+                f" the second, of shape {shape_of(y)}, differ in size."
+            )
+    own, other = len(shape_of(x)), len(shape_of(y))
+    if own + other - len(first) > len(ascii_letters):
+        raise ShapeError(f"{name}: the arguments have more than 52 axes together.")
+    letters = list(ascii_letters[:own])
+    others = list(ascii_letters[own : own + other])
+    for i, j in zip(first, second, strict=True):
+        others[j] = letters[i]
+    out = [letter for i, letter in enumerate(letters) if i not in first]
+    out += [letter for j, letter in enumerate(others) if j not in second]
+    subscripts = f"{''.join(letters)},{''.join(others)}->{''.join(out)}"
+    return wrap(bind(contract, (x, y), {"subscripts": subscripts}))
+
+
+def _broadcast(name: str, x: Value, first: str, y: Value, second: str, out: str) -> Tensor:
+    """A product whose axes before the last ones, named by letters, broadcast; those do not."""
+    cores = []
+    for value, term in ((x, first), (y, second)):
+        shape, count = shape_of(value), len(term) - 1
+        if len(shape) < count:
+            raise ShapeError(
+                f"{name}: an argument of shape {shape} has too few axes: it needs {count}."
+            )
+        cores.append(dict(zip(term[1:], shape[len(shape) - count :], strict=True)))
+    shared = next(letter for letter in cores[0] if letter in cores[1])
+    if cores[0][shared] != cores[1][shared]:
+        raise ShapeError(
+            f"{name}: the axes to sum over have the sizes {cores[0][shared]} and"
+            f" {cores[1][shared]}; the shapes are {shape_of(x)} and {shape_of(y)}."
+        )
+    terms = [term.replace(".", "...") for term in (first, second, out)]
+    subscripts = (f"{terms[0]},{terms[1]}->{terms[2]}",)
+    try:
+        inputs, output = es.parse(subscripts, (shape_of(x), shape_of(y)))
+        return wrap(es.einsum((x, y), inputs, output))
+    except ShapeError as error:
+        reason = ValueError("The axes before the vectors and matrices do not broadcast.")
+        raise explained(reason, name, x, y) from error

@@ -1,0 +1,291 @@
+"""Making tensors.
+
+>>> full((2, 2), 1.5)
+Tensor([[1.5, 1.5],
+        [1.5, 1.5]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import explained, operand
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.dtypes import checked_dtype
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.structural import cast, reshape
+from funcgrad.shape import Shape, broadcast_shapes, dtype_of, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
+
+__all__ = [
+    "array",
+    "asarray",
+    "astype",
+    "copy",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "identity",
+    "ones",
+    "ones_like",
+    "tri",
+    "zeros",
+    "zeros_like",
+]
+
+
+# ----------------------------------------------------------------------------------- from values
+
+
+def array(obj: ArrayLike, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> Tensor:
+    """A tensor of the elements of an array, a number or nested sequences: ``fg.tensor``.
+
+    Parameters
+    ----------
+    obj : array_like
+        Nested sequences may hold tensors, also traced ones.
+    dtype : dtype, optional
+    copy : bool, optional
+        Without meaning here: what could be written to is copied, what cannot is shared.
+    ndmin : int
+        Axes of size 1 are put in front until there are so many.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> array([1, 2], ndmin=2)
+    Tensor([[1, 2]])
+    """
+    made = tensor(obj, dtype)
+    if made.ndim >= ndmin:
+        return made
+    result: Tensor = wrap(reshape(made, shape=(1,) * (ndmin - made.ndim) + made.shape))
+    return result
+
+
+def asarray(obj: ArrayLike, /, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
+    """A tensor of the elements of something, itself if it is one already.
+
+    Parameters
+    ----------
+    obj : array_like
+    dtype : dtype, optional
+    copy : bool, optional
+        Without meaning here: what could be written to is copied, what cannot is shared.
+
+    Examples
+    --------
+    >>> asarray([1.0, 2.0])
+    Tensor([1., 2.])
+    """
+    return tensor(obj, dtype)
+
+
+def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Tensor:
+    """The elements in another dtype.
+
+    A complex number becomes real by its real part. The derivative is 1 between floating and
+    complex dtypes; there is none through integers and booleans.
+
+    Parameters
+    ----------
+    x : array_like
+    dtype : dtype
+    copy : bool
+        Without meaning here: tensors cannot be written to.
+
+    Examples
+    --------
+    >>> astype([1.5, -1.5], "int64")
+    Tensor([ 1, -1])
+    """
+    value, target = operand(x, "astype"), checked_dtype(dtype, "astype")
+    if dtype_of(value) == target and type(value) not in (bool, int, float, complex):
+        return wrap(value)
+    return wrap(cast(value, dtype=target))
+
+
+def copy(x: ArrayLike, /) -> Tensor:
+    """A tensor of the elements of an array; a tensor itself, which nobody can write to.
+
+    Examples
+    --------
+    >>> copy([1.0])
+    Tensor([1.])
+    """
+    return tensor(x)
+
+
+# -------------------------------------------------------------------------------------- constant
+
+
+def shape_argument(shape: Any, operation: str) -> Shape:
+    try:
+        sizes = (shape,) if hasattr(shape, "__index__") else shape
+        return tuple([n.__index__() for n in sizes])
+    except (TypeError, AttributeError):
+        raise ShapeError(
+            f"{operation}: a shape is an integer or a sequence of integers, not {shape!r}."
+        ) from None
+
+
+def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -> Tensor:
+    """What a function of NumPy makes, with its errors explained."""
+    try:
+        result: Tensor = wrap(build(*args, **kwargs)[()])
+    except (ValueError, TypeError) as error:
+        raise explained(error, operation) from error
+    return result
+
+
+def zeros(shape: Any, dtype: Any = np.float64) -> Tensor:
+    """Zeros of a shape.
+
+    Examples
+    --------
+    >>> zeros((1, 2))
+    Tensor([[0., 0.]])
+    """
+    return made(np.zeros, "zeros", shape_argument(shape, "zeros"), float_dtype(dtype, "zeros"))
+
+
+def ones(shape: Any, dtype: Any = np.float64) -> Tensor:
+    """Ones of a shape.
+
+    Examples
+    --------
+    >>> ones(2, dtype="int64")
+    Tensor([1, 1])
+    """
+    return made(np.ones, "ones", shape_argument(shape, "ones"), float_dtype(dtype, "ones"))
+
+
+def empty(shape: Any, dtype: Any = np.float64) -> Tensor:
+    """Zeros of a shape: what cannot be written to has no use for elements left undefined.
+
+    Examples
+    --------
+    >>> empty(2)
+    Tensor([0., 0.])
+    """
+    return zeros(shape, dtype)
+
+
+def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Tensor:
+    """One value everywhere, or an array repeated; differentiable in the value.
+
+    Examples
+    --------
+    >>> full(2, 3.0)
+    Tensor([3., 3.])
+    """
+    value = operand(fill_value, "full")
+    if dtype is not None:
+        value = cast(value, dtype=checked_dtype(dtype, "full"))
+    wanted = shape_argument(shape, "full")
+    if broadcast_shapes("full", shape_of(value), wanted) != wanted:
+        raise ShapeError(f"full: a value of shape {shape_of(value)} does not fit {wanted}.")
+    result: Tensor = wrap(broadcast_to(value, shape=wanted))
+    return result
+
+
+def float_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
+    return checked_dtype(np.float64 if dtype is None else dtype, operation)
+
+
+def _like(x: ArrayLike, dtype: Any, shape: Any, operation: str) -> tuple[Any, np.dtype[Any]]:
+    value = operand(x, operation)
+    return (
+        shape_of(value) if shape is None else shape,
+        dtype_of(value) if dtype is None else checked_dtype(dtype, operation),
+    )
+
+
+def zeros_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    """Zeros of the shape and the dtype of an array.
+
+    Examples
+    --------
+    >>> zeros_like([1.0, 2.0])
+    Tensor([0., 0.])
+    """
+    return zeros(*_like(x, dtype, shape, "zeros_like"))
+
+
+def ones_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    """Ones of the shape and the dtype of an array.
+
+    Examples
+    --------
+    >>> ones_like([3, 4])
+    Tensor([1, 1])
+    """
+    return ones(*_like(x, dtype, shape, "ones_like"))
+
+
+def empty_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    """Zeros of the shape and the dtype of an array; see ``empty``.
+
+    Examples
+    --------
+    >>> empty_like([3.0])
+    Tensor([0.])
+    """
+    return zeros(*_like(x, dtype, shape, "empty_like"))
+
+
+def full_like(
+    x: ArrayLike, /, fill_value: ArrayLike, dtype: Any = None, *, shape: Any = None
+) -> Tensor:
+    """One value everywhere, in the shape and the dtype of an array; differentiable in the value.
+
+    Examples
+    --------
+    >>> full_like([1.0, 2.0], 7)
+    Tensor([7., 7.])
+    """
+    sizes, kind = _like(x, dtype, shape, "full_like")
+    return full(sizes, fill_value, kind)
+
+
+def eye(n: SupportsIndex, m: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones on a diagonal of a matrix, zeros elsewhere.
+
+    Examples
+    --------
+    >>> eye(2)
+    Tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return made(np.eye, "eye", n, m, k, float_dtype(dtype, "eye"))
+
+
+def identity(n: SupportsIndex, dtype: Any = None) -> Tensor:
+    """The unit matrix.
+
+    Examples
+    --------
+    >>> identity(1)
+    Tensor([[1.]])
+    """
+    return eye(n, dtype=dtype)
+
+
+def tri(n: SupportsIndex, m: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones on and below a diagonal of a matrix, zeros above.
+
+    Examples
+    --------
+    >>> tri(2)
+    Tensor([[1., 0.],
+            [1., 1.]])
+    """
+    return made(np.tri, "tri", n, m, k, float_dtype(dtype, "tri"))

@@ -1,0 +1,127 @@
+"""The dtypes by name, and questions about them; the constants of mathematics.
+
+>>> result_type(float32, 1.0), can_cast(int32, float32)
+(dtype('float32'), False)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import DtypeError
+from funcgrad.shape import DTYPES, dtype_of
+from funcgrad.trace import TracedValue
+
+__all__ = [
+    "bool",
+    "bool_",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "e",
+    "euler_gamma",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "iinfo",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "isdtype",
+    "nan",
+    "newaxis",
+    "pi",
+    "promote_types",
+    "result_type",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+bool = bool_ = np.bool_
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
+float16, float32, float64 = np.float16, np.float32, np.float64
+complex64, complex128 = np.complex64, np.complex128
+
+e, pi, euler_gamma = np.e, np.pi, np.euler_gamma
+inf, nan, newaxis = np.inf, np.nan, None
+
+isdtype = np.isdtype
+promote_types = np.promote_types
+
+
+def checked_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
+    """A dtype that tensors can have.
+
+    Raises
+    ------
+    DtypeError
+        It is none.
+    """
+    try:
+        result: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise DtypeError(f"{operation}: {dtype!r} is no dtype: {error}") from None
+    if result not in DTYPES:
+        raise DtypeError(
+            f"{operation}: the dtype {result} is not supported. Tensors are of bool, integer (8 to"
+            " 64 bits), float16, float32, float64, complex64 or complex128."
+        )
+    return result
+
+
+def _bare(x: Any) -> Any:
+    """For NumPy's functions about dtypes: the dtype of a tensor, anything else as it is."""
+    return dtype_of(x) if isinstance(x, TracedValue) else x
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The dtype that an operation on these has; Python numbers give way.
+
+    Examples
+    --------
+    >>> result_type(int64, float32)
+    dtype('float64')
+    """
+    found: np.dtype[Any] = np.result_type(*map(_bare, arrays_and_dtypes))
+    return found
+
+
+def can_cast(from_: Any, to: Any, /, casting: Any = "safe") -> Any:
+    """Whether a cast from a dtype, or the dtype of a tensor, to another is possible.
+
+    Examples
+    --------
+    >>> can_cast(float64, float32), can_cast(float64, float32, "same_kind")
+    (False, True)
+    """
+    return np.can_cast(_bare(from_), to, casting)
+
+
+def finfo(dtype: Any, /) -> Any:
+    """What a floating dtype, or that of a tensor, can represent: NumPy's ``finfo``.
+
+    Examples
+    --------
+    >>> finfo(float64).eps
+    np.float64(2.220446049250313e-16)
+    """
+    return np.finfo(_bare(dtype))
+
+
+def iinfo(dtype: Any, /) -> Any:
+    """What an integer dtype, or that of a tensor, can represent: NumPy's ``iinfo``.
+
+    Examples
+    --------
+    >>> iinfo(int8).max
+    127
+    """
+    return np.iinfo(_bare(dtype))

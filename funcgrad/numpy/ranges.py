@@ -1,0 +1,257 @@
+"""Ranges of numbers, and grids of positions.
+
+>>> linspace(0.0, 1.0, 3)
+Tensor([0. , 0.5, 1. ])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import ShapeError, TracerError
+from funcgrad.numpy.creation import astype, made, shape_argument
+from funcgrad.numpy.dtypes import checked_dtype
+from funcgrad.primitives.elementwise import power
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.rounding import floor
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast, move_axis, reshape
+from funcgrad.shape import broadcast_shapes, dtype_of, normalize_axis, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
+from funcgrad.trace import RAW, Value, concrete
+
+__all__ = [
+    "arange",
+    "fromfunction",
+    "geomspace",
+    "indices",
+    "linspace",
+    "logspace",
+    "meshgrid",
+]
+
+
+def _concrete_number(x: Any, operation: str) -> Any:
+    """A number on which the shape of a result depends."""
+    value = operand(x, operation)
+    try:
+        return value if type(value) in RAW else value._reveal(operation, exact=False)
+    except TracerError as error:
+        raise TracerError(
+            f"{operation}: the bounds have to be concrete, since the length of the result depends"
+            f" on them. {error}"
+        ) from None
+
+
+def arange(
+    start: ArrayLike, stop: ArrayLike = None, step: ArrayLike = 1, dtype: Any = None
+) -> Tensor:
+    """Numbers from ``start`` (0 when it stands alone) up to, without, ``stop``.
+
+    Parameters
+    ----------
+    start, stop, step : number
+        Concrete, since the length depends on them.
+    dtype : dtype, optional
+
+    Examples
+    --------
+    >>> arange(3), arange(1.0, 2.0, 0.5)
+    (Tensor([0, 1, 2]), Tensor([1. , 1.5]))
+    """
+    kind = None if dtype is None else checked_dtype(dtype, "arange")
+    bounds = [_concrete_number(x, "arange") for x in (start, stop) if x is not None]
+    if len(bounds) == 1:
+        bounds = [type(bounds[0])(0) if type(bounds[0]) is float else 0, *bounds]
+    return made(np.arange, "arange", *bounds, _concrete_number(step, "arange"), kind)
+
+
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    *,
+    axis: int = 0,
+) -> Any:
+    """So many numbers, evenly spaced, from ``start`` to ``stop``; differentiable in both.
+
+    Parameters
+    ----------
+    start, stop : array_like
+        They broadcast.
+    num : int
+    endpoint : bool
+        Whether ``stop`` is the last of the numbers.
+    retstep : bool
+        Whether to return the spacing, too.
+    dtype : dtype, optional
+        float64 or what else the bounds ask for; integers round down.
+    axis : int
+        Where the result has the axis of the numbers.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+
+    Examples
+    --------
+    >>> linspace(0.0, 3.0, 4)
+    Tensor([0., 1., 2., 3.])
+    """
+    first, last = operand(start, "linspace"), operand(stop, "linspace")
+    count = _count(num, "linspace")
+    gaps = count - 1 if endpoint else count
+    shape = broadcast_shapes("linspace", shape_of(first), shape_of(last))
+    working = np.result_type(dtype_of(first), dtype_of(last), 1.0)
+    first, last = cast(first, dtype=working), cast(last, dtype=working)
+    distance = last - first
+    step = distance / gaps if gaps > 0 else distance * np.nan
+    number = np.arange(count).reshape((count,) + (1,) * len(shape)).astype(working)
+    result = number * (step if gaps > 0 else distance) + first
+    if endpoint and count > 1:
+        result = where(number == gaps, last, result)
+    kind = working if dtype is None else checked_dtype(dtype, "linspace")
+    if kind.kind in "iu":
+        result = floor(result)
+    if kind != working:
+        result = cast(result, dtype=kind)
+    result = wrap(move_axis(result, 0, normalize_axis(axis, len(shape) + 1, "linspace")))
+    return (result, wrap(step)) if retstep else result
+
+
+def _count(num: SupportsIndex, operation: str) -> int:
+    count = num.__index__()
+    if count < 0:
+        raise ShapeError(f"{operation}: the number of samples, {count}, must not be negative.")
+    return count
+
+
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: Any = None,
+    *,
+    axis: int = 0,
+) -> Tensor:
+    """Powers of a base, with evenly spaced exponents; differentiable in all three.
+
+    Examples
+    --------
+    >>> logspace(0.0, 2.0, 3)
+    Tensor([  1.,  10., 100.])
+    """
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    result = wrap(power(operand(base, "logspace"), exponents))
+    return result if dtype is None else astype(result, dtype)
+
+
+def geomspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    *,
+    axis: int = 0,
+) -> Tensor:
+    """Numbers with a constant ratio from ``start`` to ``stop``; differentiable in both.
+
+    Examples
+    --------
+    >>> geomspace(1.0, 8.0, 4)
+    Tensor([1., 2., 4., 8.])
+    """
+    first, last = tensor(start), tensor(stop)
+    exponents = linspace(0.0, 1.0, num, endpoint)
+    shape = broadcast_shapes("geomspace", first.shape, last.shape)
+    t = wrap(reshape(exponents, shape=exponents.shape + (1,) * len(shape)))
+    result = first * (last / first) ** t
+    if endpoint and t.shape[0] > 1:
+        result = wrap(where(concrete(t) == 1.0, last, result))
+    result = wrap(move_axis(result, 0, normalize_axis(axis, len(shape) + 1, "geomspace")))
+    return result if dtype is None else astype(result, dtype)
+
+
+# ----------------------------------------------------------------------------------------- grids
+
+
+def meshgrid(
+    *xi: ArrayLike, indexing: Literal["xy", "ij"] = "xy", sparse: bool = False, copy: bool = True
+) -> tuple[Tensor, ...]:
+    """Coordinate arrays from the 1-d coordinates along each axis.
+
+    Parameters
+    ----------
+    *xi : array_like
+        1-d, or numbers.
+    indexing : {"xy", "ij"}
+        Cartesian (the first two axes exchanged) or matrix order.
+    sparse : bool
+        Whether to leave axes of size 1 where nothing changes.
+    copy : bool
+        Without meaning here.
+
+    Examples
+    --------
+    >>> meshgrid([1.0, 2.0], [3.0])
+    (Tensor([[1., 2.]]), Tensor([[3., 3.]]))
+    """
+    if indexing not in ("xy", "ij"):
+        raise ShapeError(f"meshgrid: indexing has to be 'xy' or 'ij', not {indexing!r}.")
+    values = [operand(x, "meshgrid") for x in xi]
+    places = list(range(len(values)))
+    if indexing == "xy" and len(values) > 1:
+        places[:2] = (1, 0)
+    flat: list[Value] = []
+    for place, value in zip(places, values, strict=True):
+        shape = [1] * len(values)
+        shape[place] = int(np.prod(shape_of(value)))
+        flat.append(reshape(value, shape=tuple(shape)))
+    if sparse:
+        return tuple([wrap(x) for x in flat])
+    full_shape = broadcast_shapes("meshgrid", *[shape_of(x) for x in flat])
+    return tuple([wrap(broadcast_to(x, shape=full_shape)) for x in flat])
+
+
+def indices(dimensions: Sequence[SupportsIndex], dtype: Any = int, sparse: bool = False) -> Any:
+    """For each axis of a shape, the position of every element along it.
+
+    Examples
+    --------
+    >>> indices((1, 2))
+    Tensor([[[0, 0]],
+           [[0, 1]]])
+    """
+    shape, kind = shape_argument(dimensions, "indices"), checked_dtype(dtype, "indices")
+    if sparse:
+        return tuple([wrap(grid) for grid in np.indices(shape, kind, sparse=True)])
+    return made(np.indices, "indices", shape, kind)
+
+
+def fromfunction(
+    function: Callable[..., Any],
+    shape: Sequence[SupportsIndex],
+    *,
+    dtype: Any = float,
+    **kwargs: Any,
+) -> Any:
+    """A function of the positions of the elements, called once with an array for each axis.
+
+    Examples
+    --------
+    >>> fromfunction(lambda i, j: 10 * i + j, (2, 2))
+    Tensor([[ 0.,  1.],
+            [10., 11.]])
+    """
+    grids = indices(shape, dtype)
+    return function(*grids, **kwargs)

@@ -1,0 +1,205 @@
+"""Functional update: a new tensor with the elements at a key changed.
+
+>>> at([0.0, 0.0, 0.0])[1].set(5.0)
+Tensor([0., 5., 0.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.primitives import scatter as _s
+from funcgrad.primitives.elementwise import add, divide, multiply, power, subtract
+from funcgrad.primitives.indexing import index, indexed_part
+from funcgrad.primitives.keys import Plan, explain_index, plan_index
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.selection import maximum, minimum
+from funcgrad.primitives.structural import cast, inverse_axes, reshape, transpose
+from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = ["at"]
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """``x.at``: waits for a key."""
+
+    x: Any
+
+    def __getitem__(self, key: Any) -> _Update:
+        return _Update(self.x, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """``x.at[key]``: methods that return ``x`` with its elements at a key changed.
+
+    Values broadcast to the shape of ``x[key]`` and take the dtype of ``x``.
+    """
+
+    x: Any
+    key: Any
+
+    def get(self) -> Tensor:
+        """The elements themselves: ``x[key]``."""
+        return wrap(index(self.x, self.key))
+
+    def set(self, values: ArrayLike) -> Tensor:
+        """The elements replaced; where an element is named twice, by the last of its values.
+
+        Only that value has a gradient.
+        """
+        return _updated("set", self.x, self.key, values, lambda _, u: u, _s.scatter_set)
+
+    def add(self, values: ArrayLike) -> Tensor:
+        """The values added, all of them where an element is named several times."""
+        return _updated("add", self.x, self.key, values, add, _s.scatter_add)
+
+    def subtract(self, values: ArrayLike) -> Tensor:
+        """The values subtracted, all of them where an element is named several times."""
+        return _updated("subtract", self.x, self.key, values, subtract, _subtract)
+
+    def multiply(self, values: ArrayLike) -> Tensor:
+        """The elements times the values, all of them where an element is named several times."""
+        return _updated("multiply", self.x, self.key, values, multiply, _s.scatter_multiply)
+
+    def divide(self, values: ArrayLike) -> Tensor:
+        """The elements over the values, all of them where an element is named several times."""
+        return _updated("divide", self.x, self.key, values, divide, _through_product(divide))
+
+    def power(self, values: ArrayLike) -> Tensor:
+        """The elements to the power of the values, one after the other."""
+        return _updated("power", self.x, self.key, values, power, _through_product(power))
+
+    def min(self, values: ArrayLike) -> Tensor:
+        """The least of the elements and the values; all that attain it share the gradient."""
+        return _updated("min", self.x, self.key, values, minimum, _s.scatter_min)
+
+    def max(self, values: ArrayLike) -> Tensor:
+        """The greatest of the elements and the values; all that attain it share the gradient."""
+        return _updated("max", self.x, self.key, values, maximum, _s.scatter_max)
+
+    def apply(self, function: Callable[[Tensor], ArrayLike]) -> Tensor:
+        """The elements replaced by a function of them; once also where one is named twice."""
+        return self.set(function(self.get()))
+
+
+def at(x: ArrayLike) -> Any:
+    """Functional update: ``at(x)[key].set(values)`` is a new tensor, and ``x`` stays as it is.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    object
+        Indexed by any key that ``x`` itself takes, it has the methods ``set``, ``add``,
+        ``subtract``, ``multiply``, ``divide``, ``power``, ``min``, ``max``, ``apply`` and ``get``.
+
+    Notes
+    -----
+    An element that is named several times takes part in every update: sums and products take all,
+    ``set`` keeps the last, ``min`` and ``max`` share the gradient equally among the element and
+    all values that attain the extremum.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> x = fg.tensor([1.0, 2.0, 3.0])
+    >>> x.at[[0, 0]].add([10.0, 20.0])
+    Tensor([31.,  2.,  3.])
+    >>> x.at[1:].multiply(0.0)
+    Tensor([1., 0., 0.])
+    >>> fg.grad(lambda u: x.at[[0, 0]].set(u).sum())(fg.tensor([5.0, 6.0]))
+    Tensor([0., 1.])
+    """
+    return _At(x if isinstance(x, Tensor) else wrap(operand(x, "at")))
+
+
+def _updated(
+    name: str,
+    x: Tensor,
+    key: Any,
+    values: ArrayLike,
+    plain: Callable[[Value, Value], Value],
+    scattered: Callable[..., Value],
+) -> Tensor:
+    """``x`` with the part at a key updated, written back from the inside out."""
+    operation = f"at[...].{name}"
+    u = operand(values, operation)
+    _check_cast(operation, dtype_of(u), dtype_of(x))
+    try:
+        plan = plan_index(shape_of(x), key)
+        part = indexed_part(x, plan)
+        u = _fitted(operation, u, part, plan)
+        if plan.indices:
+            part = scattered(part, u, *plan.indices, axis=plan.axis, unique=plan.unique)
+        else:
+            part = plain(part, u)
+    except (IndexError, ValueError) as error:
+        raise explain_index(shape_of(x), key, error) from None
+    if dtype_of(part) != dtype_of(x):  # a quotient of integers
+        _check_cast(operation, dtype_of(part), dtype_of(x))
+        part = cast(part, dtype=dtype_of(x))
+    if plan.order is not None:
+        part = transpose(part, axes=inverse_axes(plan.order))
+    return wrap(part if plan.key is None else _s.replace(x, part, key=plan.key))
+
+
+def _fitted(operation: str, u: Value, part: Value, plan: Plan) -> Value:
+    """Updates in the shape and the dtype of what they update."""
+    shape: Shape = shape_of(part)
+    if plan.indices:
+        chosen = np.broadcast_shapes(*[shape_of(i) for i in plan.indices])
+        shape = shape[: plan.axis] + chosen + shape[plan.axis + len(plan.indices) :]
+    if dtype_of(u) != dtype_of(part):
+        u = cast(u, dtype=dtype_of(part))
+    own = shape_of(u)
+    if own == shape:
+        return u
+    while len(own) > len(shape) and own[0] == 1:  # as NumPy's assignment does
+        own = own[1:]
+        u = reshape(u, shape=own)
+    fits = len(own) <= len(shape) and all(
+        n in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ShapeError(
+            f"{operation}: values of the shape {shape_of(u)} do not broadcast to {shape}, the shape"
+            " of the elements that they are for."
+        )
+    return broadcast_to(u, shape=shape)
+
+
+def _check_cast(operation: str, source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Refuse what would lose the fraction or the imaginary part."""
+    rank = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+    if rank[source.kind] > rank[target.kind]:
+        raise DtypeError(
+            f"{operation}: values of dtype {source} cannot be stored in a tensor of dtype {target}"
+            f" without loss. Cast the tensor first, with x.astype({str(source)!r}), or the values."
+        )
+
+
+def _subtract(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
+    return _s.scatter_add(x, -u, *indices, axis=axis, unique=unique)
+
+
+def _through_product(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    """Updates one after the other as a single one by their product, which is 1 elsewhere."""
+
+    def scattered(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
+        ones = np.ones(shape_of(x), dtype_of(x))
+        product = _s.scatter_multiply(ones, u, *indices, axis=axis, unique=unique)
+        return operation(x, product)
+
+    return scattered

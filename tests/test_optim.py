@@ -1,0 +1,426 @@
+"""Optimizers: every one that ``fg.optim`` exports keeps the contract; each has its closed forms."""
+
+import inspect
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+
+import funcgrad as fg
+from funcgrad import optim, trees
+from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
+
+# --------------------------------------------------------------------- conformance, by discovery
+
+OPTIMIZERS = {
+    name: getattr(optim, name)
+    for name in optim.__all__
+    if inspect.isfunction(getattr(optim, name)) and name != "apply_updates"
+}
+
+# Options to try in addition to the defaults, for the optimizers that have them.
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"momentum": 0.9},
+    {"momentum": 0.9, "nesterov": True},
+    {"b1": 0.5, "b2": 0.9},
+    {"eps_root": 1e-3},
+    {"weight_decay": 0.1},
+    {"weight_decay": 0.1, "mask": {"w": True, "layers": False}},
+)
+CASES = {
+    f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})": (make, options)
+    for name, make in OPTIMIZERS.items()
+    for options in OPTIONS
+    if set(options) <= set(inspect.signature(make).parameters)
+}
+every_case = pytest.mark.parametrize(("make", "options"), CASES.values(), ids=CASES)
+every_optimizer = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+
+
+def example():
+    return {
+        "w": fg.tensor([[1.0, -2.0], [0.5, 3.0]]),
+        "layers": (fg.tensor(2.0), None, [fg.tensor([1.5, -0.5])]),
+    }
+
+
+def like(tree, value):
+    return trees.map(lambda leaf: fg.tensor(np.full(leaf.shape, value, leaf.dtype)), tree)
+
+
+def run(optimizer, params, grad, steps):
+    state = optimizer.init(params)
+    for _ in range(steps):
+        updates, state = optimizer.update(grad(params), state, params)
+        params = optim.apply_updates(params, updates)
+    return params, state
+
+
+def layout(tree):
+    """The structure, and each leaf's shape and dtype."""
+    leaves, structure = trees.flatten(tree)
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
+def assert_trees_close(first, second, **tolerance):
+    assert trees.structure(first) == trees.structure(second)
+    for x, y in zip(trees.leaves(first), trees.leaves(second), strict=True):
+        assert_allclose(x, y, **tolerance)
+
+
+def test_discovery_finds_the_optimizers():
+    assert {"sgd", "adam", "adamw"} <= set(OPTIMIZERS)
+
+
+@every_case
+def test_state_has_one_structure(make, options):
+    params = example()
+    first, plain = make(0.1, **options).init(params), make(lambda count: 0.1).init(params)
+    assert type(first) is type(plain)
+    assert layout(first) == layout(plain)
+    _, state = run(make(0.1, **options), params, lambda params: params, 3)
+    assert layout(state) == layout(first)
+    assert all(isinstance(leaf, fg.Tensor) for leaf in trees.leaves(state))
+    assert state.count.item() == 3
+
+
+@every_case
+def test_nothing_is_changed(make, options):
+    params, grads, optimizer = example(), like(example(), 0.5), make(0.1, **options)
+    state = optimizer.init(params)
+    before = [np.array(leaf) for leaf in trees.leaves((params, grads, state))]
+    first = optimizer.update(grads, state, params)
+    optim.apply_updates(params, first[0])
+    for leaf, copy in zip(trees.leaves((params, grads, state)), before, strict=True):
+        assert_array_equal(leaf, copy)
+    again = optimizer.update(grads, state, params)
+    for x, y in zip(trees.leaves(first), trees.leaves(again), strict=True):
+        assert_array_equal(x, y)
+    with pytest.raises(FrozenInstanceError):
+        state.count = 0
+
+
+@every_case
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("rate", [0.1, np.float64(0.1), fg.tensor(0.1), lambda count: 0.1 + 0 * count])
+def test_dtypes_stay(make, options, dtype, rate):
+    params = {"w": fg.tensor([1.0, -2.0], dtype), "layers": [fg.tensor(3.0, dtype)]}
+    optimizer = make(rate, **options)
+    state = optimizer.init(params)
+    updates, following = optimizer.update(params, state, params)
+    assert layout(updates) == layout(params)
+    assert layout(optim.apply_updates(params, updates)) == layout(params)
+    assert layout(following) == layout(state)
+
+
+@every_case
+def test_quadratic_converges(make, options):
+    target = like(example(), 0.7)
+
+    def loss(params):
+        pairs = zip(trees.leaves(params), trees.leaves(target), strict=True)
+        return sum((((x - y) ** 2).sum() for x, y in pairs), 0.0)
+
+    optimizer = make(lambda count: 0.1 / (1 + 0.02 * count), **options)
+    params, _ = run(optimizer, example(), fg.grad(loss), 500)
+    # Weight decay pulls the minimum towards 0.
+    slack = 0.05 if options.get("weight_decay") else 0.01
+    assert_trees_close(params, target, atol=slack)
+
+
+@every_case
+def test_zero_gradients_move_nothing_but_by_decay(make, options):
+    params = example()
+    optimizer = make(0.1, **options)
+    updates, _ = optimizer.update(like(params, 0.0), optimizer.init(params), params)
+    decay = 0.0
+    if make is optim.adamw:
+        decay = options.get("weight_decay", 1e-4)
+    assert_allclose(updates["w"], -0.1 * decay * params["w"], atol=1e-300)
+    if "mask" in options:
+        assert_array_equal(updates["layers"][0], 0.0)
+
+
+@every_case
+def test_complex_parameters_descend(make, options):
+    params = {"w": fg.tensor([1.0 + 2.0j]), "layers": [fg.tensor(-1.0j)]}
+
+    def loss(params):
+        return (abs(params["w"] - 1j) ** 2).sum() + abs(params["layers"][0] - 2.0) ** 2
+
+    found, _ = run(make(lambda n: 0.1 / (1 + 0.02 * n), **options), params, fg.grad(loss), 500)
+    assert_allclose(found["w"], [1j], atol=0.2)
+    assert_allclose(found["layers"][0], 2.0, atol=0.2)
+
+
+@every_case
+def test_schedule_counts_from_zero(make, options):
+    seen = []
+
+    def schedule(count):
+        seen.append(int(count))
+        return 0.1
+
+    run(make(schedule, **options), example(), lambda params: params, 3)
+    assert seen == [0, 1, 2]
+
+
+@every_case
+def test_vmap_over_runs_is_the_loop(make, options):
+    starts = fg.tensor(np.random.default_rng(3).normal(size=(3, 2)))
+    rates = fg.tensor([0.01, 0.1, 0.3])
+
+    def train(rate, w):
+        params = {"w": w, "layers": [w * 2.0]}
+        params, state = run(make(rate, **options), params, lambda params: params, 3)
+        return params, state.count * 1.0
+
+    batched, _ = fg.vmap(train)(rates, starts)
+    for i in range(3):
+        alone, _ = train(rates[i], starts[i])
+        assert_allclose(batched["w"][i], alone["w"], rtol=1e-12)
+        assert_allclose(batched["layers"][0][i], alone["layers"][0], rtol=1e-12)
+
+
+@every_case
+def test_gradient_through_two_steps(make, options):
+    start = np.array([1.0, -2.0])
+
+    def train(rate, w):
+        params, _ = run(make(rate, **options), {"w": w, "layers": []}, lambda p: p, 2)
+        return (params["w"] ** 2).sum()
+
+    rate_gradient, gradient = fg.grad(train, (0, 1))(0.05, fg.tensor(start))
+    step = 1e-6
+    by_rate = (train(0.05 + step, start) - train(0.05 - step, start)) / (2 * step)
+    assert_allclose(rate_gradient, by_rate, rtol=1e-6)
+    for i in range(2):
+        shift = step * np.eye(2)[i]
+        difference = (train(0.05, start + shift) - train(0.05, start - shift)) / (2 * step)
+        assert_allclose(gradient[i], difference, rtol=1e-5)
+
+
+@every_case
+def test_forward_mode_agrees(make, options):
+    def train(rate):
+        params = {"w": fg.tensor([1.0, -2.0]), "layers": []}
+        return (run(make(rate, **options), params, lambda p: p, 2)[0]["w"] ** 2).sum()
+
+    _, tangent = fg.jvp(train, (0.05,), (1.0,))
+    assert_allclose(tangent, fg.grad(train)(0.05), rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------- bad input
+
+
+@every_optimizer
+def test_mismatched_trees_name_the_path(make):
+    params = {"a": [fg.tensor(1.0), fg.tensor([2.0, 3.0])], "b": fg.tensor(1.0)}
+    optimizer = make(0.1)
+    state = optimizer.init(params)
+    with pytest.raises(TreeError, match=r"grads\['a'\]: expected a list of 2, got a list of 1"):
+        optimizer.update({"a": [fg.tensor(1.0)], "b": fg.tensor(1.0)}, state, params)
+    wrong = {"a": [fg.tensor(1.0), fg.tensor([2.0])], "b": fg.tensor(1.0)}
+    with pytest.raises(ShapeError, match=r"update: grads\['a'\]\[1\]: expected shape \(2,\).*\(1,\)"):
+        optimizer.update(wrong, state, params)
+    with pytest.raises(TreeError, match=r"state\.\w+: expected"):
+        optimizer.update([fg.tensor(1.0)], state, [fg.tensor(1.0)])
+    with pytest.raises(DtypeError, match=r"grads\['b'\] is of dtype complex128"):
+        optimizer.update({**params, "b": fg.tensor(1j)}, state, params)
+    with pytest.raises(TreeError, match=r"The order is update\(grads, state, params\)"):
+        optimizer.update(params, params, state)
+    with pytest.raises(TreeError, match=r"updates\['b'\]: expected a leaf"):
+        optim.apply_updates(params, {**params, "b": [fg.tensor(1.0)]})
+
+
+@every_optimizer
+def test_parameters_that_cannot_be_optimized(make):
+    with pytest.raises(DtypeError, match=r"init: params\['n'\] is of dtype int64"):
+        make(0.1).init({"n": fg.tensor([1, 2])})
+    with pytest.raises(LeafError, match=r"init: params\['name'\]: expected an array"):
+        make(0.1).init({"name": "w"})
+
+
+@every_optimizer
+def test_arrays_and_numbers_are_parameters_too(make):
+    params = {"w": np.array([1.0, 2.0]), "b": 3.0}
+    optimizer = make(0.1)
+    updates, _ = optimizer.update(params, optimizer.init(params), params)
+    moved = optim.apply_updates(params, updates)
+    assert all(isinstance(leaf, fg.Tensor) for leaf in trees.leaves(moved))
+
+
+@every_optimizer
+@pytest.mark.parametrize("rate", [-0.1, np.nan, np.inf])
+def test_bad_learning_rates(make, rate):
+    with pytest.raises(ArgumentError, match="learning_rate has to be at least 0 and finite"):
+        make(rate)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("sgd", {"momentum": 1.0}),
+        ("sgd", {"momentum": -0.1}),
+        ("adam", {"b1": 1.0}),
+        ("adam", {"b2": 1.5}),
+        ("adam", {"eps": -1.0}),
+        ("adam", {"eps_root": -1.0}),
+        ("adamw", {"weight_decay": -1.0}),
+    ],
+)
+def test_bad_options(name, options):
+    with pytest.raises(ArgumentError, match=f"{name}: {next(iter(options))} has to be at least 0"):
+        getattr(optim, name)(0.1, **options)
+
+
+def test_options_that_are_no_numbers():
+    with pytest.raises(DtypeError, match="learning_rate has to be a real number"):
+        optim.sgd(1j)
+    with pytest.raises(DtypeError, match="momentum has to be a real number"):
+        optim.sgd(0.1, momentum=[0.9])
+
+
+def test_bad_masks():
+    params = {"a": fg.tensor(1.0), "b": fg.tensor(1.0)}
+    for mask, error, text in (
+        ({"a": True}, TreeError, "mask: expected a dict with keys"),
+        ({"a": True, "b": 1.0}, DtypeError, r"mask at params\['b'\] has to be True or False"),
+    ):
+        optimizer = optim.adamw(0.1, mask=mask)
+        with pytest.raises(error, match=text):
+            optimizer.update(params, optimizer.init(params), params)
+
+
+# ---------------------------------------------------------------------------------- closed forms
+
+numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 6))
+vectors = arrays(np.float64, 3, elements=numbers)
+shares = st.floats(0, 0.99)
+rates = st.floats(1e-4, 1.0)
+
+
+def steps(optimizer, gradients, params=None):
+    """The updates for a sequence of gradients at fixed parameters."""
+    params = fg.tensor(np.zeros(3) if params is None else params)
+    state = optimizer.init(params)
+    found = []
+    for gradient in gradients:
+        updates, state = optimizer.update(fg.tensor(gradient), state, params)
+        found.append(np.asarray(updates))
+    return found
+
+
+@given(vectors, rates)
+def test_sgd_is_minus_rate_times_gradient(gradient, rate):
+    first, second = steps(optim.sgd(rate), [gradient, gradient])
+    assert_array_equal(first, -rate * gradient)
+    assert_array_equal(second, first)
+
+
+@given(vectors, rates, shares)
+def test_momentum_is_a_geometric_series(gradient, rate, share):
+    for n, update in enumerate(steps(optim.sgd(rate, share), [gradient] * 4)):
+        series = sum(share**k for k in range(n + 1))
+        assert_allclose(update, -rate * series * gradient, rtol=1e-12)
+
+
+@given(st.lists(vectors, min_size=3, max_size=3), rates, shares)
+def test_nesterov_looks_ahead(gradients, rate, share):
+    trace = np.zeros(3)
+    for update, g in zip(steps(optim.sgd(rate, share, True), gradients), gradients, strict=True):
+        trace = g + share * trace
+        assert_allclose(update, -rate * (g + share * trace), rtol=1e-12, atol=1e-9)
+
+
+@given(vectors, rates, shares, shares)
+def test_first_step_of_adam_is_the_sign(gradient, rate, b1, b2):
+    (update,) = steps(optim.adam(rate, b1, b2, eps=1e-8), [gradient])
+    expected = -rate * gradient / (np.abs(gradient) + 1e-8)
+    assert_allclose(update, expected, rtol=1e-7, atol=1e-12)
+
+
+@given(vectors, rates, shares, shares)
+def test_bias_correction_makes_constant_gradients_exact(gradient, rate, b1, b2):
+    first, *others = steps(optim.adam(rate, b1, b2), [gradient] * 4)
+    for update in others:
+        assert_allclose(update, first, rtol=1e-6, atol=1e-12)
+
+
+@given(st.lists(vectors, min_size=3, max_size=3), rates, shares, shares, st.floats(0, 1))
+def test_adam_by_its_formula(gradients, rate, b1, b2, eps_root):
+    mu, nu = np.zeros(3), np.zeros(3)
+    updates = steps(optim.adam(rate, b1, b2, 1e-3, eps_root), gradients)
+    for n, (update, g) in enumerate(zip(updates, gradients, strict=True), start=1):
+        mu = b1 * mu + (1 - b1) * g
+        nu = b2 * nu + (1 - b2) * g * g
+        root = np.sqrt(nu / (1 - b2**n) + eps_root)
+        assert_allclose(update, -rate * mu / (1 - b1**n) / (root + 1e-3), rtol=1e-9, atol=1e-12)
+
+
+@given(st.lists(vectors, min_size=2, max_size=2), vectors, rates, st.floats(0, 1))
+def test_weight_decay_is_decoupled(gradients, params, rate, decay):
+    plain = steps(optim.adam(rate), gradients, params)
+    decayed = steps(optim.adamw(rate, weight_decay=decay), gradients, params)
+    for x, y in zip(plain, decayed, strict=True):
+        assert_allclose(y, x - rate * decay * params, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "mask", [{"w": True, "b": False}, lambda params: trees.map(lambda x: x.ndim > 0, params)]
+)
+def test_mask_chooses_what_decays(mask):
+    params = {"w": fg.tensor([2.0]), "b": fg.tensor(2.0)}
+    optimizer = optim.adamw(0.1, weight_decay=0.5, mask=mask)
+    updates, _ = optimizer.update(like(params, 0.0), optimizer.init(params), params)
+    assert_allclose(updates["w"], [-0.1])
+    assert_array_equal(updates["b"], 0.0)
+
+
+# ------------------------------------------------------------------------------- the pair as a value
+
+
+def test_optimizer_is_a_value():
+    optimizer = optim.sgd(0.1)
+    assert trees.leaves(optimizer) == []
+    with pytest.raises(FrozenInstanceError):
+        optimizer.init = None  # type: ignore[misc]
+
+    def step(optimizer, w):
+        return optimizer.update(w, optimizer.init(w), w)[0]
+
+    assert_allclose(fg.vmap(step, in_axes=(None, 0))(optimizer, fg.tensor([1.0, 2.0])), [-0.1, -0.2])
+
+
+def test_training_inside_a_transformation():
+    """The derivative of a trained parameter in the data, by unrolling: the minimum is the mean."""
+
+    def fit(data):
+        optimizer = optim.sgd(0.5)
+        params = fg.tensor(0.0)
+        grad = fg.grad(lambda w: ((w - data) ** 2).mean())
+        return run(optimizer, params, grad, 60)[0]
+
+    data = fg.tensor([1.0, 2.0, 6.0])
+    assert_allclose(fit(data), 3.0)
+    assert_allclose(fg.grad(fit)(data), np.full(3, 1 / 3))
+
+
+@dataclass(frozen=True)
+class Model:
+    weight: Any
+    bias: Any
+
+
+def test_dataclasses_are_parameters():
+    params = Model(fg.tensor([1.0, 2.0]), fg.tensor(3.0, "float32"))
+    moved, state = run(optim.adam(0.1), params, lambda params: params, 2)
+    assert isinstance(moved, Model)
+    assert isinstance(state.mu, Model)
+    assert moved.bias.dtype == np.float32

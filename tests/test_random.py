@@ -1,0 +1,551 @@
+"""Random numbers: the same for the same key, distributed as they should be, in every transformation.
+
+The seeds are fixed, so statistical bounds are checked once and for all: they hold or they do not.
+"""
+
+from collections import Counter
+from itertools import permutations
+from math import comb, factorial
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+import funcgrad as fg
+from funcgrad import random
+from funcgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError
+
+KEY = random.key(20)
+FLOATS = ("float16", "float32", "float64")
+SAMPLE = 20_000
+
+
+def array(x):
+    return np.asarray(x)
+
+
+def passes_ks(numbers, cdf):
+    """Kolmogorov and Smirnov's test, at a level that one seed in ten thousand misses."""
+    return stats.kstest(array(numbers).ravel(), cdf).pvalue > 1e-4
+
+
+def passes_chi2(counts, probabilities):
+    expected = np.sum(counts) * np.asarray(probabilities)
+    return stats.chisquare(counts, expected).pvalue > 1e-4
+
+
+# ----------------------------------------------------------------------------------------- the keys
+
+
+def test_bits_are_the_published_cipher():
+    # Known answers of the Random123 library for philox4x64-10: key 0, counter 0.
+    words = [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
+    assert array(random.bits(random.key(0), 4)).tolist() == words
+
+
+def test_key_words_are_the_seed():
+    assert array(random.key(7)).tolist() == [7, 0]
+    assert array(random.key(2**128 - 1)).tolist() == [2**64 - 1] * 2
+    assert random.key(0).dtype == np.uint64
+    assert isinstance(random.key(0), fg.Tensor)
+
+
+@pytest.mark.parametrize("seed", [np.int64(7), np.uint8(7), fg.tensor(7), np.array(7)])
+def test_seeds_of_every_integer_type(seed):
+    assert_array_equal(random.key(seed), random.key(7))
+
+
+@pytest.mark.parametrize("seed", [0.5, 1.0, "1", None, True, 1j, [1.0], fg.tensor(1.0)])
+def test_seed_that_is_no_integer(seed):
+    with pytest.raises(DtypeError, match=r"key: seed has to be an integer from 0 to 2\*\*128 - 1"):
+        random.key(seed)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**128, fg.tensor(-5)])
+def test_seed_out_of_range(seed):
+    with pytest.raises(ArgumentError, match="seed has to be an integer from 0"):
+        random.key(seed)
+
+
+def test_array_of_seeds_names_vmap():
+    with pytest.raises(ShapeError, match="vmap"):
+        random.key([1, 2])
+    assert_array_equal(fg.vmap(random.key)(np.arange(3)), [[0, 0], [1, 0], [2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "text"),
+    [
+        (0, DtypeError, r"Make a key with fg.random.key\(seed\)"),
+        (np.zeros(2), DtypeError, "uint64 tensor of shape"),
+        ("key", DtypeError, "is no key"),
+        (np.zeros(3, np.uint64), ShapeError, r"shape \(2,\), got \(3,\)"),
+        (np.zeros((5, 2), np.uint64), ShapeError, "fg.vmap"),
+    ],
+)
+def test_bad_keys(key, error, text):
+    for draw in (random.split, random.bits, random.uniform, random.normal):
+        with pytest.raises(error, match=text):
+            draw(key)
+    with pytest.raises(error, match=text):
+        random.fold_in(key, 1)
+    with pytest.raises(error, match=text):
+        random.choice(key, 3, 0)
+
+
+def test_split_keys_are_a_prefix_of_more_keys():
+    assert_array_equal(random.split(KEY), random.split(KEY, 5)[:2])
+    assert random.split(KEY, (2, 3)).shape == (2, 3, 2)
+    assert_array_equal(random.split(KEY, (2, 3)).reshape(6, 2), random.split(KEY, 6))
+    assert random.split(KEY, 0).shape == (0, 2)
+
+
+def test_split_and_fold_in_never_repeat_a_key():
+    keys = [KEY, *random.split(KEY, 300)]
+    keys += [random.fold_in(KEY, i) for i in range(300)]
+    keys += list(random.split(keys[1], 300))
+    keys += [random.fold_in(random.key(21), i) for i in range(300)]
+    assert len({tuple(key.tolist()) for key in keys}) == len(keys)
+
+
+def test_streams_of_related_keys_are_independent():
+    first, second = random.split(KEY)
+    related = [KEY, first, second, random.fold_in(KEY, 0), random.fold_in(KEY, 1), random.key(21)]
+    streams = np.stack([random.normal(key, 4000) for key in related])
+    correlation = np.corrcoef(streams) - np.eye(len(related))
+    assert np.abs(correlation).max() < 4 / np.sqrt(4000)
+
+
+def test_split_keys_are_uniform_bits():
+    keys = array(random.split(KEY, 5000))
+    ones = np.unpackbits(keys.view(np.uint8)).reshape(-1, 128).mean(0)
+    assert np.abs(ones - 0.5).max() < 5 * 0.5 / np.sqrt(5000)
+
+
+def test_fold_in_takes_the_whole_range():
+    ends = [random.fold_in(KEY, n) for n in (0, 1, 2**63, 2**64 - 1)]
+    assert len({tuple(key.tolist()) for key in ends}) == 4
+    assert_array_equal(random.fold_in(KEY, np.uint64(2**64 - 1)), ends[-1])
+    with pytest.raises(ArgumentError, match=r"fold_in: data .* got -1"):
+        random.fold_in(KEY, -1)
+    with pytest.raises(ArgumentError):
+        random.fold_in(KEY, 2**64)
+    with pytest.raises(DtypeError):
+        random.fold_in(KEY, 1.0)
+
+
+# ---------------------------------------------------------------------------------- golden numbers
+
+
+def test_golden_numbers():
+    """Fixed for ever: whoever has to change a line of this breaks everybody's experiments."""
+    key = random.key(42)
+    assert random.bits(key, 2).tolist() == GOLDEN_BITS
+    assert [array(k).tolist() for k in random.split(key)] == GOLDEN_SPLIT
+    assert random.fold_in(key, 7).tolist() == GOLDEN_FOLD
+    assert random.randint(key, 6, 0, 100).tolist() == GOLDEN_INTEGERS
+    assert random.permutation(key, 8).tolist() == GOLDEN_PERMUTATION
+    for draw, golden in (
+        (random.uniform, GOLDEN_UNIFORM),
+        (random.normal, GOLDEN_NORMAL),
+        (random.exponential, GOLDEN_EXPONENTIAL),
+        (random.gumbel, GOLDEN_GUMBEL),
+    ):
+        assert [number.hex() for number in draw(key, 3).tolist()] == golden
+
+
+GOLDEN_BITS = "GOLDEN_BITS"
+
+
+# --------------------------------------------------------------------------- shapes and precisions
+
+DRAWS = {
+    "uniform": random.uniform,
+    "normal": random.normal,
+    "exponential": random.exponential,
+    "gumbel": random.gumbel,
+    "truncated_normal": lambda key, shape, dtype: random.truncated_normal(key, -1, 2, shape, dtype),
+}
+each_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+
+
+@each_draw
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+def test_shape_and_dtype(draw, dtype, shape):
+    numbers = draw(KEY, shape, dtype)
+    assert isinstance(numbers, fg.Tensor)
+    assert numbers.shape == shape
+    assert numbers.dtype == dtype
+
+
+@each_draw
+def test_numbers_do_not_depend_on_how_many_are_drawn(draw):
+    flat = draw(KEY, 12, "float64")
+    assert_array_equal(draw(KEY, (2, 3), "float64"), array(flat)[:6].reshape(2, 3))
+    assert_array_equal(draw(KEY, (), "float64"), array(flat)[0])
+
+
+@each_draw
+def test_lower_precision_rounds_the_same_numbers(draw):
+    exact = draw(KEY, 100, "float64")
+    assert_allclose(draw(KEY, 100, "float32"), exact, rtol=1e-5, atol=1e-6)
+    assert_allclose(draw(KEY, 100, "float16"), exact, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -3), 1.5, (2.0,), "3", None])
+def test_bad_shapes(shape):
+    with pytest.raises(ShapeError, match="uniform: a shape is a tuple of integers"):
+        random.uniform(KEY, shape)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "complex128", "bool", "longdouble", "U3", "nonsense"])
+def test_bad_dtypes(dtype):
+    with pytest.raises(DtypeError, match="uniform"):
+        random.uniform(KEY, (), dtype)
+
+
+# ----------------------------------------------------------------------------------- distributions
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_uniform_numbers(dtype):
+    numbers = array(random.uniform(KEY, SAMPLE, dtype))
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    # A multiple of the spacing below 1 is one of float16's few numbers, and not continuous.
+    blur = array(random.uniform(random.key(1), SAMPLE)) * np.finfo(dtype).eps / 2
+    assert passes_ks(numbers + blur, "uniform")
+
+
+def test_uniform_bounds():
+    numbers = array(random.uniform(KEY, (SAMPLE, 2), minval=[-1.0, 5.0], maxval=[2.0, 5.5]))
+    assert passes_ks(numbers[:, 0], stats.uniform(-1, 3).cdf)
+    assert passes_ks(numbers[:, 1], stats.uniform(5, 0.5).cdf)
+    with pytest.raises(ArgumentError, match=r"uniform: .* minval <= maxval"):
+        random.uniform(KEY, minval=1.0, maxval=0.0)
+    with pytest.raises(ShapeError, match=r"minval of shape \(2,\) does not broadcast to shape=\(\)"):
+        random.uniform(KEY, minval=[0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("draw", "cdf"),
+    [
+        (random.normal, stats.norm.cdf),
+        (random.exponential, stats.expon.cdf),
+        (random.gumbel, stats.gumbel_r.cdf),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_continuous_distributions(draw, cdf, dtype):
+    assert passes_ks(draw(KEY, SAMPLE, dtype), cdf)
+
+
+def test_location_and_scale():
+    assert_allclose(
+        random.normal(KEY, (3, 2), loc=[1.0, 2.0], scale=3.0),
+        np.array([1.0, 2.0]) + 3 * array(random.normal(KEY, (3, 2))),
+    )
+    assert_allclose(random.exponential(KEY, 3, scale=2.0), 2 * random.exponential(KEY, 3))
+    assert_allclose(random.gumbel(KEY, 3, loc=1.0), 1 + random.gumbel(KEY, 3))
+    assert random.normal(KEY, 3, "float32", loc=np.float64(1)).dtype == np.float32
+    for draw in (random.normal, random.exponential, random.gumbel):
+        with pytest.raises(ArgumentError, match="scale >= 0"):
+            draw(KEY, scale=-1.0)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_normal_numbers(dtype):
+    numbers = random.normal(KEY, SAMPLE, dtype)
+    assert numbers.dtype == dtype
+    parts = array(numbers).view(np.finfo(dtype).dtype) * np.sqrt(2)
+    assert passes_ks(parts, stats.norm.cdf)
+    assert abs(np.corrcoef(parts.reshape(-1, 2).T)[0, 1]) < 4 / np.sqrt(SAMPLE)
+    assert_allclose(np.mean(np.abs(array(numbers)) ** 2), 1, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [(-1, 2), (-np.inf, 0.5), (2, np.inf), (8, 9), (-30, -29.5), (-np.inf, np.inf), (30, np.inf)],
+)
+def test_truncated_normal_numbers(lower, upper):
+    numbers = array(random.truncated_normal(KEY, lower, upper, SAMPLE))
+    assert numbers.min() >= lower
+    assert numbers.max() <= upper
+    assert np.isfinite(numbers).all()
+    assert passes_ks(numbers, stats.truncnorm(lower, upper).cdf)
+    with pytest.raises(ArgumentError, match="lower < upper"):
+        random.truncated_normal(KEY, upper, lower)
+
+
+def test_bernoulli_numbers():
+    drawn = array(random.bernoulli(KEY, [0.0, 0.2, 0.7, 1.0], (SAMPLE, 4)))
+    assert drawn.dtype == bool
+    assert_allclose(drawn.mean(0), [0, 0.2, 0.7, 1], atol=0.015)
+    assert random.bernoulli(KEY, [0.5, 0.5]).shape == (2,)
+    for p in (-0.1, 1.1, np.nan):
+        with pytest.raises(ArgumentError, match="0 <= p <= 1"):
+            random.bernoulli(KEY, p)
+    with pytest.raises(ShapeError, match="p of shape"):
+        random.bernoulli(KEY, [0.5, 0.5], 3)
+
+
+# ---------------------------------------------------------------------------------------- integers
+
+
+@pytest.mark.parametrize("dtype", [f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)])
+def test_integers_of_every_dtype(dtype):
+    info = np.iinfo(dtype)
+    numbers = random.randint(KEY, 1000, info.min, info.max + 1, dtype)
+    assert numbers.dtype == dtype
+    u = (array(numbers).astype(np.float64) - info.min) / (float(info.max) + 1 - info.min)
+    assert abs(u.mean() - 0.5) < 0.04
+    assert random.randint(KEY, (), info.max, info.max + 1, dtype).item() == info.max
+    assert random.randint(KEY, (), info.min, info.min + 1, dtype).item() == info.min
+
+
+@pytest.mark.parametrize("span", [2, 3, 7, 10])
+def test_integers_are_equally_probable(span):
+    numbers = array(random.randint(KEY, SAMPLE, -1, span - 1))
+    assert passes_chi2(np.bincount(numbers + 1, minlength=span), np.full(span, 1 / span))
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(1, 2**64), st.integers(0, 2**64))
+def test_integers_are_the_exact_multiplication(low, span, seed):
+    high = min(low + span, 2**63)
+    number = random.randint(random.key(seed), (), low, high).item()
+    first, second = random.bits(random.key(seed), 2).tolist()
+    assert number == low + ((first * 2**64 + second) * (high - low) >> 128)
+    assert low <= number < high
+
+
+def test_integer_bounds_broadcast():
+    numbers = array(random.randint(KEY, (1000, 2), [0, 10], fg.tensor([3, 11])))
+    assert set(numbers[:, 0]) == {0, 1, 2}
+    assert set(numbers[:, 1]) == {10}
+    mixed = array(random.randint(KEY, 100, np.uint8(3), np.int16(5)))
+    assert set(mixed) == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "dtype", "error", "text"),
+    [
+        ((3, 3), "int64", ArgumentError, "minval has to be below maxval"),
+        ((4, 3), "int64", ArgumentError, "minval has to be below maxval"),
+        (([0, 5], [3, 5]), "int64", ArgumentError, "minval has to be below maxval"),
+        ((0, 257), "uint8", ArgumentError, "maxval=257 is out of bounds for uint8"),
+        ((-1, 5), "uint64", ArgumentError, "minval=-1 is out of bounds for uint64"),
+        ((0.0, 3), "int64", DtypeError, "minval has to be of integers, got float64"),
+        ((0, 3), "float64", DtypeError, "the dtype has to be an integer"),
+        ((0, [1, 2, 3]), "int64", ShapeError, "maxval of shape"),
+    ],
+)
+def test_bad_integer_bounds(bounds, dtype, error, text):
+    with pytest.raises(error, match=text):
+        random.randint(KEY, 2, *bounds, dtype)
+
+
+# --------------------------------------------------------------------------- permutations, choices
+
+
+@given(st.integers(0, 50), st.integers(0, 2**64))
+def test_permutations_are_permutations(n, seed):
+    assert sorted(random.permutation(random.key(seed), n).tolist()) == list(range(n))
+
+
+def test_all_permutations_are_equally_probable():
+    keys = random.split(KEY, 6000)
+    orders = Counter(map(tuple, fg.vmap(lambda key: random.permutation(key, 4))(keys).tolist()))
+    counts = [orders[order] for order in permutations(range(4))]
+    assert passes_chi2(counts, np.full(factorial(4), 1 / factorial(4)))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_permutation_moves_whole_slices(axis):
+    x = np.arange(40).reshape(5, 8)
+    moved = array(random.permutation(KEY, x, axis))
+    assert moved.shape == x.shape
+    order = array(random.permutation(KEY, x.shape[axis]))
+    assert_array_equal(moved, np.take(x, order, axis))
+
+
+def test_independent_permutations():
+    x = np.tile(np.arange(8), (6, 1))
+    moved = array(random.permutation(KEY, x, axis=1, independent=True))
+    assert_array_equal(np.sort(moved, 1), x)
+    assert len(set(map(tuple, moved))) > 1
+
+
+def test_bad_permutations():
+    with pytest.raises(ShapeError, match="permutation: expected a Python integer or an array"):
+        random.permutation(KEY, 2.5)
+    with pytest.raises(ArgumentError, match="at least 0, got -1"):
+        random.permutation(KEY, -1)
+    with pytest.raises(AxisError):
+        random.permutation(KEY, np.zeros(3), 1)
+
+
+def test_choice_with_replacement():
+    x = np.array([3.0, 5.0, 9.0])
+    drawn = array(random.choice(KEY, x, (SAMPLE,)))
+    assert passes_chi2([np.sum(drawn == value) for value in x], np.full(3, 1 / 3))
+    assert random.choice(KEY, x).shape == ()
+    assert random.choice(KEY, np.ones((2, 3, 4)), (5, 6), axis=1).shape == (2, 5, 6, 4)
+    assert random.choice(KEY, 0, (0, 2)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("p", [[0.1, 0.0, 0.6, 0.3, 0.0], [0, 0, 6, 3, 1], [0.0, 1e-300, 0, 0, 0]])
+def test_choice_respects_weights(p):
+    counts = np.bincount(array(random.choice(KEY, 5, SAMPLE, p=p)), minlength=5)
+    p = np.array(p)
+    assert (counts[p == 0] == 0).all()
+    assert (counts > 0).sum() == np.count_nonzero(p)
+    if (p > 0).sum() > 1:
+        assert passes_chi2(counts[p > 0], p[p > 0] / p.sum())
+
+
+@given(st.integers(0, 30), st.data())
+def test_choice_without_replacement_is_unique(n, data):
+    count = data.draw(st.integers(0, n))
+    p = data.draw(st.none() | st.just(np.linspace(0.1, 2.0, n)))
+    drawn = random.choice(random.key(n + 31 * count), n, count, replace=False, p=p).tolist()
+    assert len(set(drawn)) == count
+    assert set(drawn) <= set(range(n))
+
+
+def test_choice_without_replacement_is_successive():
+    p = np.array([0.5, 0.3, 0.2, 0.0])
+    keys = random.split(KEY, SAMPLE)
+    choose = fg.vmap(lambda key: random.choice(key, 4, 2, replace=False, p=p))
+    pairs = Counter(map(tuple, array(choose(keys)).tolist()))
+    expected = {(i, j): p[i] * p[j] / (1 - p[i]) for i, j in permutations(range(3), 2)}
+    assert set(pairs) == set(expected)
+    assert passes_chi2([pairs[pair] for pair in expected], list(expected.values()))
+
+
+def test_subsets_are_equally_probable():
+    choose = fg.vmap(lambda key: random.choice(key, 5, 2, replace=False))
+    subsets = Counter(map(frozenset, array(choose(random.split(KEY, 5000))).tolist()))
+    assert passes_chi2(list(subsets.values()), np.full(comb(5, 2), 1 / comb(5, 2)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"a": 3, "shape": 4, "replace": False}, ArgumentError, "4 elements cannot be chosen from 3"),
+        ({"a": 0, "shape": 1}, ArgumentError, "1 elements cannot be chosen from 0"),
+        ({"a": 3, "p": [0.5, 0.5]}, ShapeError, "one weight for each of the 3"),
+        ({"a": 2, "p": [1.5, -0.5]}, ArgumentError, "finite and not negative"),
+        ({"a": 2, "p": [1.0, np.nan]}, ArgumentError, "finite and not negative"),
+        ({"a": 2, "p": [0.0, 0.0]}, ArgumentError, "only 0 of the weights"),
+        ({"a": 2, "shape": 2, "replace": False, "p": [1.0, 0.0]}, ArgumentError, "only 1 of"),
+        ({"a": 1.5}, ShapeError, "an array with an axis"),
+        ({"a": [1, 2], "axis": 1}, AxisError, "axis 1"),
+    ],
+)
+def test_bad_choices(arguments, error, text):
+    with pytest.raises(error, match=text):
+        random.choice(KEY, **arguments)
+
+
+def test_categorical_numbers():
+    p = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]])
+    with np.errstate(divide="ignore"):
+        logits = np.log(p)
+    drawn = array(random.categorical(KEY, logits + 3.0, shape=(SAMPLE, 2)))
+    assert passes_chi2(np.bincount(drawn[:, 0]), p[0])
+    assert passes_chi2(np.bincount(drawn[:, 1]), p[1, :2])
+    assert random.categorical(KEY, logits).shape == (2,)
+    assert random.categorical(KEY, logits, axis=0).shape == (3,)
+    with pytest.raises(ShapeError, match="no classes"):
+        random.categorical(KEY, np.zeros((3, 0)))
+    with pytest.raises(ShapeError, match="does not broadcast"):
+        random.categorical(KEY, logits, shape=3)
+
+
+# --------------------------------------------------------------------------------- transformations
+
+BATCHED = {
+    "bits": lambda key: random.bits(key, 3),
+    "split": lambda key: random.split(key, 3),
+    "fold_in": lambda key: random.fold_in(key, 3),
+    "uniform": lambda key: random.uniform(key, (3,)),
+    "normal": lambda key: random.normal(key, (2, 3)),
+    "complex normal": lambda key: random.normal(key, 2, "complex64"),
+    "truncated_normal": lambda key: random.truncated_normal(key, 1.0, 2.0, 3),
+    "randint": lambda key: random.randint(key, 3, 0, 10),
+    "bernoulli": lambda key: random.bernoulli(key, 0.5, 5),
+    "permutation": lambda key: random.permutation(key, 5),
+    "independent": lambda key: random.permutation(key, np.eye(4), 1, independent=True),
+    "choice": lambda key: random.choice(key, np.arange(6.0), 3, p=np.arange(6.0)),
+    "subset": lambda key: random.choice(key, 6, 3, replace=False),
+    "categorical": lambda key: random.categorical(key, np.arange(4.0), shape=3),
+}
+
+
+@pytest.mark.parametrize("draw", BATCHED.values(), ids=BATCHED)
+def test_vmap_over_keys_is_the_loop(draw):
+    keys = random.split(KEY, 4)
+    looped = np.stack([draw(key) for key in keys])
+    assert_array_equal(fg.vmap(draw)(keys), looped)
+    nested = fg.vmap(fg.vmap(draw))(keys.reshape(2, 2, 2))
+    assert_array_equal(nested, looped.reshape(2, 2, *looped.shape[1:]))
+
+
+def test_vmap_over_numbers_to_fold_in():
+    keys = random.split(KEY, 3)
+    table = fg.vmap(lambda i: fg.vmap(lambda key: random.fold_in(key, i))(keys))(np.arange(4))
+    assert_array_equal(table, [[random.fold_in(key, i) for key in keys] for i in range(4)])
+
+
+def test_vmap_over_parameters():
+    low, high = np.array([0, 10, 20]), np.array([5, 11, 40])
+    drawn = fg.vmap(lambda a, b: random.randint(KEY, 3, a, b))(low, high)
+    assert_array_equal(
+        drawn, [random.randint(KEY, 3, a, b) for a, b in zip(low, high, strict=True)]
+    )
+    p = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0]])
+    for replace in (True, False):
+        choose = lambda p, replace=replace: random.choice(KEY, 3, 2, replace, p)  # noqa: E731
+        assert_array_equal(fg.vmap(choose)(p), [choose(row) for row in p])
+
+
+def test_numbers_are_differentiable_in_their_parameters():
+    u, z = random.uniform(KEY).item(), random.normal(KEY).item()
+    low, high = fg.grad(lambda a, b: random.uniform(KEY, (), "float64", a, b), (0, 1))(1.0, 3.0)
+    assert_allclose([low, high], [1 - u, u])
+    loc, scale = fg.grad(lambda m, s: random.normal(KEY, loc=m, scale=s), (0, 1))(1.0, 3.0)
+    assert_allclose([loc, scale], [1, z])
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-1.0, 2.0), (1.0, 2.5), (-9.0, -8.0), (8.0, 9.0)])
+def test_truncated_normal_is_differentiable_in_its_bounds(lower, upper):
+    def draw(lower, upper):
+        return random.truncated_normal(KEY, lower, upper)
+
+    step = 1e-5
+    gradient = fg.grad(draw, (0, 1))(lower, upper)
+    differences = (
+        (draw(lower + step, upper) - draw(lower - step, upper)) / (2 * step),
+        (draw(lower, upper + step) - draw(lower, upper - step)) / (2 * step),
+    )
+    assert_allclose(gradient, differences, rtol=1e-5, atol=1e-9)
+
+
+def test_chosen_elements_are_differentiable():
+    x = np.arange(4.0)
+    total = fg.grad(lambda x: random.choice(KEY, x, 6).sum())(x)
+    assert_array_equal(total, np.bincount(array(random.choice(KEY, 4, 6)), minlength=4))
+    assert_array_equal(fg.grad(lambda x: (random.permutation(KEY, x) * x).sum())(x).shape, (4,))
+
+
+def test_drawing_leaves_no_trace():
+    before = array(KEY).copy()
+    np.random.seed(5)  # noqa: NPY002 - the global generator that must not be touched
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    random.normal(KEY, 100)
+    assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert_array_equal(KEY, before)
