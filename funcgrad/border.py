@@ -6,17 +6,19 @@ array([1, 2])
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import DtypeError, FuncgradError, LeafError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
 from funcgrad.shape import DTYPES, spec_of
 from funcgrad.trace import RAW, TracedValue, Value
 
 __all__ = [
     "FREE",
     "ArrayLike",
+    "checked_dtype",
     "explained",
     "freeze",
     "holds_tensors",
@@ -31,6 +33,8 @@ ArrayLike: TypeAlias = Any
 Type checkers see ``Any``: a precise union would reject the nested lists and NumPy scalars that
 NumPy's users pass without a thought.
 """
+
+_ABOUT_SHAPES: Final = re.compile("shape|broadcast|dimension|size|axis|axes|empty")
 
 FREE: Final = RAW - {np.ndarray}
 """The exact types of raw values that nobody can write to."""
@@ -95,12 +99,28 @@ def operand(x: Any, operation: str) -> Value:
             f"{operation}: expected an array or a number, got {_shown(x)} of type"
             f" {type(x).__name__}."
         )
-    if array.dtype not in DTYPES:
-        raise DtypeError(
-            f"{operation}: arrays of dtype {array.dtype} are not supported. Tensors are of bool,"
-            " integer (8 to 64 bits), float16, float32, float64, complex64 or complex128."
-        )
+    checked_dtype(array.dtype, operation)
     return array
+
+
+def checked_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
+    """A dtype that tensors can have.
+
+    Raises
+    ------
+    DtypeError
+        It is none.
+    """
+    try:
+        result: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise DtypeError(f"{operation}: {dtype!r} is no dtype: {error}") from None
+    if result not in DTYPES:
+        raise DtypeError(
+            f"{operation}: the dtype {result} is not supported. Tensors are of bool, integer (8 to"
+            " 64 bits), float16, float32, float64, complex64 or complex128."
+        )
+    return result
 
 
 def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
@@ -134,4 +154,5 @@ def explained(error: Exception, operation: str, *args: Any, **params: Any) -> Ex
         return DtypeError(
             f"{operation}({described}): the operation is not defined for these dtypes. {reason}"
         )
-    return ShapeError(f"{operation}({described}): the arguments do not fit. {reason}")
+    kind = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
+    return kind(f"{operation}({described}): the arguments do not fit. {reason}")

@@ -32,7 +32,7 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from funcgrad.shape import Spec
-from funcgrad.trace import Value, bind
+from funcgrad.trace import Value, bind, bind1
 
 __all__ = [
     "DISCRETE",
@@ -114,12 +114,18 @@ class Linear:
     gaps : bool
         Its transposes leave input elements untouched, as that of a slice does: their cotangent is
         absent.
+    patch : callable, optional
+        The transpose for the first argument once more, for raw values, as
+        ``(buffer, cotangent, fresh, *other arguments, **params)``, which adds the cotangent to a
+        buffer in place; a fresh buffer is zero so far. Gradients of many slices of one array then
+        need one buffer, not an array for each. Masks come with the cotangent True.
     """
 
     transposes: Transposes | Callable[[int], Transposes]
     jointly: bool = False
     structural: bool = False
     gaps: bool = False
+    patch: Callable[..., None] | None = None
 
     def routes(self, arity: int) -> Transposes:
         """The transposes for so many arguments."""
@@ -210,6 +216,8 @@ class Primitive:
         object.__setattr__(self, "quick", quick and None not in partials.factors)
 
     def __call__(self, *args: Value, **params: Any) -> Value:
+        if len(args) == 1 and not params:  # rules call cos(x) and the like all the time
+            return bind1(self, args[0])
         return bind(self, args, params)
 
     def __repr__(self) -> str:

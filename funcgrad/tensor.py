@@ -20,7 +20,15 @@ from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 
-from funcgrad.border import FREE, ArrayLike, explained, holds_tensors, operand, read_only
+from funcgrad.border import (
+    FREE,
+    ArrayLike,
+    checked_dtype,
+    explained,
+    holds_tensors,
+    operand,
+    read_only,
+)
 from funcgrad.errors import DtypeError, ImmutableError, LeafError, ShapeError, TracerError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
@@ -29,10 +37,10 @@ from funcgrad.primitives import logic
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.indexing import index
 from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
-from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
+from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value, bind, bind1, bind2
 
-__all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "reveal_primal", "tensor", "wrap"]
+__all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "operate_generally", "reveal_primal", "tensor", "wrap"]
 
 _new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
 
@@ -117,40 +125,40 @@ class Tensor(ArrayMethods):
     # Arithmetic.
 
     def __add__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.add, self, other)
+        return operate_generally(ew.add, self, other)
 
     def __radd__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.add, other, self)
+        return operate_generally(ew.add, other, self)
 
     def __sub__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.subtract, self, other)
+        return operate_generally(ew.subtract, self, other)
 
     def __rsub__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.subtract, other, self)
+        return operate_generally(ew.subtract, other, self)
 
     def __mul__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.multiply, self, other)
+        return operate_generally(ew.multiply, self, other)
 
     def __rmul__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.multiply, other, self)
+        return operate_generally(ew.multiply, other, self)
 
     def __truediv__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.divide, self, other)
+        return operate_generally(ew.divide, self, other)
 
     def __rtruediv__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.divide, other, self)
+        return operate_generally(ew.divide, other, self)
 
     def __floordiv__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.floor_divide, self, other)
+        return operate_generally(ew.floor_divide, self, other)
 
     def __rfloordiv__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.floor_divide, other, self)
+        return operate_generally(ew.floor_divide, other, self)
 
     def __mod__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.remainder, self, other)
+        return operate_generally(ew.remainder, self, other)
 
     def __rmod__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.remainder, other, self)
+        return operate_generally(ew.remainder, other, self)
 
     def __divmod__(self, other: ArrayLike) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -161,16 +169,16 @@ class Tensor(ArrayMethods):
     def __pow__(self, other: ArrayLike) -> Tensor:
         if type(other) is int and other == 2:  # by far the commonest, and quicker than a power
             return wrap(bind1(ew.square, self))
-        return _operate(ew.power, self, other)
+        return operate_generally(ew.power, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Tensor:
-        return _operate(ew.power, other, self)
+        return operate_generally(ew.power, other, self)
 
     def __matmul__(self, other: ArrayLike) -> Tensor:
-        return _operate(matmul, self, other)
+        return operate_generally(matmul, self, other)
 
     def __rmatmul__(self, other: ArrayLike) -> Tensor:
-        return _operate(matmul, other, self)
+        return operate_generally(matmul, other, self)
 
     def __neg__(self) -> Tensor:
         return apply1(ew.negative, self)
@@ -187,52 +195,52 @@ class Tensor(ArrayMethods):
         return apply1(logic.bitwise_invert, self)
 
     def __and__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_and, self, other)
+        return operate_generally(logic.bitwise_and, self, other)
 
     def __rand__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_and, other, self)
+        return operate_generally(logic.bitwise_and, other, self)
 
     def __or__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_or, self, other)
+        return operate_generally(logic.bitwise_or, self, other)
 
     def __ror__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_or, other, self)
+        return operate_generally(logic.bitwise_or, other, self)
 
     def __xor__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_xor, self, other)
+        return operate_generally(logic.bitwise_xor, self, other)
 
     def __rxor__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_xor, other, self)
+        return operate_generally(logic.bitwise_xor, other, self)
 
     def __lshift__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_left_shift, self, other)
+        return operate_generally(logic.bitwise_left_shift, self, other)
 
     def __rlshift__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_left_shift, other, self)
+        return operate_generally(logic.bitwise_left_shift, other, self)
 
     def __rshift__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_right_shift, self, other)
+        return operate_generally(logic.bitwise_right_shift, self, other)
 
     def __rrshift__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.bitwise_right_shift, other, self)
+        return operate_generally(logic.bitwise_right_shift, other, self)
 
     def __eq__(self, other: ArrayLike) -> Tensor:  # type: ignore[override]  # elementwise
-        return _operate(logic.equal, self, other)
+        return operate_generally(logic.equal, self, other)
 
     def __ne__(self, other: ArrayLike) -> Tensor:  # type: ignore[override]  # elementwise
-        return _operate(logic.not_equal, self, other)
+        return operate_generally(logic.not_equal, self, other)
 
     def __lt__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.less, self, other)
+        return operate_generally(logic.less, self, other)
 
     def __le__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.less_equal, self, other)
+        return operate_generally(logic.less_equal, self, other)
 
     def __gt__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.greater, self, other)
+        return operate_generally(logic.greater, self, other)
 
     def __ge__(self, other: ArrayLike) -> Tensor:
-        return _operate(logic.greater_equal, self, other)
+        return operate_generally(logic.greater_equal, self, other)
 
     # Elements.
 
@@ -259,7 +267,8 @@ class Tensor(ArrayMethods):
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: ArrayLike) -> bool:
-        return bool((self == value).any())
+        equal = self == value
+        return bool(equal.any()) if isinstance(equal, Tensor) else False
 
     # Concrete numbers.
 
@@ -291,7 +300,7 @@ class Tensor(ArrayMethods):
     def __index__(self) -> int:
         value = self._scalar("t as an index", exact=False)
         if dtype_of(value).kind not in "iu":
-            raise TracerError(f"Only integer tensors can be indices, not {self.dtype}.")
+            raise DtypeError(f"Only integer tensors can be indices, not {self.dtype}.")
         return int(value)
 
     def __float__(self) -> float:
@@ -350,15 +359,22 @@ class Tensor(ArrayMethods):
     def __reduce__(self) -> Any:
         return tensor, (np.array(self._reveal("pickle", exact=True)),)
 
+    def _seen(self) -> np.ndarray[Any, Any]:
+        """What a picture of the tensor shows; of a tracer the values inside, the batch included."""
+        value = self._data
+        while isinstance(value, Tensor):
+            value = value._data
+        return np.asarray(value)
+
     def __repr__(self) -> str:
-        return _shown(self, "Tensor")
+        return _shown(self._seen(), "Tensor")
 
     def __str__(self) -> str:
-        return str(np.asarray(self._reveal("str(t)", exact=False)))
+        return str(self._seen())
 
     def __format__(self, spec: str) -> str:
-        value = self._reveal("format(t)", exact=False)
-        return format(np.asarray(value).item() if np.size(value) == 1 and spec else str(self), spec)
+        array = self._seen()
+        return format(array.item() if array.size == 1 and spec else str(array), spec)
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
         result: Tensor = getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
@@ -379,9 +395,8 @@ _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
 )
 
 
-def _shown(x: Tensor, name: str) -> str:
+def _shown(array: np.ndarray[Any, Any], name: str) -> str:
     """NumPy's picture of an array, with the dtype where NumPy would name it."""
-    array = np.asarray(x._reveal("repr(t)", exact=False))
     if not array.ndim:
         body = repr(array.item())
         default = array.dtype.char in "?dD" or array.dtype == np.int64
@@ -472,7 +487,7 @@ def apply2(primitive: Primitive, x: Any, y: Any) -> Tensor:
     return tracer
 
 
-def _operate(primitive: Primitive, x: Any, y: Any) -> Tensor:
+def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:
     """An operator: as ``apply2``, but leaves what is no array to the other operand's class."""
     try:
         return apply2(primitive, x, y)
@@ -510,19 +525,16 @@ def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:
     >>> tensor(1, dtype="float32")
     Tensor(1.0, dtype=float32)
     """
-    if dtype is not None and np.dtype(dtype) not in DTYPES:
-        raise DtypeError(
-            f"tensor: the dtype {np.dtype(dtype)} is not supported. Tensors are of bool, integer (8"
-            " to 64 bits), float16, float32, float64, complex64 or complex128."
-        )
+    if dtype is not None:
+        dtype = checked_dtype(dtype, "tensor")
     if isinstance(obj, (list, tuple)) and holds_tensors(obj):
         value = _stacked(obj)
     else:
         value = operand(obj, "tensor")
+    if type(value) in (bool, int, float, complex):
+        value = operand(np.asarray(value), "tensor")[()]
     if dtype is not None and dtype_of(value) != dtype:
-        value = cast(value, dtype=np.dtype(dtype))
-    elif type(value) in (bool, int, float, complex):
-        value = np.asarray(value)[()]
+        value = cast(value, dtype=dtype)
     return wrap(value)
 
 

@@ -23,8 +23,8 @@ np.float64(0.0)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import Any, Final, TypeAlias
@@ -78,6 +78,10 @@ class Trace:
     __slots__ = ("level",)
     level: int
 
+    def check(self) -> None:
+        """Raise ``EscapedTracerError`` if the transformation has ended."""
+        raise NotImplementedError
+
     def process(
         self, primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
@@ -97,21 +101,28 @@ class Trace:
         return self.process(primitive, (x, y), {})
 
 
-@contextmanager
-def begin_level() -> Iterator[int]:
+class begin_level:  # noqa: N801 - used as a function: `with begin_level() as level`
     """Enter a transformation: yields a level above every level that is running around it.
 
     NumPy's default warnings about infinities and NaN are off inside: they would point at lines of
     this library, and masked branches produce such numbers legitimately. An ``np.errstate`` that
     the user has set, around the transformation or inside its function, is kept.
     """
-    level = max(perf_counter_ns(), _LEVEL.get() + 1)
-    token = _LEVEL.set(level)
-    try:
-        with quiet():
-            yield level
-    finally:
-        _LEVEL.reset(token)
+
+    __slots__ = ("_quiet", "_token")
+
+    def __enter__(self) -> int:
+        outer = _LEVEL.get()
+        level = max(perf_counter_ns(), outer + 1)
+        self._token = _LEVEL.set(level)
+        # Inside another transformation the warnings have been seen to already.
+        self._quiet = nullcontext() if outer else quiet()
+        self._quiet.__enter__()
+        return level
+
+    def __exit__(self, *error: Any) -> None:
+        self._quiet.__exit__(*error)
+        _LEVEL.reset(self._token)
 
 
 def quiet() -> AbstractContextManager[Any]:

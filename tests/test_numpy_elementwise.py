@@ -208,18 +208,25 @@ def test_select_and_piecewise_are_numpys():
     conditions, choices = [x < 0, x < 1], [-x, x * x]
     assert_same(fnp.select(conditions, choices, 7), np.select(conditions, choices, 7))
     functions: Any = [lambda v: -v, 5.0, lambda v: v + 1]
-    assert_same(fnp.piecewise(x, conditions, functions), np.piecewise(x, conditions, functions))
-    assert_same(fnp.piecewise(x, x < 0, [1]), np.piecewise(x, x < 0, [1]))
-    assert_same(fnp.piecewise(x[0], x[0] < 0, [1, 2]), np.piecewise(x[0], x[0] < 0, [1, 2]))
+    expected: Any = np.piecewise  # NumPy's stubs ask for functions without further arguments
+    for at, condition, pieces in (
+        (x, conditions, functions),
+        (x, x < 0, [1]),
+        (x[0], x[0] < 0, [1, 2]),
+        (x[0], [x[0] < 0, x[0] > -5], [1, 2]),
+    ):
+        assert_same(fnp.piecewise(at, condition, pieces), expected(at, condition, pieces))
 
 
 def test_angles_in_degrees():
     assert_same(fnp.angle([1j, -1.0, 0.0], deg=True), np.angle([1j, -1.0, 0.0], deg=True))
 
 
-def test_mantissas_and_exponents_are_numpys():
+def test_parts_of_floating_point_numbers_are_numpys():
     x = np.array([3.0, -0.1, 0.0, np.inf, 1e-310])
     assert_same(fnp.frexp(x), np.frexp(x))
+    assert_same(fnp.modf(x), np.modf(x))
+    assert_same(fnp.modf([3, -4]), np.modf([3, -4]))
     halves, powers = np.array([0.5, 3.0], np.float32), [2, -1]
     assert_same(fnp.ldexp(halves, powers), np.ldexp(halves, powers))
 

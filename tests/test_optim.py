@@ -108,7 +108,9 @@ def test_nothing_is_changed(make, options):
 
 @every_case
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("rate", [0.1, np.float64(0.1), fg.tensor(0.1), lambda count: 0.1 + 0 * count])
+@pytest.mark.parametrize(
+    "rate", [0.1, np.float64(0.1), fg.tensor(0.1), lambda count: 0.1 + 0 * count]
+)
 def test_dtypes_stay(make, options, dtype, rate):
     params = {"w": fg.tensor([1.0, -2.0], dtype), "layers": [fg.tensor(3.0, dtype)]}
     optimizer = make(rate, **options)
@@ -227,7 +229,9 @@ def test_mismatched_trees_name_the_path(make):
     with pytest.raises(TreeError, match=r"grads\['a'\]: expected a list of 2, got a list of 1"):
         optimizer.update({"a": [fg.tensor(1.0)], "b": fg.tensor(1.0)}, state, params)
     wrong = {"a": [fg.tensor(1.0), fg.tensor([2.0])], "b": fg.tensor(1.0)}
-    with pytest.raises(ShapeError, match=r"update: grads\['a'\]\[1\]: expected shape \(2,\).*\(1,\)"):
+    with pytest.raises(
+        ShapeError, match=r"update: grads\['a'\]\[1\]: expected shape \(2,\).*\(1,\)"
+    ):
         optimizer.update(wrong, state, params)
     with pytest.raises(TreeError, match=r"state\.\w+: expected"):
         optimizer.update([fg.tensor(1.0)], state, [fg.tensor(1.0)])
@@ -383,7 +387,7 @@ def test_mask_chooses_what_decays(mask):
     assert_array_equal(updates["b"], 0.0)
 
 
-# ------------------------------------------------------------------------------- the pair as a value
+# ------------------------------------------------------------------------------ the pair as a value
 
 
 def test_optimizer_is_a_value():
@@ -395,7 +399,9 @@ def test_optimizer_is_a_value():
     def step(optimizer, w):
         return optimizer.update(w, optimizer.init(w), w)[0]
 
-    assert_allclose(fg.vmap(step, in_axes=(None, 0))(optimizer, fg.tensor([1.0, 2.0])), [-0.1, -0.2])
+    assert_allclose(
+        fg.vmap(step, in_axes=(None, 0))(optimizer, fg.tensor([1.0, 2.0])), [-0.1, -0.2]
+    )
 
 
 def test_training_inside_a_transformation():

@@ -21,6 +21,7 @@ __all__ = [
     "frexp",
     "heaviside",
     "ldexp",
+    "modf",
     "nextafter",
     "rint",
     "round",
@@ -180,3 +181,17 @@ def frexp(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
     """
     exponent = apply1(_p.binary_exponent, x)
     return ldexp(x, -exponent), exponent
+
+
+def modf(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
+    """The fractional and the integral part, both of the sign of x.
+
+    At a jump, where x is an integer, the derivative of the fractional part is taken as 1.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.modf([-1.5, 2.0])
+    (Tensor([-0.5,  0. ]), Tensor([-1.,  2.]))
+    """
+    return apply1(_p.fraction, x), apply1(_p.integral, x)

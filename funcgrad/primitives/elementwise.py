@@ -260,7 +260,7 @@ log = elementwise(  # stands here, below the other logarithms, since powers diff
 square = elementwise(
     "square",
     np.square,
-    partials=(lambda _, x: 2 * x,),
+    partials=(lambda _, x: x + x,),  # quicker than 2 * x on small arrays
     samples=combined(_LINE, edges(0.0, smooth=True)),
 )
 

@@ -67,6 +67,22 @@ def _deposit(x: Any, *indices: Any, axis: int, unique: bool, shape: Shape) -> An
     return out
 
 
+def _patch(buffer: Any, ct: Any, fresh: bool, *indices: Any, axis: int, unique: bool) -> None:
+    key = index_key(indices, axis)
+    if fresh and (unique or ct is True):
+        buffer[key] = ct
+    elif unique:
+        buffer[key] += ct
+    else:
+        buffer += _deposit(
+            np.broadcast_to(ct, buffer[key].shape),
+            *indices,
+            axis=axis,
+            unique=unique,
+            shape=buffer.shape,
+        )
+
+
 def _gathered(x: Spec, *indices: Spec, axis: int, unique: bool) -> Spec:
     chosen = broadcast_shapes("indexing", *(i.shape for i in indices))
     return Spec(x.shape[:axis] + chosen + x.shape[axis + len(indices) :], x.dtype)
@@ -189,6 +205,7 @@ gather: Primitive = Primitive(
         ),
         structural=True,
         gaps=True,
+        patch=_patch,
     ),
     _batch_gather,
     _gather_samples,
@@ -243,7 +260,7 @@ def index(x: Value, key: Any) -> Value:
         if is_basic(entries):  # by far the commonest, and worth no more than a look
             if type(x) in RAW or x._trace is None:
                 return view.evaluate(concrete(x), key)
-            return x._trace.process(view, (x,), {"key": Key(entries)})
+            return x._trace.process(view, (x,), {"key": entries})
         plan = plan_index(shape_of(x), key)
         part = indexed_part(x, plan)
         if not plan.indices:

@@ -1,7 +1,7 @@
 """Reductions, and ``broadcast_to``, which is the transpose of a sum.
 
-Every reduction has the parameters ``axis``, a tuple of axes that are not negative, and ``keepdims``.
-Its differential is a sum over these axes of factor times tangent.
+Every reduction has the parameters ``axis``, a tuple of axes that are not negative, and
+``keepdims``. Its differential is a sum over these axes of factor times tangent.
 
 >>> reduce_sum(np.ones((2, 3)), axis=(1,), keepdims=False)
 array([3., 3.])
@@ -241,6 +241,12 @@ def _weak(x: Any) -> float:
     return float(x)
 
 
+def _std_samples() -> Iterator[Sample]:
+    for sample in numbers(empty=False, ties=True, correction=0.5)():
+        single = sample.params["axis"] == ()  # deviates by nothing: a kink
+        yield Sample(sample.args, sample.params, sample.smooth and not single)
+
+
 reduce_var: Primitive = reduction(
     "var", _var, factor=_var_factor, samples=numbers(empty=False, correction=0)
 )
@@ -248,7 +254,7 @@ reduce_std: Primitive = reduction(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),
     factor=_std_factor,
-    samples=numbers(empty=False, ties=True, correction=0.5),
+    samples=_std_samples,
 )
 
 
@@ -305,8 +311,14 @@ def _softmax(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     return where(count > 0, where(top, 1.0, 0.0) / where(count > 0, count, 1), share)
 
 
+def _logsumexp_samples() -> Iterator[Sample]:
+    yield from numbers(empty=False)()
+    for x in (np.zeros((2, 0)), np.full((1, 2), -np.inf), np.array([[1.0, np.inf, np.inf]])):
+        yield Sample((x,), {"axis": (1,), "keepdims": False}, smooth=False)
+
+
 logsumexp: Primitive = reduction(
-    "logsumexp", _logsumexp, factor=_softmax, samples=numbers(empty=True)
+    "logsumexp", _logsumexp, factor=_softmax, samples=_logsumexp_samples
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
 derivative; where some ``x`` are infinite, they share it."""

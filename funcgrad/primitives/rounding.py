@@ -23,8 +23,10 @@ __all__ = [
     "copysign",
     "floor",
     "fmod",
+    "fraction",
     "gcd",
     "heaviside",
+    "integral",
     "lcm",
     "ldexp",
     "nextafter",
@@ -122,3 +124,15 @@ def _binary_exponent(x: Any) -> Any:
 
 
 binary_exponent = elementwise("binary_exponent", _binary_exponent, partials=None, samples=_SAMPLES)
+
+
+def _fraction(x: Any) -> Any:
+    return np.modf(x)[0]
+
+
+def _integral(x: Any) -> Any:
+    return np.modf(x)[1]
+
+
+fraction = elementwise("fraction", _fraction, partials=(SAME,), samples=_SAMPLES)
+integral = elementwise("integral", _integral, partials=None, samples=_SAMPLES)

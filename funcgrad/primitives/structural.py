@@ -50,6 +50,7 @@ def structural(
     batch: Callable[..., dict[str, Any]],
     samples: Callable[[], Iterator[Sample]],
     gaps: bool = False,
+    patch: Callable[..., None] | None = None,
 ) -> Primitive:
     """Declare a primitive of one array that only moves elements.
 
@@ -68,6 +69,8 @@ def structural(
     samples : callable
     gaps : bool
         Whether the transpose leaves elements untouched.
+    patch : callable, optional
+        The transpose in place, see ``Linear``.
     """
 
     def batched(
@@ -79,7 +82,7 @@ def structural(
         name,
         evaluate,
         lambda x, **params: Spec(shape(x.shape, **params), x.dtype),
-        Linear((transpose,), structural=True, gaps=gaps),
+        Linear((transpose,), structural=True, gaps=gaps, patch=patch),
         batched,
         samples,
     )
@@ -218,6 +221,13 @@ def _place(x: Any, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
     return out
 
 
+def _patch(buffer: np.ndarray[Any, Any], ct: Any, fresh: bool, key: Key) -> None:
+    if fresh:
+        buffer[key] = ct
+    else:
+        buffer[key] += ct
+
+
 _EVERY_OTHER = Key((slice(None, None, 2), slice(None, None, -1)))
 _TAIL = Key((slice(1, None),))
 _CORNER = Key((..., None, -1))
@@ -238,6 +248,7 @@ view: Primitive = structural(
         empty=((0, 2), {"key": _TAIL}),
     ),
     gaps=True,
+    patch=_patch,
 )
 """``x[key]`` for a basic index: a view."""
 

@@ -82,11 +82,16 @@ def choose(
     Raises
     ------
     DifferentiationError
-        ``argnums`` is out of range, or a leaf is an integer, a boolean or no number at all.
+        ``argnums`` is out of range or names an argument twice, or a leaf is an integer or a
+        boolean.
     """
-    single = not isinstance(argnums, Sequence)
-    numbers = argnums if isinstance(argnums, Sequence) else (argnums,)
+    if not callable(f):
+        raise DifferentiationError(f"{operation}: expected a function, got {f!r}.")
+    single = not isinstance(argnums, (tuple, list))
+    numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
     positions = tuple([_position(operation, f, number, len(args)) for number in numbers])
+    if len(positions) > 1 and len(set(positions)) < len(positions):
+        raise DifferentiationError(f"{operation}: argnums={argnums!r} names an argument twice.")
     leaves: list[Value] = []
     structures = []
     for position in positions:
@@ -224,7 +229,7 @@ def like(
     TreeError, ShapeError, DtypeError
         The tree, a shape or a dtype differs from the primal's.
     """
-    given = trees.flatten_like(structure, tree, name)
+    given = trees.flatten_like(structure, tree, f"{operation}: {name}")
     values = values_of(operation, given, structure, lambda: name)
     return [
         _checked(operation, name, structure, position, value, spec)
@@ -253,6 +258,12 @@ def _checked(
     return value
 
 
-def unwrap(x: Any, operation: str) -> Value:
-    """The value of something that a user's function returned."""
-    return concrete(operand(x, operation))
+def unwrap(out: Any, operation: str) -> Value:
+    """The value of what a function returned that has to return one number."""
+    try:
+        return concrete(operand(out, operation))
+    except LeafError:
+        raise DifferentiationError(
+            f"{operation}: the function has to return one number, but returned"
+            f" {type(out).__name__}. Results besides it are handed through with has_aux=True."
+        ) from None

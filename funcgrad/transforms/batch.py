@@ -45,8 +45,7 @@ class Batched(Tensor):
         return shape_of(self._data)[1:]
 
     def _reveal(self, use: str, exact: bool) -> Any:
-        if use.startswith(("repr", "str", "format")):
-            return self._data._reveal(use, exact) if isinstance(self._data, Tensor) else self._data
+        self._trace.check()
         raise TracerError(
             f"{use}: inside vmap this stands for one example of a batch, and there is no single"
             " number to look at. For a choice that depends on it write fnp.where(condition, a, b),"
@@ -69,6 +68,10 @@ class Batcher(Trace):
         """End the transformation; tracers used from now on raise."""
         self._open = False
 
+    def check(self) -> None:
+        if not self._open:
+            raise escaped()
+
     def follow(self, data: Value) -> Batched:
         """A tracer for a value with the batch on axis 0."""
         tracer: Batched = _new(Batched)
@@ -86,8 +89,7 @@ class Batcher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Apply the primitive's batching rule."""
-        if not self._open:
-            raise escaped()
+        self.check()
         parts = [self.parts(arg) for arg in args]
         values = tuple([value for value, _ in parts])
         flags = tuple([flag for _, flag in parts])
@@ -95,8 +97,7 @@ class Batcher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Run the call's batched form further out."""
-        if not self._open:
-            raise escaped()
+        self.check()
         parts = [self.parts(arg) for arg in args]
         batched = call.batched(self.size, [flag for _, flag in parts])
         return [self.follow(out) for out in bind_call(batched, [value for value, _ in parts])]
@@ -246,6 +247,8 @@ def _size(
     name: Callable[[Structure, int], str],
 ) -> int:
     size, origin = axis_size, "axis_size"
+    if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
+        raise BatchError(f"vmap: axis_size is {size!r}; it has to be an integer from 0 upwards.")
     for leaf, (value, axis) in enumerate(zip(values, axes, strict=True)):
         if axis is None:
             continue

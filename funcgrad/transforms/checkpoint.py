@@ -18,6 +18,7 @@ from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.flat import FlatFunction, batched_flat
 from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.masked import Patchwork
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents, push_through
@@ -69,7 +70,7 @@ def _pull_segment(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
     pull_back(entries, found, seeds)
     for index, ct in found.items():
         if ct is not None:
-            accumulate(cotangents, index, ct)
+            accumulate(cotangents, index, ct.settle() if type(ct) is Patchwork else ct)
 
 
 class CheckpointCall(Call):

@@ -22,7 +22,7 @@ from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.push import push_forward, settle, zeros_like
 
-__all__ = ["Dual", "Pusher", "jvp"]
+__all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
 
 _new: Final[Any] = object.__new__
 
@@ -34,6 +34,7 @@ class Dual(Tensor):
     _tangent: Value
 
     def _reveal(self, use: str, exact: bool) -> Any:
+        self._trace.check()
         return reveal_primal(self._data, use, exact)
 
 
@@ -49,6 +50,10 @@ class Pusher(Trace):
     def close(self) -> None:
         """End the transformation; tracers used from now on raise."""
         self._open = False
+
+    def check(self) -> None:
+        if not self._open:
+            raise escaped()
 
     def dual(self, primal: Value, tangent: Value) -> Value:
         """A tracer, or the primal itself where there is no tangent."""
@@ -70,8 +75,7 @@ class Pusher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and push the tangents through."""
-        if not self._open:
-            raise escaped()
+        self.check()
         parts = [self.parts(arg) for arg in args]
         primals = tuple([primal for primal, _ in parts])
         out = bind(primitive, primals, params)
@@ -80,8 +84,7 @@ class Pusher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Let the call push the tangents itself."""
-        if not self._open:
-            raise escaped()
+        self.check()
         parts = [self.parts(arg) for arg in args]
         outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
         results = []
@@ -140,17 +143,7 @@ def jvp(
     >>> fg.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
     (Tensor(6.0), Tensor(3.0))
     """
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise DifferentiationError(
-                f"jvp: {name} has to be a tuple with one entry for each argument, got"
-                f" {type(given).__name__}. Write jvp(f, (x,), (t,))."
-            )
-    if len(primals) != len(tangents):
-        raise DifferentiationError(
-            f"jvp: got {len(primals)} primals but {len(tangents)} tangents; there has to be a"
-            " tangent for each."
-        )
+    check_pairs("jvp", primals, tangents)
     chosen = choose("jvp", f, primals, tuple(range(len(primals))))
     specs = [spec_of(leaf) for leaf in chosen.leaves]
     structure = trees.structure(tuple(primals))
@@ -174,6 +167,21 @@ def jvp(
         out_structure, [wrap(zeros_like(p) if t is None else t) for p, t in parts]
     )
     return (out, tangent, *aux)
+
+
+def check_pairs(operation: str, primals: Any, tangents: Any) -> None:
+    """Check that primals and tangents are tuples of one length."""
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise DifferentiationError(
+                f"{operation}: {name} has to be a tuple with one entry for each argument, got"
+                f" {type(given).__name__}. Write {operation}(f, (x,), (t,))."
+            )
+    if len(primals) != len(tangents):
+        raise DifferentiationError(
+            f"{operation}: got {len(primals)} primals but {len(tangents)} tangents; there has to be"
+            " a tangent for each."
+        )
 
 
 def _primal(pusher: Pusher, leaf: Any) -> Any:

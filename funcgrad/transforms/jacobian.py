@@ -23,7 +23,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import concrete
 from funcgrad.transforms.arguments import choose, pair
 from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.forward import check_pairs, jvp
 from funcgrad.transforms.reverse import Argnums, grad, vjp
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacrev"]
@@ -113,9 +113,8 @@ def jacfwd(
             return vmap(push, out_axes=-1)(*basis) if basis else push()
 
         tangent = push_basis(1.0)
-        is_complex = any(spec.dtype.kind == "c" for spec in specs)
-        _check_outputs("jacfwd", tangent, is_complex, holomorphic)
-        both = is_complex and not holomorphic
+        _check("jacfwd", specs, tangent, holomorphic)
+        both = not holomorphic and any(spec.dtype.kind == "c" for spec in specs)
         if both:
             tangent = trees.map(lambda x, y: x + 1j * y, tangent, push_basis(1j))
 
@@ -171,21 +170,28 @@ def jacrev(
             return f(*chosen.arguments(args, leaves), **kwargs)
 
         out, pullback, *aux = vjp(run, *primals, has_aux=has_aux)
-        is_complex = any(dtype_of(leaf).kind == "c" for leaf in chosen.leaves)
-        _check_outputs("jacrev", out, is_complex, holomorphic)
+        specs = [spec_of(leaf) for leaf in chosen.leaves]
+        _check("jacrev", specs, out, holomorphic)
         leaves, structure = trees.flatten(out)
-        basis = _basis([spec_of(leaf) for leaf in leaves])
+        outputs = [spec_of(leaf) for leaf in leaves]
 
         def pull(*cts: Any) -> Any:
             return pullback(trees.unflatten(structure, cts))
 
         # By argument leaf: the rows for all outputs, which are cut into the results' leaves.
-        rows = vmap(pull)(*basis) if basis else ()
-        if is_complex and holomorphic:
-            rows = [row.conj() for row in rows]
-        shapes = [shape_of(leaf) for leaf in leaves]
-        columns = [_split(row, shapes, axis_last=False) for row in rows]
-        per_output = [chosen.result(list(parts)) for parts in zip(*columns, strict=True)]
+        rows = vmap(pull)(*_basis(outputs)) if outputs else ()
+        both = not holomorphic and any(spec.dtype.kind == "c" for spec in outputs)
+        if both:  # the arguments are real
+            rows = trees.map(lambda x, y: x + 1j * y, rows, vmap(pull)(*_basis(outputs, 1j)))
+        elif holomorphic:
+            rows = trees.map(lambda row: row.conj(), rows)
+        columns = [_split(row, [out.shape for out in outputs], axis_last=False) for row in rows]
+
+        def in_tree(position: int, spec: Spec) -> Any:
+            parts = [column[position] for column in columns]
+            return chosen.result([p.real if both and spec.dtype.kind != "c" else p for p in parts])
+
+        per_output = [in_tree(position, spec) for position, spec in enumerate(outputs)]
         result = trees.unflatten(structure, per_output)
         return (result, aux[0]) if has_aux else result
 
@@ -250,12 +256,21 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> fg.hvp(lambda x: x[0] ** 2 * x[1], (fg.tensor([1.0, 2.0]),), (fg.tensor([1.0, 0.0]),))
     Tensor([4., 2.])
     """
+    check_pairs("hvp", primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(f, argnums), primals, tangents)[1]
 
 
-def _check_outputs(operation: str, out: Any, is_complex: bool, holomorphic: bool) -> None:
+def _check(operation: str, specs: Sequence[Spec], out: Any, holomorphic: bool) -> None:
+    """Check that the derivative of these results in arguments of these specs has a meaning."""
+    is_complex = any(spec.dtype.kind == "c" for spec in specs)
     leaves, structure = trees.flatten(out)
+    dtypes = [spec.dtype for spec in specs] + [dtype_of(leaf) for leaf in leaves]
+    if holomorphic and any(dtype.kind != "c" for dtype in dtypes):
+        raise DifferentiationError(
+            f"{operation}: with holomorphic=True arguments and results have to be complex, but"
+            f" their dtypes are {', '.join(map(str, dtypes))}."
+        )
     for leaf, path in zip(leaves, structure.paths(), strict=True):
         dtype = dtype_of(leaf)
         if not is_inexact(dtype):

@@ -199,6 +199,8 @@ class _LinearRecorder(Recorder):
             return False
         if isinstance(differential, Linear):
             return differential.jointly or sum(followed) == 1
+        if differential.selects and differential.reduces:
+            return False  # what the extremum is depends on the values
         primals = [
             _Unread(spec_of(arg)) if follow else self.inner(arg)
             for arg, follow in zip(args, followed, strict=True)

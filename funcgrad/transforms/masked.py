@@ -22,7 +22,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.shape import Shape, expand, shape_of
 from funcgrad.trace import RAW, Value
 
-__all__ = ["Cotangent", "Masked", "broadcast", "merged", "plain", "unbroadcast"]
+__all__ = ["Cotangent", "Masked", "Patchwork", "broadcast", "is_raw", "merged", "plain", "unbroadcast"]
 
 
 Cotangent: TypeAlias = Any
@@ -52,6 +52,40 @@ class Masked:
         return Masked(linear(self.value), linear(self.mask) != 0)
 
 
+class Patchwork:
+    """A cotangent in the making, patch by patch, in a buffer that only one sweep knows."""
+
+    __slots__ = ("mask", "value")
+
+    def __init__(self, value: Value, mask: Value) -> None:
+        self.value = value
+        self.mask = mask
+
+    def add(self, ct: Cotangent) -> None:
+        """Add a whole cotangent of raw values."""
+        if type(ct) is not Masked:
+            self.value += ct
+            self.mask = None
+            return
+        self.value += ct.value
+        if self.mask is not None:
+            self.mask |= ct.mask
+
+    def settle(self) -> Cotangent:
+        """The finished cotangent. Most masks fill up, as those of x[:-1] and x[1:] together."""
+        mask = self.mask
+        if mask is None or np.count_nonzero(mask) == mask.size:
+            return self.value
+        return Masked(self.value, mask)
+
+
+def is_raw(ct: Cotangent) -> bool:
+    """Whether no transformation follows a cotangent."""
+    if type(ct) is Masked:
+        return type(ct.value) in RAW and type(ct.mask) in RAW
+    return type(ct) in RAW
+
+
 def plain(ct: Cotangent) -> Value:
     """The cotangent with its absent entries as zeros."""
     return ct.value if type(ct) is Masked else ct
@@ -62,8 +96,9 @@ def merged(first: Cotangent, second: Cotangent) -> Cotangent:
     if type(first) is not Masked or type(second) is not Masked:
         return plain(first) + plain(second)
     value, mask = first.value + second.value, logical_or(first.mask, second.mask)
-    # The test costs less than carrying a full mask on, and most masks fill up: x[:-1] and x[1:].
-    return value if type(mask) in RAW and np.all(mask) else Masked(value, mask)
+    # The test costs less than carrying a full mask on.
+    full = type(mask) is np.ndarray and np.count_nonzero(mask) == mask.size
+    return value if full else Masked(value, mask)
 
 
 def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:

@@ -22,8 +22,17 @@ from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, reduced_shape, shape_of
-from funcgrad.trace import Value
-from funcgrad.transforms.masked import Cotangent, Masked, broadcast, merged, plain, unbroadcast
+from funcgrad.trace import RAW, Value
+from funcgrad.transforms.masked import (
+    Cotangent,
+    Masked,
+    Patchwork,
+    broadcast,
+    is_raw,
+    merged,
+    plain,
+    unbroadcast,
+)
 
 __all__ = [
     "Cotangents",
@@ -35,7 +44,9 @@ __all__ = [
     "pull_linear",
     "pull_mark",
     "pull_partials",
+    "pull_patch",
     "pull_projection",
+    "pull_reduction",
     "pull_unary",
 ]
 
@@ -64,6 +75,8 @@ def pull_back(
         ct = cotangents[index]
         if ct is not None:
             cotangents[index] = None
+            if type(ct) is Patchwork:
+                ct = ct.settle()
             entry[0](cotangents, ct, entry)
 
 
@@ -72,6 +85,11 @@ def accumulate(cotangents: Cotangents, index: int, ct: Cotangent) -> None:
     previous = cotangents[index]
     if previous is None:
         cotangents[index] = ct
+    elif type(previous) is Patchwork:
+        if is_raw(ct):
+            previous.add(ct)
+        else:
+            cotangents[index] = merged(previous.settle(), ct)
     elif type(previous) is Masked or type(ct) is Masked:
         cotangents[index] = merged(previous, ct)
     else:
@@ -108,27 +126,33 @@ def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if type(ct) is Masked:
         pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
         return
-    for operand, arg, factor in (
-        (first, x, primitive.factors[0]),
-        (second, y, primitive.factors[1]),
-    ):
-        if operand < 0:
-            continue
-        if factor is SAME:
-            g = ct
-        elif factor is OPPOSITE:
-            g = -ct
+    wide = shape_of(out)
+    if first >= 0:
+        g = _scaled(ct, primitive.factors[0], out, x, y)
+        if type(x) is not np.ndarray or g.dtype is not x.dtype or x.shape != wide:
+            g = fit(g, x, wide)
+        if cotangents[first] is None:
+            cotangents[first] = g
         else:
-            factor = factor(out, x, y)
-            g = ct * factor
-            if g.dtype.kind == "c":
-                g = ct * conj(factor)
-        if type(arg) is not np.ndarray or g.dtype is not arg.dtype or arg.shape != out.shape:
-            g = fit(g, arg, shape_of(out))
-        if cotangents[operand] is None:
-            cotangents[operand] = g
+            accumulate(cotangents, first, g)
+    if second >= 0:
+        g = _scaled(ct, primitive.factors[1], out, x, y)
+        if type(y) is not np.ndarray or g.dtype is not y.dtype or y.shape != wide:
+            g = fit(g, y, wide)
+        if cotangents[second] is None:
+            cotangents[second] = g
         else:
-            accumulate(cotangents, operand, g)
+            accumulate(cotangents, second, g)
+
+
+def _scaled(ct: Value, factor: Any, out: Value, x: Value, y: Value) -> Value:
+    if factor is SAME:
+        return ct
+    if factor is OPPOSITE:
+        return -ct
+    factor = factor(out, x, y)
+    g = ct * factor
+    return g if g.dtype.kind != "c" else ct * conj(factor)
 
 
 def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
@@ -184,6 +208,49 @@ def scale(ct: Cotangent, factor: Any) -> Cotangent:
     if dtype_of(factor).kind == "c":
         factor = conj(factor)
     return ct.scale(factor) if type(ct) is Masked else ct * factor
+
+
+def pull_reduction(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Through a reduction: the fast path of ``pull_partials`` for sums and means."""
+    _, _, primitive, operands, primals, out, params = entry
+    factor = primitive.factors[0]
+    if type(ct) is Masked or primitive.differential.selects:
+        pull_partials(cotangents, ct, entry)
+        return
+    x = primals[0]
+    if ct.shape and not params["keepdims"]:
+        ct = reshape(ct, shape=reduced_shape(shape_of(x), params["axis"], keepdims=True))
+    if factor is not SAME:
+        kept = reduced_shape(shape_of(x), params["axis"], keepdims=True)
+        ct = scale(ct, factor(keep(out, kept), x, **params))
+    if type(x) is not np.ndarray or ct.dtype is not x.dtype:
+        ct = fit(ct, x, shape_of(x))
+    accumulate(cotangents, operands[0], ct)
+
+
+def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Through a slice or a gather: add to a buffer, unless a transformation follows the values."""
+    _, _, primitive, operands, primals, _, params = entry
+    operand, x, indices = operands[0], primals[0], primals[1:]
+    buffer = cotangents[operand]
+    plain_ct = type(ct) in RAW
+    if not plain_ct and not is_raw(ct) or indices and not all(type(i) in RAW for i in indices):
+        pull_linear(cotangents, ct, entry)
+        return
+    patch = primitive.differential.patch
+    fresh = buffer is None
+    if type(buffer) is not Patchwork:
+        if not fresh and not is_raw(buffer):
+            pull_linear(cotangents, ct, entry)
+            return
+        shape = shape_of(x)
+        whole = buffer
+        buffer = cotangents[operand] = Patchwork(np.zeros(shape, dtype_of(x)), np.zeros(shape, bool))
+        if not fresh:
+            buffer.add(whole)
+    patch(buffer.value, ct if plain_ct else ct.value, fresh, *indices, **params)
+    if buffer.mask is not None:
+        patch(buffer.mask, True if plain_ct else ct.mask, plain_ct, *indices, **params)
 
 
 def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:

@@ -96,7 +96,9 @@ def _push_partials(
                 factor = factor(out, *primals, **params)
             terms.append(_scaled(tangent, factor))
     total = _sum(terms)
-    return reduce_sum(total, **params) if partials.reduces else total
+    if partials.reduces:
+        return reduce_sum(total, axis=params["axis"], keepdims=params["keepdims"])
+    return total
 
 
 def _scaled(tangent: Value, factor: Any) -> Value:

@@ -19,12 +19,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.border import FREE, explained
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Partials, Primitive
+from funcgrad.primitives import elementwise as ew
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.tensor import Tensor, reveal_primal
+from funcgrad.tensor import Tensor, operate_generally, reveal_primal
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete, escaped
 from funcgrad.transforms.call import Call, Map
-from funcgrad.transforms.masked import broadcast, plain
+from funcgrad.transforms.masked import Patchwork, broadcast, plain
 from funcgrad.transforms.pull import (
     Cotangents,
     Entry,
@@ -36,7 +38,9 @@ from funcgrad.transforms.pull import (
     pull_linear,
     pull_mark,
     pull_partials,
+    pull_patch,
     pull_projection,
+    pull_reduction,
     pull_unary,
 )
 
@@ -45,13 +49,44 @@ __all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
 _new: Final[Any] = object.__new__
 
 
+def _operators(primitive: Primitive) -> tuple[Any, Any]:
+    """An operator of recorded values and its reflection, in one call rather than five.
+
+    Half of what recording an operation on a small array costs is calls on the way to
+    ``Recorder.process2``; here they are left out where the other operand is a number, a concrete
+    tensor or recorded likewise.
+    """
+
+    def operate(self: Recorded, other: Any) -> Any:
+        kind = type(other)
+        if (kind is Recorded and other._trace is self._trace) or kind is Tensor or kind in FREE:
+            try:
+                return self._trace.process2(primitive, self, other)
+            except (ValueError, TypeError) as error:
+                raise explained(error, primitive.name, self, other) from error
+        return operate_generally(primitive, self, other)
+
+    def reflected(self: Recorded, other: Any) -> Any:
+        if type(other) in FREE:
+            return self._trace.process2(primitive, other, self)
+        return operate_generally(primitive, other, self)
+
+    return operate, reflected
+
+
 class Recorded(Tensor):
     """A value whose history is being recorded."""
 
     __slots__ = ("_index", "_trace")
     _index: int
 
+    __add__, __radd__ = _operators(ew.add)
+    __sub__, __rsub__ = _operators(ew.subtract)
+    __mul__, __rmul__ = _operators(ew.multiply)
+    __truediv__, __rtruediv__ = _operators(ew.divide)
+
     def _reveal(self, use: str, exact: bool) -> Any:
+        self._trace.check()
         return reveal_primal(self._data, use, exact)
 
 
@@ -91,7 +126,11 @@ class Record:
         ]
         cotangents: list[Value] = [None] * self.size
         pull_back(self.entries, cotangents, seeds)
-        return [cotangents[index] for index in self.inputs]
+        return [_settled_patches(cotangents[index]) for index in self.inputs]
+
+
+def _settled_patches(ct: Any) -> Any:
+    return ct.settle() if type(ct) is Patchwork else ct
 
 
 class Ledger:
@@ -104,15 +143,19 @@ class Ledger:
 
     def append(self, entry: Entry) -> None:
         """Route an entry; used only once something has been set aside."""
+        self.current().append(entry)
+
+    def current(self) -> list[Entry]:
+        """The list that entries go to in this context."""
         aside = _ASIDE.get()
         while aside is not None:
             ledger, entries, aside = aside
             if ledger is self:
-                entries.append(entry)
-                return
+                found: list[Entry] = entries
+                return found
         if self.entries is None:
             raise escaped()
-        self.entries.append(entry)
+        return self.entries
 
 
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
@@ -143,6 +186,10 @@ class Recorder(Trace):
         entries, self._ledger.entries = self._ledger.entries, None
         self._append = _refuse
         return Record(entries or (), tuple(self._inputs), self._count())
+
+    def check(self) -> None:
+        if self._ledger.entries is None:
+            self._ledger.current()
 
     @contextmanager
     def aside(self) -> Iterator[list[Entry]]:
@@ -229,21 +276,33 @@ class Recorder(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and append an entry if a derivative can flow."""
-        operands = tuple([self.index_of(arg) for arg in args])
-        primals = tuple([self.inner(arg) for arg in args])
-        out = bind(primitive, primals, params)
+        operands: tuple[int, ...]
+        if len(args) == 1:  # which then is followed here
+            data = args[0]._data
+            operands, primals = (args[0]._index,), (data,)
+            if type(data) in RAW:
+                out = primitive.evaluate(data, **params)
+            else:
+                out = bind(primitive, primals, params)
+        else:
+            operands = tuple([self.index_of(arg) for arg in args])
+            primals = tuple([self.inner(arg) for arg in args])
+            out = bind(primitive, primals, params)
         differential = primitive.differential
         if differential is DISCRETE or not is_inexact(dtype_of(out)):
+            self.check()
             return out
-        if type(differential) is Partials:
-            pull, routes = pull_partials, differential.factors
-        elif type(differential) is Linear:
-            pull, routes = pull_linear, differential.routes(len(args))
+        kind = type(differential)
+        routes: Any = None
+        if kind is Partials:
+            pull: Any = pull_reduction if differential.reduces else pull_partials
+            routes = differential.factors
+        elif kind is Linear:
+            pull = pull_linear if differential.patch is None else pull_patch
+            routes = differential.routes(len(args)) if len(args) > 1 else None
         else:
-            pull, routes = _pull_linearized, None
-        if routes is not None and all(
-            operand < 0 or route is None for operand, route in zip(operands, routes, strict=True)
-        ):
+            pull = _pull_linearized
+        if routes is not None and not _reached(operands, routes):
             return out
         index = self._count()
         self._append((pull, index, primitive, operands, primals, out, params))
@@ -300,6 +359,14 @@ class Recorder(Trace):
         tracer._index = index
         tracer._trace = self
         return tracer
+
+
+def _reached(operands: Sequence[int], routes: Sequence[Any]) -> bool:
+    """Whether a derivative reaches an operand that is followed."""
+    for operand, route in zip(operands, routes, strict=True):
+        if operand >= 0 and route is not None:
+            return True
+    return False
 
 
 def _refuse(entry: Entry) -> None:

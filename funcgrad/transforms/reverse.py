@@ -8,6 +8,7 @@ Tensor(12.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
@@ -161,7 +162,7 @@ def _gradient_function(
             recorder = Recorder(level)
             try:
                 followed = [recorder.follow(leaf) for leaf in chosen.leaves]
-                with collect_probes(recorder, names) as probes:
+                with collect_probes(recorder, names) if names else nullcontext() as probes:
                     out = f(*chosen.arguments(args, followed), **kwargs)
             finally:
                 record = recorder.close()
@@ -176,7 +177,7 @@ def _gradient_function(
                 for ct, x in zip(cts, chosen.leaves, strict=False)  # the probes' come after them
             ]
         )
-        if names:
+        if probes is not None:
             grads = grads, probes.gradients(cts)
         result = wrap(value)
         return ((result, release(recorder, aux)) if has_aux else result), grads

@@ -1,0 +1,351 @@
+"""Putting arrays together and taking them apart.
+
+>>> concatenate([[1.0, 2.0], [3.0]])
+Tensor([1., 2., 3.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import LeafError, ShapeError
+from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
+from funcgrad.primitives import joining as _p
+from funcgrad.primitives.keys import Key
+from funcgrad.primitives.structural import cast, reshape, view
+from funcgrad.shape import Shape, normalize_axis, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = [
+    "append",
+    "array_split",
+    "block",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "row_stack",
+    "split",
+    "stack",
+    "unstack",
+    "vsplit",
+    "vstack",
+]
+
+
+# -------------------------------------------------------------------------------------- together
+
+
+def _parts(arrays: Any, operation: str) -> list[Value]:
+    """The values to join: a sequence of arrays, or the slices of one along its first axis."""
+    if isinstance(arrays, (Tensor, np.ndarray)):
+        arrays = unstack(arrays)
+    try:
+        values = [operand(x, operation) for x in arrays]
+    except TypeError as error:
+        if isinstance(error, LeafError):
+            raise
+        raise LeafError(
+            f"{operation}: expected a sequence of arrays, got {type(arrays).__name__}."
+        ) from None
+    if not values:
+        raise ShapeError(f"{operation}: there is nothing to join.")
+    return values
+
+
+def concatenate(
+    arrays: Sequence[ArrayLike], /, axis: SupportsIndex | None = 0, *, dtype: Any = None
+) -> Tensor:
+    """Arrays one behind the other along an axis that they have.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        Of equal sizes on the other axes.
+    axis : int or None
+        None: all elements of all arrays on one axis.
+    dtype : dtype, optional
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit.
+
+    Examples
+    --------
+    >>> concatenate([[[1.0], [2.0]], [[3.0], [4.0]]], axis=1)
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    values = _parts(arrays, "concatenate")
+    if axis is None:
+        values = [reshape(x, shape=(int(np.prod(shape_of(x))),)) for x in values]
+        axis = 0
+    shapes = [shape_of(x) for x in values]
+    if () in shapes:
+        raise ShapeError(
+            "concatenate: an array without axes (0-d) has no axis to join along; use stack."
+        )
+    axis = normalize_axis(axis, len(shapes[0]), "concatenate")
+    others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
+    if len(others) > 1 or len({len(shape) for shape in shapes}) > 1:
+        raise ShapeError(
+            f"concatenate: along axis {axis} the other sizes have to be equal; the shapes are"
+            f" {', '.join(map(str, shapes))}."
+        )
+    return _typed(_p.concatenate(*values, axis=axis), dtype)
+
+
+def _typed(x: Value, dtype: Any) -> Tensor:
+    result: Tensor = wrap(x if dtype is None else cast(x, dtype=np.dtype(dtype)))
+    return result
+
+
+concat = concatenate
+
+
+def stack(arrays: Sequence[ArrayLike], /, axis: SupportsIndex = 0, *, dtype: Any = None) -> Tensor:
+    """Arrays of one shape along a new axis.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ.
+
+    Examples
+    --------
+    >>> stack([[1.0, 2.0], [3.0, 4.0]], axis=1)
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    values = _parts(arrays, "stack")
+    shapes = [shape_of(x) for x in values]
+    if len(set(shapes)) > 1:
+        raise ShapeError(f"stack: the shapes have to be equal: {', '.join(map(str, shapes))}.")
+    axis = normalize_axis(axis, len(shapes[0]) + 1, "stack")
+    return _typed(_p.stack(*values, axis=axis), dtype)
+
+
+def vstack(arrays: Sequence[ArrayLike], /, *, dtype: Any = None) -> Tensor:
+    """Arrays one below the other; 1-d ones are rows.
+
+    Examples
+    --------
+    >>> vstack([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1., 2.],
+            [3., 4.]])
+    """
+    rows = [atleast_2d(x) for x in _parts(arrays, "vstack")]
+    return concatenate(rows, 0, dtype=dtype)
+
+
+row_stack = vstack
+
+
+def hstack(arrays: Sequence[ArrayLike], /, *, dtype: Any = None) -> Tensor:
+    """Arrays side by side: along axis 1, or 0 where they are 1-d.
+
+    Examples
+    --------
+    >>> hstack([[1.0], [2.0, 3.0]])
+    Tensor([1., 2., 3.])
+    """
+    parts = [atleast_1d(x) for x in _parts(arrays, "hstack")]
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+def dstack(arrays: Sequence[ArrayLike], /) -> Tensor:
+    """Arrays one behind the other along axis 2.
+
+    Examples
+    --------
+    >>> dstack([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[[1., 3.],
+             [2., 4.]]])
+    """
+    return concatenate([atleast_3d(x) for x in _parts(arrays, "dstack")], 2)
+
+
+def column_stack(arrays: Sequence[ArrayLike], /) -> Tensor:
+    """Arrays side by side; 1-d ones are columns.
+
+    Examples
+    --------
+    >>> column_stack([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    columns = [wrap(x) for x in _parts(arrays, "column_stack")]
+    columns = [
+        x if len(shape_of(x)) > 1 else wrap(reshape(x, shape=(int(np.prod(shape_of(x))), 1)))
+        for x in columns
+    ]
+    return concatenate(columns, 1)
+
+
+def block(arrays: Any) -> Tensor:
+    """Arrays put together as nested lists show them: innermost along the last axis.
+
+    Examples
+    --------
+    >>> block([[[[1.0]], [[2.0]]], [[[3.0, 4.0]]]])
+    Tensor([[[[1.]],
+    ...
+    """
+    depth = _depth(arrays)
+    rank = max(depth, *_ranks(arrays))
+    return _block(arrays, depth, rank)
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + max([_depth(x) for x in arrays], default=0) if isinstance(arrays, list) else 0
+
+
+def _ranks(arrays: Any) -> list[int]:
+    if isinstance(arrays, list):
+        return [0, *[rank for x in arrays for rank in _ranks(x)]]
+    return [0, len(shape_of(operand(arrays, "block")))]
+
+
+def _block(arrays: Any, depth: int, rank: int) -> Tensor:
+    if isinstance(arrays, list):
+        return concatenate([_block(x, depth - 1, rank) for x in arrays], -depth)
+    value = operand(arrays, "block")
+    own = shape_of(value)
+    result: Tensor = wrap(reshape(value, shape=(1,) * (rank - len(own)) + own))
+    return result
+
+
+def append(x: ArrayLike, values: ArrayLike, /, axis: SupportsIndex | None = None) -> Tensor:
+    """Values behind an array; without an axis, the elements of both on one axis.
+
+    Examples
+    --------
+    >>> append([1.0, 2.0], 3.0)
+    Tensor([1., 2., 3.])
+    """
+    return concatenate([operand(x, "append"), operand(values, "append")], axis)
+
+
+# ----------------------------------------------------------------------------------------- apart
+
+
+def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, without it: what ``stack`` puts together.
+
+    Examples
+    --------
+    >>> unstack([[1.0, 2.0], [3.0, 4.0]], axis=1)
+    (Tensor([1., 3.]), Tensor([2., 4.]))
+    """
+    value = operand(x, "unstack")
+    shape = shape_of(value)
+    lead = (slice(None),) * normalize_axis(axis, len(shape), "unstack")
+    return tuple([wrap(view(value, key=Key((*lead, k)))) for k in range(shape[len(lead)])])
+
+
+def _sections(x: Value, bounds: Sequence[int], axis: int) -> list[Tensor]:
+    lead = (slice(None),) * axis
+    size = shape_of(x)[axis]
+    # As slices do, a bound may lie outside or be counted from the end.
+    pairs = zip([0, *bounds], [*bounds, size], strict=True)
+    return [wrap(view(x, key=Key((*lead, slice(start, stop))))) for start, stop in pairs]
+
+
+def array_split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
+    """Cut along an axis into so many parts, the first ones longer if need be, or at positions.
+
+    Examples
+    --------
+    >>> array_split([1, 2, 3], 2)
+    [Tensor([1, 2]), Tensor([3])]
+    """
+    value = operand(x, "array_split")
+    place = normalize_axis(axis, len(shape_of(value)), "array_split")
+    if not hasattr(indices_or_sections, "__index__") or shape_of(indices_or_sections):
+        return _sections(value, [int(i) for i in indices_or_sections], place)
+    count = int(indices_or_sections)
+    if count <= 0:
+        raise ShapeError(f"array_split: the number of parts has to be positive, not {count}.")
+    each, longer = divmod(shape_of(value)[place], count)
+    sizes = [each + 1] * longer + [each] * (count - longer)
+    return _sections(value, np.cumsum(sizes)[:-1].tolist(), place)
+
+
+def split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
+    """Cut along an axis into so many equal parts, or at positions.
+
+    Raises
+    ------
+    ShapeError
+        There is no equal division.
+
+    Examples
+    --------
+    >>> split([1.0, 2.0, 3.0, 4.0], 2)
+    [Tensor([1., 2.]), Tensor([3., 4.])]
+    >>> split([1.0, 2.0, 3.0, 4.0], [1])
+    [Tensor([1.]), Tensor([2., 3., 4.])]
+    """
+    value = operand(x, "split")
+    place = normalize_axis(axis, len(shape_of(value)), "split")
+    if hasattr(indices_or_sections, "__index__") and not shape_of(indices_or_sections):
+        count, size = int(indices_or_sections), shape_of(value)[place]
+        if count <= 0 or size % count:
+            raise ShapeError(
+                f"split: axis {place}, of size {size}, has no division into {count} equal parts;"
+                " array_split makes unequal ones."
+            )
+    return array_split(value, indices_or_sections, place)
+
+
+def hsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
+    """``split`` along axis 1, or 0 for a 1-d array.
+
+    Examples
+    --------
+    >>> hsplit([[1.0, 2.0]], 2)
+    [Tensor([[1.]]), Tensor([[2.]])]
+    """
+    value = operand(x, "hsplit")
+    return split(value, indices_or_sections, 1 if len(shape_of(value)) > 1 else 0)
+
+
+def vsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
+    """``split`` along axis 0 of an array of at least two.
+
+    Examples
+    --------
+    >>> vsplit([[1.0], [2.0]], 2)
+    [Tensor([[1.]]), Tensor([[2.]])]
+    """
+    return _split_at_least("vsplit", x, indices_or_sections, 0, 2)
+
+
+def dsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
+    """``split`` along axis 2.
+
+    Examples
+    --------
+    >>> dsplit([[[1.0, 2.0]]], 2)
+    [Tensor([[[1.]]]), Tensor([[[2.]]])]
+    """
+    return _split_at_least("dsplit", x, indices_or_sections, 2, 3)
+
+
+def _split_at_least(
+    operation: str, x: ArrayLike, indices_or_sections: Any, axis: int, rank: int
+) -> list[Tensor]:
+    value = operand(x, operation)
+    shape: Shape = shape_of(value)
+    if len(shape) < rank:
+        raise ShapeError(f"{operation}: needs {rank} axes at least; the shape is {shape}.")
+    return split(value, indices_or_sections, axis)

@@ -1,0 +1,495 @@
+"""Shapes and the order of axes and elements.
+
+>>> reshape([1.0, 2.0, 3.0, 4.0], (2, -1))
+Tensor([[1., 2.],
+        [3., 4.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import AxisError, FuncgradError, ShapeError
+from funcgrad.numpy.creation import shape_argument
+from funcgrad.primitives import structural as _p
+from funcgrad.primitives.reduction import broadcast_to as _broadcast_to
+from funcgrad.primitives.structural import move_axis
+from funcgrad.shape import (
+    AxisLike,
+    Shape,
+    broadcast_shapes,
+    normalize_axes,
+    normalize_axis,
+    shape_of,
+)
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "matrix_transpose",
+    "moveaxis",
+    "ndim",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "shape",
+    "size",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+]
+
+
+def _permuted(x: Value, axes: tuple[int, ...]) -> Tensor:
+    result: Tensor = wrap(_p.transpose(x, axes=axes))
+    return result
+
+
+def _reshaped(x: Value, shape: Shape) -> Tensor:
+    result: Tensor = wrap(_p.reshape(x, shape=shape))
+    return result
+
+
+# ---------------------------------------------------------------------------------------- shapes
+
+
+def shape(x: ArrayLike, /) -> Shape:
+    """The sizes of the axes.
+
+    Examples
+    --------
+    >>> shape([[1, 2]])
+    (1, 2)
+    """
+    return shape_of(operand(x, "shape"))
+
+
+def ndim(x: ArrayLike, /) -> int:
+    """The number of axes.
+
+    Examples
+    --------
+    >>> ndim([[1, 2]])
+    2
+    """
+    return len(shape_of(operand(x, "ndim")))
+
+
+def size(x: ArrayLike, /, axis: SupportsIndex | None = None) -> int:
+    """The number of elements, or of those along an axis.
+
+    Examples
+    --------
+    >>> size([[1, 2]]), size([[1, 2]], 0)
+    (2, 1)
+    """
+    sizes = shape_of(operand(x, "size"))
+    if axis is None:
+        return int(np.prod(sizes))
+    return sizes[normalize_axis(axis, len(sizes), "size")]
+
+
+def reshape(x: ArrayLike, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
+    """The same elements, row by row, in another shape; a view.
+
+    Parameters
+    ----------
+    x : array_like
+    shape : int or sequence of int
+        One size may be -1: what the others leave.
+    order : "C"
+        Row by row. NumPy's other orders depend on the layout in memory, which tensors hide.
+    copy : bool, optional
+        Without meaning here: tensors cannot be written to.
+
+    Raises
+    ------
+    ShapeError
+        The number of elements differs.
+
+    Examples
+    --------
+    >>> reshape([1, 2, 3, 4], (-1, 2))
+    Tensor([[1, 2],
+            [3, 4]])
+    """
+    if order != "C":
+        raise FuncgradError(f"reshape: only order='C' (row by row) is there, not {order!r}.")
+    value = operand(x, "reshape")
+    return _reshaped(value, _resolved(shape_argument(shape, "reshape"), shape_of(value)))
+
+
+def _resolved(wanted: Shape, own: Shape) -> Shape:
+    """A shape with its -1 replaced."""
+    count = int(np.prod(own))
+    unknown = [n for n in wanted if n < 0]
+    known = int(np.prod([n for n in wanted if n >= 0]))
+    if unknown == [-1] and known and count % known == 0:
+        return tuple([count // known if n < 0 else n for n in wanted])
+    if unknown or known != count:
+        raise ShapeError(
+            f"reshape: {count} elements, of the shape {own}, do not fit the shape {wanted}."
+        )
+    return wanted
+
+
+def ravel(x: ArrayLike, /, order: str = "C") -> Tensor:
+    """All elements, row by row, on one axis; a view.
+
+    Examples
+    --------
+    >>> ravel([[1, 2], [3, 4]])
+    Tensor([1, 2, 3, 4])
+    """
+    return reshape(x, -1, order)
+
+
+def squeeze(x: ArrayLike, /, axis: AxisLike = None) -> Tensor:
+    """Without axes of size 1; by default without all of them.
+
+    Raises
+    ------
+    ShapeError
+        A named axis has another size.
+
+    Examples
+    --------
+    >>> squeeze([[1.0, 2.0]])
+    Tensor([1., 2.])
+    """
+    value = operand(x, "squeeze")
+    own = shape_of(value)
+    if axis is None:
+        return _reshaped(value, tuple([n for n in own if n != 1]))
+    axes = normalize_axes(axis, len(own), "squeeze")
+    for a in axes:
+        if own[a] != 1:
+            raise ShapeError(
+                f"squeeze: axis {a} of the shape {own} has the size {own[a]}, not 1, and cannot be"
+                " left out."
+            )
+    return _reshaped(value, tuple([n for a, n in enumerate(own) if a not in axes]))
+
+
+def expand_dims(x: ArrayLike, /, axis: AxisLike = 0) -> Tensor:
+    """With new axes of size 1 at places counted in the result.
+
+    Examples
+    --------
+    >>> expand_dims([1.0, 2.0], 1).shape
+    (2, 1)
+    """
+    value = operand(x, "expand_dims")
+    own = iter(shape_of(value))
+    count = 1 if axis is None or not isinstance(axis, Sequence) else len(axis)
+    rank = len(shape_of(value)) + count
+    axes = normalize_axes(0 if axis is None else axis, rank, "expand_dims")
+    return _reshaped(value, tuple([1 if a in axes else next(own) for a in range(rank)]))
+
+
+def _at_least(name: str, arrays: tuple[ArrayLike, ...], widen: Any) -> Any:
+    results = []
+    for x in arrays:
+        value = operand(x, name)
+        results.append(_reshaped(value, widen(shape_of(value))))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def atleast_1d(*arrays: ArrayLike) -> Any:
+    """With an axis where there is none; for several arrays a tuple.
+
+    Examples
+    --------
+    >>> atleast_1d(1.0)
+    Tensor([1.])
+    """
+    return _at_least("atleast_1d", arrays, lambda own: own or (1,))
+
+
+def atleast_2d(*arrays: ArrayLike) -> Any:
+    """With axes in front until there are two; for several arrays a tuple.
+
+    Examples
+    --------
+    >>> atleast_2d([1.0, 2.0])
+    Tensor([[1., 2.]])
+    """
+    return _at_least("atleast_2d", arrays, lambda own: (1,) * (2 - len(own)) + own)
+
+
+def atleast_3d(*arrays: ArrayLike) -> Any:
+    """With at least three axes: (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1).
+
+    Examples
+    --------
+    >>> atleast_3d([1.0, 2.0]).shape
+    (1, 2, 1)
+    """
+
+    def widen(own: Shape) -> Shape:
+        return own if len(own) > 2 else ((1,) * (2 - len(own)) + own + (1,) if own else (1, 1, 1))
+
+    return _at_least("atleast_3d", arrays, widen)
+
+
+def broadcast_to(x: ArrayLike, /, shape: Any) -> Tensor:
+    """An array repeated along new axes and along those of size 1.
+
+    Raises
+    ------
+    ShapeError
+        The array does not broadcast to the shape.
+
+    Examples
+    --------
+    >>> broadcast_to([1.0, 2.0], (2, 2))
+    Tensor([[1., 2.],
+            [1., 2.]])
+    """
+    value, wanted = operand(x, "broadcast_to"), shape_argument(shape, "broadcast_to")
+    return _widened(value, wanted, "broadcast_to")
+
+
+def _widened(x: Value, wanted: Shape, operation: str) -> Tensor:
+    own = shape_of(x)
+    if own == wanted:
+        return wrap(x)
+    if broadcast_shapes(operation, own, wanted) != wanted:
+        raise ShapeError(f"{operation}: the shape {own} does not broadcast to {wanted}.")
+    return wrap(_broadcast_to(x, shape=wanted))
+
+
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
+    """Several arrays, each repeated to the shape that they have in common.
+
+    Examples
+    --------
+    >>> broadcast_arrays([1.0, 2.0], 3.0)
+    (Tensor([1., 2.]), Tensor([3., 3.]))
+    """
+    values = [operand(x, "broadcast_arrays") for x in arrays]
+    wanted = broadcast_shapes("broadcast_arrays", *[shape_of(x) for x in values])
+    return tuple([_widened(x, wanted, "broadcast_arrays") for x in values])
+
+
+# --------------------------------------------------------------------------------- order of axes
+
+
+def transpose(x: ArrayLike, /, axes: AxisLike = None) -> Tensor:
+    """The axes in another order, reversed by default; a view.
+
+    Examples
+    --------
+    >>> transpose([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    value = operand(x, "transpose")
+    if axes is None:
+        return wrap(_p.reverse_axes(value))
+    return permute_dims(value, axes)
+
+
+def permute_dims(x: ArrayLike, /, axes: AxisLike) -> Tensor:
+    """The axes in another order; a view.
+
+    Parameters
+    ----------
+    x : array_like
+    axes : sequence of int
+        For each axis of the result, the axis that it is of ``x``.
+
+    Examples
+    --------
+    >>> permute_dims([[[1.0, 2.0]]], (2, 0, 1)).shape
+    (2, 1, 1)
+    """
+    value = operand(x, "permute_dims")
+    rank = len(shape_of(value))
+    order = normalize_axes(axes, rank, "permute_dims")
+    if len(order) != rank:
+        raise ShapeError(f"permute_dims: {len(order)} axes for an array of {rank}: {axes}.")
+    return _permuted(value, order)
+
+
+def matrix_transpose(x: ArrayLike, /) -> Tensor:
+    """The matrices of a stack, transposed: the last two axes exchanged.
+
+    Examples
+    --------
+    >>> matrix_transpose([[[1.0, 2.0]]]).shape
+    (1, 2, 1)
+    """
+    result: Tensor = wrap(_p.swap_last_axes(operand(x, "matrix_transpose")))
+    return result
+
+
+def swapaxes(x: ArrayLike, /, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
+    """With two axes exchanged; a view.
+
+    Examples
+    --------
+    >>> swapaxes([[1.0, 2.0]], 0, 1)
+    Tensor([[1.],
+            [2.]])
+    """
+    value = operand(x, "swapaxes")
+    order = list(range(len(shape_of(value))))
+    first = normalize_axis(axis1, len(order), "swapaxes")
+    second = normalize_axis(axis2, len(order), "swapaxes")
+    order[first], order[second] = second, first
+    return _permuted(value, tuple(order))
+
+
+def moveaxis(x: ArrayLike, source: AxisLike, destination: AxisLike, /) -> Tensor:
+    """Axes moved to new places; the others keep their order.
+
+    Examples
+    --------
+    >>> moveaxis([[[1.0, 2.0]]], 2, 0).shape
+    (2, 1, 1)
+    """
+    value = operand(x, "moveaxis")
+    rank = len(shape_of(value))
+    sources = normalize_axes(source, rank, "moveaxis")
+    places = normalize_axes(destination, rank, "moveaxis")
+    if len(sources) != len(places):
+        raise ShapeError(f"moveaxis: {len(sources)} axes cannot move to {len(places)} places.")
+    order = [a for a in range(rank) if a not in sources]
+    for place, a in sorted(zip(places, sources, strict=True)):
+        order.insert(place, a)
+    return _permuted(value, tuple(order))
+
+
+def rollaxis(x: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Tensor:
+    """One axis moved in front of another; ``moveaxis`` is easier to read.
+
+    Examples
+    --------
+    >>> rollaxis([[[1.0, 2.0]]], 2).shape
+    (2, 1, 1)
+    """
+    value = operand(x, "rollaxis")
+    rank = len(shape_of(value))
+    place = index(start)
+    if not -rank <= place <= rank:
+        raise AxisError(f"rollaxis: start {place} is out of bounds for {rank} axes.")
+    source = normalize_axis(axis, rank, "rollaxis")
+    place += rank * (place < 0)
+    result: Tensor = wrap(move_axis(value, source, place - (source < place)))
+    return result
+
+
+# ------------------------------------------------------------------------------ order of elements
+
+
+def flip(x: ArrayLike, /, axis: AxisLike = None) -> Tensor:
+    """The elements in reverse order along axes, by default along all.
+
+    Examples
+    --------
+    >>> flip([1.0, 2.0, 3.0])
+    Tensor([3., 2., 1.])
+    """
+    value = operand(x, "flip")
+    axes = normalize_axes(axis, len(shape_of(value)), "flip")
+    result: Tensor = wrap(_p.flip(value, axis=axes))
+    return result
+
+
+def fliplr(x: ArrayLike, /) -> Tensor:
+    """The columns in reverse order: ``flip`` along axis 1.
+
+    Examples
+    --------
+    >>> fliplr([[1.0, 2.0]])
+    Tensor([[2., 1.]])
+    """
+    return flip(x, 1)
+
+
+def flipud(x: ArrayLike, /) -> Tensor:
+    """The rows in reverse order: ``flip`` along axis 0.
+
+    Examples
+    --------
+    >>> flipud([1.0, 2.0])
+    Tensor([2., 1.])
+    """
+    return flip(x, 0)
+
+
+def rot90(x: ArrayLike, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
+    """Rotated by so many right angles, from the first towards the second of two axes.
+
+    Examples
+    --------
+    >>> rot90([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[2., 4.],
+            [1., 3.]])
+    """
+    value = operand(x, "rot90")
+    first, second = normalize_axes(tuple(axes), len(shape_of(value)), "rot90")
+    if k % 4 == 0:
+        return wrap(value)
+    if k % 4 == 2:
+        return flip(value, (first, second))
+    if k % 4 == 1:
+        return swapaxes(flip(value, second), first, second)
+    return flip(swapaxes(value, first, second), second)
+
+
+def roll(x: ArrayLike, /, shift: Any, axis: AxisLike = None) -> Tensor:
+    """The elements shifted along axes; those that leave at the end come in at the front.
+
+    Parameters
+    ----------
+    x : array_like
+    shift : int or tuple of int
+    axis : int or tuple of int, optional
+        By default the elements are shifted row by row, as on one axis.
+
+    Examples
+    --------
+    >>> roll([1.0, 2.0, 3.0], 1)
+    Tensor([3., 1., 2.])
+    """
+    value = operand(x, "roll")
+    own = shape_of(value)
+    if axis is None:
+        total = sum(_shifts(shift))
+        flat = _p.reshape(value, shape=(int(np.prod(own)),))
+        return _reshaped(_p.roll(flat, shift=(total,), axis=(0,)), own)
+    named = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = tuple([normalize_axis(a, len(own), "roll") for a in named])
+    shifts = _shifts(shift)
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    elif len(axes) == 1:
+        axes *= len(shifts)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes.")
+    result: Tensor = wrap(_p.roll(value, shift=shifts, axis=axes))
+    return result
+
+
+def _shifts(shift: Any) -> tuple[int, ...]:
+    """Shifts as a tuple of ints."""
+    return tuple([index(s) for s in shift]) if isinstance(shift, Sequence) else (index(shift),)

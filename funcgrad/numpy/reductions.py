@@ -1,0 +1,586 @@
+"""Reductions: sums, products, means, extrema, truth and positions over axes.
+
+Each takes ``axis`` (an integer, a tuple of integers, or None for all axes) and ``keepdims`` (whether
+the reduced axes stay, with size 1). With ``where``, a mask that broadcasts, only the elements for
+which it holds count, and the others' gradient is absent: an infinity among them does no harm.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, explained, operand
+from funcgrad.errors import ShapeError
+from funcgrad.primitive import Primitive
+from funcgrad.primitives import reduction as rd
+from funcgrad.primitives import selection as sel
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.cumulative import reduce_prod
+from funcgrad.primitives.structural import cast, reshape
+from funcgrad.primitives.transcendental import sqrt
+from funcgrad.shape import (
+    AxisLike,
+    dtype_of,
+    is_inexact,
+    normalize_axes,
+    reduced_shape,
+    shape_of,
+)
+from funcgrad.tensor import Tensor, apply2, wrap
+from funcgrad.trace import Value, bind
+
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ptp",
+    "std",
+    "sum",
+    "var",
+]
+
+_EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
+"""All axes, by the number of them; NumPy's arrays have at most 64."""
+
+
+def _reduce(
+    primitive: Primitive, a: ArrayLike, axis: AxisLike, keepdims: bool, **params: Any
+) -> Tensor:
+    """Apply a reduction to what a user passed."""
+    x = a if isinstance(a, Tensor) else operand(a, primitive.name)
+    rank = len(shape_of(x))
+    axes = _EVERY[rank] if axis is None else normalize_axes(axis, rank, primitive.name)
+    try:
+        value = bind(primitive, (x,), {"axis": axes, "keepdims": keepdims, **params})
+    except (ValueError, TypeError) as error:
+        raise explained(error, primitive.name, x, axis=axis) from error
+    return wrap(value)
+
+
+def _prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill: Any) -> Value:
+    """In another dtype, and with a number in place of the elements that do not count."""
+    x = operand(a, name)
+    if dtype is not None and dtype_of(x) != dtype:
+        x = cast(x, dtype=np.dtype(dtype))
+    return x if where is None else sel.where(_mask(where, name), x, fill)
+
+
+def _mask(where: ArrayLike, name: str) -> Value:
+    mask = operand(where, name)
+    return mask if dtype_of(mask).kind == "b" else mask != 0
+
+
+def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
+    """How many elements count, with the axes kept."""
+    mask = rd.broadcast_to(_mask(where, name), shape=shape_of(a))
+    return _reduce(rd.count_nonzero, mask, axis, True)
+
+
+# Sums and products.
+
+
+def sum(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The sum over axes.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first. By default bool and small integers become int64.
+    keepdims : bool
+    initial : array_like, optional
+        Added to the result.
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
+    Tensor([4., 6.])
+    >>> fnp.sum([1.0, fnp.nan], where=[True, False])
+    Tensor(1.0)
+    """
+    if dtype is not None or where is not None:
+        a = _prepared(a, "sum", dtype, where, 0)
+    total = _reduce(rd.reduce_sum, a, axis, keepdims)
+    return total if initial is None else total + initial
+
+
+def prod(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The product over axes; of no elements it is 1.
+
+    The gradient is exact where elements are zero, at every order.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first. By default bool and small integers become int64.
+    keepdims : bool
+    initial : array_like, optional
+        A further factor.
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> fg.grad(fnp.prod)(fg.tensor([2.0, 0.0, 3.0]))
+    Tensor([0., 6., 0.])
+    """
+    if dtype is not None or where is not None:
+        a = _prepared(a, "prod", dtype, where, 1)
+    product = _reduce(reduce_prod, a, axis, keepdims)
+    return product if initial is None else product * initial
+
+
+def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """The logarithm of the sum of exponentials, without overflow.
+
+    Parameters
+    ----------
+    a : array_like
+        Of a floating or complex dtype; others are converted to float64.
+    axis : int, tuple of int or None
+    keepdims : bool
+
+    Returns
+    -------
+    Tensor
+        -inf for no elements, and for elements that are all -inf; the gradient is 0 there. Infinite
+        elements share the gradient equally.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.logsumexp([1000.0, 1000.0])
+    Tensor(1000.6931)
+    """
+    return _reduce(rd.logsumexp, a, axis, keepdims)
+
+
+# Moments.
+
+
+def mean(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The mean over axes; NaN of no elements.
+
+    Parameters
+    ----------
+    a : array_like
+        Integers give a float64 mean.
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first.
+    keepdims : bool
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.mean([[1, 2], [3, 4]], axis=1)
+    Tensor([1.5, 3.5])
+    """
+    if where is not None:
+        return _mean_where(_prepared(a, "mean", dtype, None, 0), axis, keepdims, where)
+    if dtype is not None:
+        a = _prepared(a, "mean", dtype, None, 0)
+    return _reduce(rd.reduce_mean, a, axis, keepdims)
+
+
+def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> Tensor:
+    count = _counted(x, where, axis, "mean")
+    if not keepdims:
+        count = _squeezed(count, x, axis)
+    return _shared(sum(x, axis, keepdims=keepdims, where=where), count)
+
+
+def _shared(total: Tensor, count: Any) -> Tensor:
+    """A quotient in the dtype of what is divided."""
+    quotient = total / count
+    dtype = total.dtype
+    return wrap(cast(quotient, dtype=dtype)) if is_inexact(dtype) else quotient
+
+
+def _squeezed(kept: Tensor, x: Value, axis: AxisLike) -> Tensor:
+    shape = shape_of(x)
+    return kept.reshape(reduced_shape(shape, normalize_axes(axis, len(shape), "mean"), False))
+
+
+def var(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    ddof: float | None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    correction: float = 0,
+) -> Tensor:
+    """The variance over axes: the mean of the absolute squares of the deviations.
+
+    Parameters
+    ----------
+    a : array_like
+        Integers give a float64 variance, complex numbers a real one.
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first.
+    ddof, correction : float
+        The sum of N squares is divided by N minus this; two names for one thing.
+    keepdims : bool
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.var([1.0, 2.0, 6.0]), fnp.var([1.0, 2.0, 6.0], correction=1)
+    (Tensor(4.6667), Tensor(7.0))
+    """
+    correction = correction if ddof is None else ddof
+    if where is not None:
+        return _var_where(_prepared(a, "var", dtype, None, 0), axis, keepdims, where, correction)
+    if dtype is not None:
+        a = _prepared(a, "var", dtype, None, 0)
+    return _reduce(rd.reduce_var, a, axis, keepdims, correction=correction)
+
+
+def _var_where(
+    x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike, correction: float
+) -> Tensor:
+    apart = wrap(sel.where(_mask(where, "var"), x, 0)) - _mean_where(x, axis, True, where)
+    squares = (apart * wrap(conj(apart))).real if apart.dtype.kind == "c" else apart * apart
+    freedom = wrap(sel.maximum(_counted(x, where, axis, "var") - correction, 0))
+    total = sum(squares, axis, keepdims=keepdims, where=where)
+    return _shared(total, freedom if keepdims else _squeezed(freedom, x, axis))
+
+
+def std(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    ddof: float | None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    correction: float = 0,
+) -> Tensor:
+    """The standard deviation over axes: the root of the variance.
+
+    Of equal numbers it is 0, and so is its gradient: the subgradient of least norm.
+
+    Parameters
+    ----------
+    a : array_like
+        Integers give a float64 deviation, complex numbers a real one.
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first.
+    ddof, correction : float
+        The sum of N squares is divided by N minus this; two names for one thing.
+    keepdims : bool
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.std([1.0, 3.0])
+    Tensor(1.0)
+    >>> fg.grad(fnp.std)(fg.tensor([1.0, 1.0]))
+    Tensor([0., 0.])
+    """
+    correction = correction if ddof is None else ddof
+    if where is not None:
+        x = _prepared(a, "std", dtype, None, 0)
+        variance = _var_where(x, axis, keepdims, where, correction)
+        positive = variance != 0  # at 0 the root has no derivative
+        root = sqrt(sel.where(positive, variance, 1))
+        return wrap(sel.where(positive, root, variance))
+    if dtype is not None:
+        a = _prepared(a, "std", dtype, None, 0)
+    return _reduce(rd.reduce_std, a, axis, keepdims, correction=correction)
+
+
+# Extrema.
+
+
+def max(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The greatest element over axes; NaN if there is one.
+
+    Equal elements share the gradient equally: the subgradient of least norm.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, tuple of int or None
+    keepdims : bool
+    initial : array_like, optional
+        A lower bound of the result, which there has to be for no elements, and with ``where``.
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are no elements, and ``initial`` is not given.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.max([[1.0, 5.0], [3.0, 4.0]], axis=0)
+    Tensor([3., 5.])
+    >>> fg.grad(fnp.max)(fg.tensor([1.0, 2.0, 2.0]))
+    Tensor([0. , 0.5, 0.5])
+    """
+    if initial is None and where is None:
+        return _reduce(rd.reduce_max, a, axis, keepdims)
+    return _bounded(rd.reduce_max, sel.maximum, a, axis, keepdims, initial, where)
+
+
+def min(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The least element over axes; NaN if there is one.
+
+    Equal elements share the gradient equally: the subgradient of least norm. The parameters are
+    those of ``max``, and ``initial`` is an upper bound.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.min([[1.0, 5.0], [3.0, 4.0]], axis=0)
+    Tensor([1., 4.])
+    """
+    if initial is None and where is None:
+        return _reduce(rd.reduce_min, a, axis, keepdims)
+    return _bounded(rd.reduce_min, sel.minimum, a, axis, keepdims, initial, where)
+
+
+amax = max
+amin = min
+
+
+def _bounded(
+    primitive: Primitive,
+    choose: Primitive,
+    a: ArrayLike,
+    axis: AxisLike,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+) -> Tensor:
+    """An extremum of the elements and of a number."""
+    name = primitive.name
+    if initial is None:
+        raise ShapeError(
+            f"{name}: where= may leave no element; give with initial= what the result is then."
+        )
+    bound = operand(initial, name)
+    x = _prepared(a, name, None, where, bound)
+    shape = shape_of(x)
+    axes = normalize_axes(axis, len(shape), name)
+    if any_empty(shape, axes):
+        bound = bound if shape_of(bound) else cast(bound, dtype=dtype_of(x))
+        return wrap(rd.broadcast_to(bound, shape=reduced_shape(shape, axes, keepdims)))
+    return apply2(choose, _reduce(primitive, x, axes, keepdims), bound)
+
+
+def any_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether no element is left to reduce."""
+    return 0 in [shape[a] for a in axes]
+
+
+def ptp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """The range over axes: the greatest element minus the least.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.ptp([1.0, 5.0, 3.0])
+    Tensor(4.0)
+    """
+    x = operand(a, "ptp")
+    return max(x, axis, keepdims=keepdims) - min(x, axis, keepdims=keepdims)
+
+
+# Truth, counts and positions.
+
+
+def any(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """Whether any element over axes is true, that is, not 0; False of no elements.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.any([[0, 1], [0, 0]], axis=1)
+    Tensor([ True, False])
+    """
+    if where is not None:
+        a = _prepared(_mask(a, "any"), "any", None, where, False)
+    return _reduce(rd.reduce_any, a, axis, keepdims)
+
+
+def all(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """Whether all elements over axes are true, that is, not 0; True of no elements.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.all([[0, 1], [1, 1]], axis=1)
+    Tensor([False,  True])
+    """
+    if where is not None:
+        a = _prepared(_mask(a, "all"), "all", None, where, True)
+    return _reduce(rd.reduce_all, a, axis, keepdims)
+
+
+def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """How many elements over axes are not 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.count_nonzero([1.0, 0.0, 3.0])
+    Tensor(2)
+    """
+    return _reduce(rd.count_nonzero, a, axis, keepdims)
+
+
+def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position of the greatest element, the first of equal ones; a NaN counts as greatest.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int or None
+        None: the position among all elements in a row.
+    keepdims : bool
+
+    Returns
+    -------
+    Tensor
+        Of integers.
+
+    Raises
+    ------
+    ShapeError
+        There are no elements.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.argmax([[1.0, 5.0], [3.0, 4.0]], axis=1)
+    Tensor([1, 1])
+    """
+    return _find(rd.position_of_max, a, axis, keepdims)
+
+
+def argmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position of the least element, the first of equal ones; as ``argmax`` otherwise.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.argmin([[1.0, 5.0], [3.0, 4.0]])
+    Tensor(0)
+    """
+    return _find(rd.position_of_min, a, axis, keepdims)
+
+
+def _find(primitive: Primitive, a: ArrayLike, axis: int | None, keepdims: bool) -> Tensor:
+    if axis is not None:
+        return _reduce(primitive, a, axis, keepdims)
+    x = operand(a, primitive.name)
+    found = _reduce(primitive, reshape(x, shape=(-1,)), 0, False)
+    return found.reshape((1,) * len(shape_of(x))) if keepdims else found

@@ -1,0 +1,315 @@
+"""Repeating, padding, inserting and deleting elements.
+
+>>> repeat([1.0, 2.0], 2)
+Tensor([1., 1., 2., 2.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import explained, operand
+from funcgrad.errors import FuncgradError, ShapeError
+from funcgrad.numpy.indexing import revealed, take
+from funcgrad.numpy.joining import concatenate
+from funcgrad.primitives.indexing import gather
+from funcgrad.primitives.keys import Key
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.structural import cast, place, reshape
+from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import RAW, Value
+
+__all__ = ["delete", "insert", "pad", "repeat", "resize", "tile"]
+
+
+def _flat(x: Value) -> Value:
+    return reshape(x, shape=(int(np.prod(shape_of(x))),))
+
+
+def _on_axis(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Value, int, Shape]:
+    """An array, or all its elements on one axis, with the axis and the shape."""
+    value = operand(x, operation)
+    if axis is None:
+        value, axis = _flat(value), 0
+    shape = shape_of(value)
+    return value, normalize_axis(axis, len(shape), operation), shape
+
+
+def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
+    """Each element, or each slice along an axis, several times.
+
+    Parameters
+    ----------
+    x : array_like
+    repeats : int, or 1-d array_like of integers
+        How often; concrete, since the shape of the result depends on it.
+    axis : int, optional
+        By default the elements are taken row by row, as one axis.
+
+    Examples
+    --------
+    >>> repeat([[1.0, 2.0]], [2, 1], axis=1)
+    Tensor([[1., 1., 2.]])
+    """
+    value, a, shape = _on_axis(x, axis, "repeat")
+    counts = revealed(repeats, "repeat", "repeats")
+    if counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise ShapeError("repeat: repeats have to be integers that are not negative.")
+    if counts.size == 1:
+        count = int(counts.reshape(()))
+        wide = broadcast_to(
+            reshape(value, shape=(*shape[: a + 1], 1, *shape[a + 1 :])),
+            shape=(*shape[: a + 1], count, *shape[a + 1 :]),
+        )
+        result: Tensor = wrap(reshape(wide, shape=(*shape[:a], shape[a] * count, *shape[a + 1 :])))
+        return result
+    if counts.shape != (shape[a],):
+        raise ShapeError(f"repeat: {counts.size} repeats do not fit axis {a}, of size {shape[a]}.")
+    return _chosen(value, np.repeat(np.arange(shape[a]), counts), a)
+
+
+def _chosen(x: Value, positions: Any, axis: int, unique: bool = False) -> Tensor:
+    result: Tensor = wrap(gather(x, positions, axis=axis, unique=unique))
+    return result
+
+
+def tile(x: ArrayLike, /, reps: Any) -> Tensor:
+    """The whole array repeated, so many times along each axis.
+
+    Parameters
+    ----------
+    x : array_like
+    reps : int or sequence of int
+        For the last axes, if there are fewer than axes; for new axes in front, if there are more.
+
+    Examples
+    --------
+    >>> tile([1.0, 2.0], (2, 2))
+    Tensor([[1., 2., 1., 2.],
+            [1., 2., 1., 2.]])
+    """
+    value = operand(x, "tile")
+    counts = tuple([index(n) for n in reps]) if np.ndim(reps) else (index(reps),)
+    shape = shape_of(value)
+    rank = max(len(shape), len(counts))
+    shape, counts = (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(counts)) + counts
+    narrow = reshape(value, shape=tuple([n for size in shape for n in (1, size)]))
+    pairs = [pair for both in zip(counts, shape, strict=True) for pair in both]
+    wide = broadcast_to(narrow, shape=tuple(pairs))
+    result: Tensor = wrap(
+        reshape(wide, shape=tuple([n * k for n, k in zip(shape, counts, strict=True)]))
+    )
+    return result
+
+
+def resize(x: ArrayLike, /, new_shape: Any) -> Tensor:
+    """The elements row by row in another shape, cut off or begun anew where the number differs.
+
+    Examples
+    --------
+    >>> resize([1.0, 2.0, 3.0], (2, 2))
+    Tensor([[1., 2.],
+            [3., 1.]])
+    """
+    value = _flat(operand(x, "resize"))
+    shape = tuple([index(n) for n in new_shape]) if np.ndim(new_shape) else (index(new_shape),)
+    count, size = int(np.prod(shape)), shape_of(value)[0]
+    if not size:
+        value, size = np.zeros(1, dtype_of(value)), 1
+    return _chosen(value, (np.arange(count) % size).reshape(shape), 0)
+
+
+# --------------------------------------------------------------------------------------- padding
+
+
+def pad(x: ArrayLike, /, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Tensor:
+    """With elements added before and behind along each axis.
+
+    Parameters
+    ----------
+    x : array_like
+    pad_width : int, (before, behind), a sequence of such pairs for the axes, or a dict by axis
+    mode : {"constant", "edge", "reflect", "symmetric", "wrap", "empty"}
+        What to add: a constant (also "empty"), the last element, the elements reflected without or
+        with the last, or those of the other end.
+    constant_values : array_like
+        With mode "constant": a number, (before, behind), or a pair for each axis; differentiable.
+    reflect_type : {"even"}
+        With modes "reflect" and "symmetric"; "odd" is not there.
+
+    Examples
+    --------
+    >>> pad([1.0, 2.0, 3.0], (1, 2))
+    Tensor([0., 1., 2., 3., 0., 0.])
+    >>> pad([1.0, 2.0, 3.0], 1, mode="reflect")
+    Tensor([2., 1., 2., 3., 2.])
+    """
+    value = operand(x, "pad")
+    shape = shape_of(value)
+    widths = _widths(pad_width, len(shape))
+    if mode in ("constant", "empty"):
+        constants = kwargs.pop("constant_values", 0)
+        _refuse_rest(kwargs)
+        return _pad_constant(value, widths, constants)
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise FuncgradError(
+            f"pad: the mode {mode!r} is not there; it has to be 'constant', 'edge', 'reflect',"
+            " 'symmetric' or 'wrap'."
+        )
+    if kwargs.pop("reflect_type", "even") != "even":
+        raise FuncgradError("pad: only reflect_type='even' is there.")
+    _refuse_rest(kwargs)
+    modes: Any = mode
+    for axis, width in enumerate(widths):
+        if width != (0, 0):
+            try:
+                positions = np.pad(np.arange(shape[axis]), width, modes)
+            except ValueError as error:
+                raise explained(error, "pad", value, pad_width=pad_width, mode=mode) from error
+            value = gather(value, positions, axis=axis, unique=False)
+    result: Tensor = wrap(value)
+    return result
+
+
+def _refuse_rest(kwargs: Mapping[str, Any]) -> None:
+    if kwargs:
+        raise FuncgradError(f"pad: the mode has no parameter {', '.join(kwargs)}.")
+
+
+def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    """The numbers of elements before and behind, for each axis."""
+    if isinstance(pad_width, Mapping):
+        widths = [(0, 0)] * rank
+        for axis, width in pad_width.items():
+            widths[normalize_axis(axis, rank, "pad")] = _widths(width, 1)[0]
+        return widths
+    try:
+        pairs = np.broadcast_to(np.asarray(pad_width), (rank, 2))
+    except ValueError:
+        raise ShapeError(
+            f"pad: pad_width={pad_width!r} does not fit {rank} axes; give a pair for each."
+        ) from None
+    if pairs.dtype.kind not in "iu" or (pairs < 0).any():
+        raise ShapeError(f"pad: widths are integers that are not negative, not {pad_width!r}.")
+    return [(int(before), int(behind)) for before, behind in pairs]
+
+
+def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: Any) -> Tensor:
+    constant = _constant(constants, len(widths))
+    if type(constant) in RAW and not np.any(constant):
+        shape = shape_of(x)
+        padded = tuple([b + n + a for n, (b, a) in zip(shape, widths, strict=True)])
+        key = Key([slice(b, b + n) for n, (b, _) in zip(shape, widths, strict=True)])
+        result: Tensor = wrap(place(x, key=key, shape=padded))
+        return result
+    pairs = broadcast_to(cast(constant, dtype=dtype_of(x)), shape=(len(widths), 2))
+    for axis, width in enumerate(widths):
+        shape = shape_of(x)
+        parts = [x, x]
+        for side, count in enumerate(width):
+            # The constants of an axis fill corners that earlier axes have made, as NumPy has it.
+            slab = (*shape[:axis], count, *shape[axis + 1 :])
+            number = wrap(pairs)[axis, side]
+            parts[side] = broadcast_to(number, shape=slab)
+        x = concatenate([wrap(parts[0]), wrap(x), wrap(parts[1])], axis)
+    return wrap(x)  # type: ignore[no-any-return]  # wrap makes a tensor
+
+
+def _constant(constants: Any, rank: int) -> Value:
+    """The constants as a value that broadcasts to (axes, 2)."""
+    if isinstance(constants, Mapping):
+        table = np.zeros((rank, 2))
+        for axis, pair in constants.items():
+            table[normalize_axis(axis, rank, "pad")] = pair
+        return table
+    if isinstance(constants, (tuple, list)):
+        return _stacked(constants)
+    return operand(constants, "pad")
+
+
+def _stacked(constants: Any) -> Value:
+    flat = [
+        _stacked(each) if isinstance(each, (tuple, list)) else operand(each, "pad")
+        for each in constants
+    ]
+    shape = np.broadcast_shapes(*map(shape_of, flat))
+    rows = [wrap(broadcast_to(each, shape=shape)) for each in flat]
+    return concatenate([row[None] for row in rows])
+
+
+# --------------------------------------------------------------------------- inserting, deleting
+
+
+def delete(x: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
+    """Without the slices at positions along an axis.
+
+    Parameters
+    ----------
+    x : array_like
+    obj : int, slice, or array_like of integers or booleans
+        Concrete, since the shape of the result depends on it.
+    axis : int, optional
+        By default the elements are taken row by row, as one axis.
+
+    Examples
+    --------
+    >>> delete([1.0, 2.0, 3.0], [0, 2])
+    Tensor([2.])
+    """
+    value, a, shape = _on_axis(x, axis, "delete")
+    gone = obj if isinstance(obj, slice) else revealed(obj, "delete", "obj")
+    try:
+        kept = np.delete(np.arange(shape[a]), gone)
+    except (IndexError, ValueError) as error:
+        raise explained(error, "delete", value, obj=obj) from error
+    return _chosen(value, kept, a, unique=True)
+
+
+def insert(x: ArrayLike, obj: Any, values: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
+    """With values put in before positions along an axis.
+
+    Parameters
+    ----------
+    x : array_like
+    obj : int, slice, or array_like of integers
+        Positions in ``x``, concrete.
+    values : array_like
+        Broadcast to what is put in; cast to the dtype of ``x``.
+    axis : int, optional
+        By default the elements are taken row by row, as one axis.
+
+    Examples
+    --------
+    >>> insert([1.0, 3.0], 1, 2.0)
+    Tensor([1., 2., 3.])
+    """
+    value, a, shape = _on_axis(x, axis, "insert")
+    given = cast(operand(values, "insert"), dtype=dtype_of(value))
+    spots = obj if isinstance(obj, slice) else revealed(obj, "insert", "obj")
+    # Where NumPy puts what: old positions count from 0, those of new elements are negative.
+    try:
+        marks = np.arange(shape[a])
+        count = len(marks[spots]) if isinstance(spots, slice) else max(spots.size, 1)
+        if np.ndim(spots) == 0 and not isinstance(spots, slice):
+            given, count = _as_block(given, shape, a)
+        order = np.insert(marks, spots, -1 - np.arange(count))
+    except (IndexError, ValueError) as error:
+        raise explained(error, "insert", value, obj=obj) from error
+    new = broadcast_to(given, shape=(*shape[:a], count, *shape[a + 1 :]))
+    both = concatenate([wrap(value), wrap(new)], a)
+    return take(both, np.where(order < 0, shape[a] - 1 - order, order), a)
+
+
+def _as_block(given: Value, shape: Shape, axis: int) -> tuple[Value, int]:
+    """Values for a single position: several slices, if they have the axis, else one."""
+    own = shape_of(given)
+    if len(own) < len(shape) and not (len(shape) == 1 and own):
+        moved = own if len(own) == len(shape) - 1 else own
+        rows = reshape(given, shape=(*moved, 1)) if axis == len(shape) - 1 and own else given
+        return rows, 1
+    return given, own[axis] if own else 1

@@ -1,0 +1,26 @@
+"""Checks for your own code: whether its derivatives are right.
+
+``check_grads`` compares the derivatives that funcgrad computes with numerical ones, and raises a
+``CheckError`` that says where they differ:
+
+>>> import funcgrad as fg
+>>> import funcgrad.testing as testing
+>>> testing.check_grads(lambda x, y: x * y**2, (2.0, 3.0))
+
+>>> @fg.custom_jvp
+... def cube(x):
+...     return x * x * x
+>>> @cube.defjvp
+... def cube_jvp(primals, tangents):
+...     (x,), (t,) = primals, tangents
+...     return cube(x), 2 * x * x * t
+>>> testing.check_grads(cube, (2.0,), order=1, modes=("fwd",))
+Traceback (most recent call last):
+    ...
+funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1).
+...
+"""
+
+from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
+
+__all__ = ["check_grads", "check_jvp", "check_vjp"]

@@ -1,0 +1,204 @@
+"""What a check is about: a function of a list of arrays, and the point where it is checked.
+
+Users' functions take and return pytrees, with integers and flags among them. A ``Subject`` is such
+a function with everything but its inexact arrays fixed, and the derivative of a subject, in either
+mode, is a subject again: that is how the higher orders are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.border import operand
+from funcgrad.errors import DifferentiationError
+from funcgrad.shape import Shape, dtype_of, is_inexact
+from funcgrad.tensor import Tensor, tensor, wrap
+from funcgrad.trace import quiet
+from funcgrad.transforms.arguments import argument_name, values_of
+from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.reverse import vjp
+
+__all__ = ["MODE_NAMES", "Array", "Subject", "derivative", "subject_of"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+MODE_NAMES: Final = (("fwd", "forward mode"), ("rev", "reverse mode"))
+"""The modes by the names that users give them, and as messages write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A function to be checked at a point.
+
+    Attributes
+    ----------
+    title : str
+        What the user calls it.
+    function : callable
+        From tensors to a list of tensors, all of an inexact dtype.
+    point : tuple of Tensor
+    names : tuple of str
+        The path of each tensor of the point, as ``params['w']``.
+    modes : tuple of str
+        The modes by which the user's function has been differentiated already, the first first.
+    values : tuple of ndarray
+        What the function returns at the point.
+    result_names : tuple of str
+        The path of each of them.
+    """
+
+    title: str
+    function: Callable[..., list[Tensor]]
+    point: tuple[Tensor, ...]
+    names: tuple[str, ...]
+    modes: tuple[str, ...]
+    values: tuple[Array, ...]
+    result_names: tuple[str, ...]
+
+    def at(self, arrays: Sequence[Array]) -> list[Array]:
+        """The values of the function at another point."""
+        with quiet():
+            return [np.asarray(value) for value in self.function(*[wrap(x) for x in arrays])]
+
+    def is_real(self) -> bool:
+        """Whether everything that goes in and comes out is real."""
+        everything = (*self.point, *self.values)
+        return not any(dtype_of(x).kind == "c" for x in everything)
+
+
+def subject_of(
+    operation: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> Subject:
+    """A user's function at given arguments.
+
+    Parameters
+    ----------
+    operation : str
+        The check, for messages.
+    f : callable
+    args : tuple or list of pytrees
+        Leaves of an integer or boolean dtype are held fixed.
+    kwargs : mapping or None
+        Held fixed too.
+
+    Raises
+    ------
+    DifferentiationError
+        There is nothing to differentiate in, or the function returns nothing that has a derivative.
+    """
+    if not isinstance(args, (tuple, list)):
+        raise DifferentiationError(
+            f"{operation}: args has to be a tuple with one entry for each argument, got"
+            f" {type(args).__name__}. Write {operation}(f, (x,))."
+        )
+    keywords = dict(kwargs or {})
+    leaves, names, structure = _leaves(operation, f, args)
+    followed = [k for k, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
+    if not followed:
+        raise DifferentiationError(
+            f"{operation}: no argument has a floating-point array or number, so there is nothing"
+            " to differentiate in. Pass 2.0 rather than 2."
+        )
+
+    def run(*given: Any) -> tuple[list[Tensor], list[str]]:
+        replaced = list(leaves)
+        for k, leaf in zip(followed, given, strict=True):
+            replaced[k] = leaf
+        return _results(operation, f(*trees.unflatten(structure, replaced), **keywords))
+
+    point = tuple([leaves[k] for k in followed])
+    with quiet():
+        values, result_names = run(*point)
+    title = getattr(f, "__name__", type(f).__name__)
+    if not values:
+        raise DifferentiationError(
+            f"{operation}: {title} returned no floating-point array, so there is nothing to check."
+        )
+    return Subject(
+        title="the function" if title == "<lambda>" else title,
+        function=lambda *given: run(*given)[0],
+        point=point,
+        names=tuple([names[k] for k in followed]),
+        modes=(),
+        values=tuple([np.asarray(value) for value in values]),
+        result_names=tuple(result_names),
+    )
+
+
+def _leaves(
+    operation: str, f: Callable[..., Any], args: Sequence[Any]
+) -> tuple[list[Tensor], list[str], trees.Structure]:
+    leaves: list[Tensor] = []
+    names: list[str] = []
+    for position, arg in enumerate(args):
+        found, structure = trees.flatten(arg)
+        name = argument_name(f, position)
+        values = values_of(operation, found, structure, lambda name=name: name)  # type: ignore[misc]  # a default of its own for each
+        leaves += [tensor(value) for value in values]
+        names += [name + path for path in structure.paths()]
+    return leaves, names, trees.structure(tuple(args))
+
+
+def _results(operation: str, out: Any) -> tuple[list[Tensor], list[str]]:
+    leaves, structure = trees.flatten(out)
+    values = [wrap(operand(leaf, f"{operation}: the function's result")) for leaf in leaves]
+    kept = [
+        (value, f"result{path}")
+        for value, path in zip(values, structure.paths(), strict=True)
+        if is_inexact(value.dtype)
+    ]
+    return [value for value, _ in kept], [name for _, name in kept]
+
+
+def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequence[Array]) -> Any:
+    """The derivative of a subject by one mode, as a subject at the same point.
+
+    Parameters
+    ----------
+    subject : Subject
+    mode : str
+        ``"fwd"``: along the tangents. ``"rev"``: the pullback of the cotangents.
+    tangents, cts : sequences of ndarray
+
+    Returns
+    -------
+    Subject
+    """
+
+    def forward(*point: Tensor) -> list[Tensor]:
+        given = [_fitted(t, x) for t, x in zip(tangents, point, strict=True)]
+        pushed: list[Tensor] = jvp(subject.function, point, given)[1]
+        return pushed
+
+    def reverse(*point: Tensor) -> list[Tensor]:
+        outs, pullback = vjp(subject.function, *point)
+        given = [_fitted(ct, out) for ct, out in zip(cts, outs, strict=True)]
+        # Conjugated, a pullback is holomorphic where the function is, as a complex step needs it.
+        return [g.conj() if g.dtype.kind == "c" else g for g in pullback(given)]
+
+    function = forward if mode == "fwd" else reverse
+    names = subject.result_names if mode == "fwd" else subject.names
+    return Subject(
+        title=subject.title,
+        function=function,
+        point=subject.point,
+        names=subject.names,
+        modes=(*subject.modes, mode),
+        values=tuple([np.asarray(value) for value in function(*subject.point)]),
+        result_names=tuple([f"derivative of {name}" if mode == "fwd" else f"gradient in {name}"
+                            for name in names]),
+    )
+
+
+def _fitted(array: Array, x: Tensor) -> Tensor:
+    """A constant direction in the dtype that its primal has in this run."""
+    return wrap(array.astype(x.dtype))
+
+
+def _shape(array: Array) -> Shape:
+    return array.shape

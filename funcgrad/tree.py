@@ -1,0 +1,164 @@
+"""Pytrees, the public names: nested containers of arrays as lists of leaves, and as one vector.
+
+What a pytree is, and how to make one of a class, stands in ``fg.pytree``; what each function does
+in its own docstring. ``ravel`` alone is about numbers: it lays all leaves out in one vector, for
+methods that know vectors only.
+
+>>> import funcgrad as fg
+>>> from funcgrad import tree
+>>> params = {"w": fg.tensor([1.0, 2.0]), "b": 3.0}
+>>> tree.map(lambda leaf: leaf * 2, params)
+{'b': 6.0, 'w': Tensor([2., 4.])}
+>>> vector, unravel = tree.ravel(params)
+>>> vector
+Tensor([3., 1., 2.])
+>>> unravel(vector * 10)
+{'b': Tensor(30.0), 'w': Tensor([10., 20.])}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.keys import Key
+from funcgrad.primitives.structural import cast, reshape, view
+from funcgrad.shape import Spec, dtype_of, shape_of, spec_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value, concrete
+from funcgrad.transforms.arguments import values_of
+from funcgrad.trees import (
+    all,
+    flatten,
+    leaves,
+    leaves_with_path,
+    map,
+    map_with_path,
+    reduce,
+    structure,
+    transpose,
+    unflatten,
+)
+
+__all__ = [
+    "all",
+    "flatten",
+    "leaves",
+    "leaves_with_path",
+    "map",
+    "map_with_path",
+    "ravel",
+    "reduce",
+    "structure",
+    "transpose",
+    "unflatten",
+]
+
+
+def ravel(tree: Any) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
+    """All numbers of a pytree in one vector, and the way back.
+
+    Parameters
+    ----------
+    tree : pytree
+        Its leaves are arrays, tensors or numbers, of any shapes and dtypes.
+
+    Returns
+    -------
+    vector : Tensor
+        Of shape ``(n,)``: the elements of each leaf in row-major order, the leaves in the order of
+        ``leaves``. Its dtype is the one that NumPy promotes the leaves' to; a Python number counts
+        as a float64, int64, bool or complex128. A tree without leaves gives an empty float64
+        vector.
+    unravel : callable
+        From a vector of shape ``(n,)`` to the tree, with the shape and the dtype of each leaf
+        restored; the leaves are tensors. Where it has to, it converts as ``astype`` does:
+        fractions are cut off for an integer leaf, and a real leaf takes the real part.
+
+    Both are linear and work under every transformation.
+
+    Raises
+    ------
+    LeafError
+        A leaf is no array and no number.
+    ShapeError
+        ``unravel`` got anything but a vector of ``n`` elements.
+    DtypeError
+        ``unravel`` got a vector of a wider kind than ``vector``, as complex for real.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> vector, unravel = ravel((fg.tensor([[1.0], [2.0]], "float32"), 3))
+    >>> vector
+    Tensor([1., 2., 3.])
+    >>> unravel(vector)
+    (Tensor([[1.],
+            [2.]], dtype=float32), Tensor(3))
+    """
+    found, form = flatten(tree)
+    values = values_of("ravel", found, form, lambda: "tree")
+    specs = [spec_of(value) for value in values]
+    dtype = np.result_type(*[spec.dtype for spec in specs]) if specs else np.dtype(np.float64)
+    size = sum(prod(spec.shape) for spec in specs)
+
+    def unravel(vector: ArrayLike) -> Any:
+        value = _checked(vector, size, dtype)
+        parts = _cut(value, [prod(spec.shape) for spec in specs])
+        return unflatten(
+            form, [_restored(part, spec) for part, spec in zip(parts, specs, strict=True)]
+        )
+
+    return _joined(values, specs, dtype), unravel
+
+
+def _joined(values: Sequence[Value], specs: Sequence[Spec], dtype: np.dtype[Any]) -> Tensor:
+    if not values:
+        return wrap(np.zeros(0, dtype))
+    parts = []
+    for value, spec in zip(values, specs, strict=True):
+        flat = reshape(value, shape=(prod(spec.shape),))
+        parts.append(flat if spec.dtype == dtype else cast(flat, dtype=dtype))
+    return wrap(parts[0] if len(parts) == 1 else concatenate(*parts, axis=0))
+
+
+def _checked(vector: ArrayLike, size: int, dtype: np.dtype[Any]) -> Value:
+    value = concrete(operand(vector, "unravel"))
+    if shape_of(value) != (size,):
+        raise ShapeError(
+            f"unravel: expected a vector of shape ({size},), as the raveled tree's, got an array of"
+            f" shape {shape_of(value)}."
+        )
+    if not np.can_cast(dtype_of(value), dtype, "same_kind"):
+        raise DtypeError(
+            f"unravel: expected a vector of dtype {dtype}, as the raveled tree's, got"
+            f" {dtype_of(value)}, which would lose a part of every number. Convert it with .real"
+            f" or .astype({str(dtype)!r})."
+        )
+    return value
+
+
+def _cut(vector: Value, sizes: Sequence[int]) -> list[Value]:
+    """Sections of a vector, by halves of halves.
+
+    The cotangent of a section is as long as what it was cut from, so cutting n sections of one
+    vector takes n times its length in reverse mode; this way takes log n times.
+    """
+    if len(sizes) <= 1:
+        return [vector][: len(sizes)]
+    middle = len(sizes) // 2
+    place = sum(sizes[:middle])
+    left = view(vector, key=Key((slice(None, place),)))
+    right = view(vector, key=Key((slice(place, None),)))
+    return _cut(left, sizes[:middle]) + _cut(right, sizes[middle:])
+
+
+def _restored(part: Value, spec: Spec) -> Tensor:
+    value = reshape(part, shape=spec.shape)
+    return wrap(value if dtype_of(value) == spec.dtype else cast(value, dtype=spec.dtype))
