@@ -36,7 +36,7 @@ NumPy's users pass without a thought.
 
 _ABOUT_SHAPES: Final = re.compile("shape|broadcast|dimension|size|axis|axes|empty")
 
-FREE: Final = RAW - {np.ndarray}
+FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of raw values that nobody can write to."""
 
 

@@ -27,9 +27,9 @@ from funcgrad.border import (
     explained,
     holds_tensors,
     operand,
-    read_only,
 )
-from funcgrad.errors import DtypeError, ImmutableError, LeafError, ShapeError, TracerError
+from funcgrad.conversion import Conversions
+from funcgrad.errors import ImmutableError, LeafError, ShapeError, TracerError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -40,12 +40,22 @@ from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value, bind, bind1, bind2
 
-__all__ = ["ArrayLike", "Tensor", "apply", "apply1", "apply2", "operate_generally", "reveal_primal", "tensor", "wrap"]
+__all__ = [
+    "ArrayLike",
+    "Tensor",
+    "apply",
+    "apply1",
+    "apply2",
+    "operate_generally",
+    "reveal_primal",
+    "tensor",
+    "wrap",
+]
 
 _new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
 
 
-class Tensor(ArrayMethods):
+class Tensor(ArrayMethods, Conversions):
     """An immutable array of numbers; make one with ``fg.tensor``.
 
     Operators, indexing and the methods are NumPy's. ``==`` compares elements, so tensors are not
@@ -169,6 +179,8 @@ class Tensor(ArrayMethods):
     def __pow__(self, other: ArrayLike) -> Tensor:
         if type(other) is int and other == 2:  # by far the commonest, and quicker than a power
             return wrap(bind1(ew.square, self))
+        if type(other) in (int, float):
+            return apply(ew.constant_power, self, exponent=other)
         return operate_generally(ew.power, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Tensor:
@@ -270,68 +282,13 @@ class Tensor(ArrayMethods):
         equal = self == value
         return bool(equal.any()) if isinstance(equal, Tensor) else False
 
-    # Concrete numbers.
+    # Conversion.
 
     def _reveal(self, use: str, exact: bool) -> Any:
-        """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
-
-        Parameters
-        ----------
-        use : str
-            What the user wrote, for the error message.
-        exact : bool
-            Whether the use needs the number itself, rather than an integer or a truth value, whose
-            derivative is zero anyway.
-        """
         return self._data
 
-    def __bool__(self) -> bool:
-        value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
-        if shape_of(value) and np.size(value) != 1:
-            raise ShapeError(
-                f"The truth value of a tensor of shape {self.shape} is ambiguous: use t.any() or"
-                " t.all(), or fnp.where for an elementwise choice."
-            )
-        return bool(value)
-
-    def __int__(self) -> int:
-        return int(self._scalar("int(t)", exact=False))
-
-    def __index__(self) -> int:
-        value = self._scalar("t as an index", exact=False)
-        if dtype_of(value).kind not in "iu":
-            raise DtypeError(f"Only integer tensors can be indices, not {self.dtype}.")
-        return int(value)
-
-    def __float__(self) -> float:
-        return float(self._scalar("float(t)", exact=True))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex(t)", exact=True))
-
-    def _scalar(self, use: str, exact: bool) -> Any:
-        value = self._reveal(use, exact)
-        if np.size(value) != 1:
-            raise ShapeError(f"{use} needs one element, but the tensor has the shape {self.shape}.")
-        return np.asarray(value).item()
-
-    def item(self, *args: Any) -> Any:
-        """One element as a Python number, chosen as by ``ndarray.item``."""
-        return np.asarray(self._reveal("t.item()", exact=True)).item(*args)
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
-        return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
-
-    def __array__(
-        self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
-    ) -> np.ndarray[Any, Any]:
-        array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
-        if copy or (dtype is not None and np.dtype(dtype) != array.dtype):
-            if copy is False:
-                raise ValueError("A tensor of another dtype cannot be viewed without a copy.")
-            return np.array(array, dtype)
-        return read_only(array)
+    def __reduce__(self) -> Any:
+        return tensor, (np.array(self._reveal("pickle", exact=True)),)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API's way to find the functions for this kind of array."""
@@ -356,28 +313,8 @@ class Tensor(ArrayMethods):
     def __deepcopy__(self, memo: Any) -> Tensor:
         return self
 
-    def __reduce__(self) -> Any:
-        return tensor, (np.array(self._reveal("pickle", exact=True)),)
-
-    def _seen(self) -> np.ndarray[Any, Any]:
-        """What a picture of the tensor shows; of a tracer the values inside, the batch included."""
-        value = self._data
-        while isinstance(value, Tensor):
-            value = value._data
-        return np.asarray(value)
-
-    def __repr__(self) -> str:
-        return _shown(self._seen(), "Tensor")
-
-    def __str__(self) -> str:
-        return str(self._seen())
-
-    def __format__(self, spec: str) -> str:
-        array = self._seen()
-        return format(array.item() if array.size == 1 and spec else str(array), spec)
-
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
-        result: Tensor = getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Self:
+        result: Self = getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
         return result
 
 
@@ -393,17 +330,6 @@ _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
         np.matmul: matmul,
     }
 )
-
-
-def _shown(array: np.ndarray[Any, Any], name: str) -> str:
-    """NumPy's picture of an array, with the dtype where NumPy would name it."""
-    if not array.ndim:
-        body = repr(array.item())
-        default = array.dtype.char in "?dD" or array.dtype == np.int64
-        return f"{name}({body})" if default else f"{name}({body}, dtype={array.dtype})"
-    text = repr(array)
-    text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
-    return f"{name}({text}"
 
 
 def reveal_primal(primal: Value, use: str, exact: bool) -> Any:
@@ -448,7 +374,7 @@ def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
     operands = tuple([operand(arg, primitive.name) for arg in args])
     try:
         value = bind(primitive, operands, params)
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise explained(error, primitive.name, *operands, **params) from error
     return wrap(value)
 
@@ -459,7 +385,7 @@ def apply1(primitive: Primitive, x: Any) -> Tensor:
         x = operand(x, primitive.name)
     try:
         value = bind1(primitive, x)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in RAW:
         result: Tensor = _new(Tensor)
@@ -477,7 +403,7 @@ def apply2(primitive: Primitive, x: Any, y: Any) -> Tensor:
         y = operand(y, primitive.name)
     try:
         value = bind2(primitive, x, y)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x, y) from error
     if type(value) in RAW:
         result: Tensor = _new(Tensor)

@@ -73,7 +73,7 @@ points = st.floats(-30, 30)
 @every_form
 @given(x=points)
 def test_closed_forms(f, form, slope, x):
-    assert_allclose(f(x), form(x), rtol=1e-13, atol=1e-300)
+    assert_allclose(f(x), form(x), rtol=1e-12, atol=1e-300)
     if slope is not None and f is not nn.tanh:
         assert_allclose(derivative(f)(x), slope(x), rtol=1e-12, atol=1e-300)
     assert_allclose(forward_derivative(f)(x), derivative(f)(x), rtol=1e-12, atol=1e-300)
@@ -164,7 +164,7 @@ def test_limits_at_infinity(name, dtype, mode):
     for x, limits in zip((-inf, inf), ENDS[name], strict=True):
         x = np.dtype(dtype).type(x)
         for order, limit in enumerate(limits):
-            assert_array_equal(mode(f, order)(fg.tensor(x)), limit)
+            assert_array_equal(mode(f, order)(fg.tensor(x)), np.dtype(dtype).type(limit))
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -219,7 +219,7 @@ logit_vectors = arrays(np.float64, st.integers(1, 6), elements=st.floats(-50, 50
 def test_softmax_is_scipys(x):
     assert_allclose(nn.softmax(x), special.softmax(x), rtol=1e-13)
     assert_allclose(nn.log_softmax(x), special.log_softmax(x), rtol=1e-13, atol=1e-13)
-    assert_allclose(nn.logsumexp(x), special.logsumexp(x), rtol=1e-13)
+    assert_allclose(nn.logsumexp(x), special.logsumexp(x), rtol=1e-13, atol=1e-15)
 
 
 @given(logit_vectors, st.floats(-1e3, 1e3))

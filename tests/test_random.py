@@ -114,7 +114,7 @@ def test_split_and_fold_in_never_repeat_a_key():
 def test_streams_of_related_keys_are_independent():
     first, second = random.split(KEY)
     related = [KEY, first, second, random.fold_in(KEY, 0), random.fold_in(KEY, 1), random.key(21)]
-    streams = np.stack([random.normal(key, 4000) for key in related])
+    streams = np.stack([array(random.normal(key, 4000)) for key in related])
     correlation = np.corrcoef(streams) - np.eye(len(related))
     assert np.abs(correlation).max() < 4 / np.sqrt(4000)
 

@@ -203,6 +203,14 @@ from funcgrad.numpy.manipulation import (
     swapaxes,
     transpose,
 )
+from funcgrad.numpy.moments import (
+    average,
+    corrcoef,
+    cov,
+    mean,
+    std,
+    var,
+)
 from funcgrad.numpy.ranges import (
     arange,
     fromfunction,
@@ -222,13 +230,10 @@ from funcgrad.numpy.reductions import (
     count_nonzero,
     logsumexp,
     max,
-    mean,
     min,
     prod,
     ptp,
-    std,
     sum,
-    var,
 )
 from funcgrad.numpy.repeating import (
     delete,
@@ -337,6 +342,7 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "average",
     "bitwise_and",
     "bitwise_count",
     "bitwise_invert",
@@ -364,9 +370,11 @@ __all__ = [
     "conjugate",
     "copy",
     "copysign",
+    "corrcoef",
     "cos",
     "cosh",
     "count_nonzero",
+    "cov",
     "cross",
     "deg2rad",
     "degrees",

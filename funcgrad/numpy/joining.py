@@ -196,9 +196,9 @@ def block(arrays: Any) -> Tensor:
 
     Examples
     --------
-    >>> block([[[[1.0]], [[2.0]]], [[[3.0, 4.0]]]])
-    Tensor([[[[1.]],
-    ...
+    >>> block([[1.0, [2.0]], [[3.0, 4.0]]])
+    Tensor([[1., 2.],
+            [3., 4.]])
     """
     depth = _depth(arrays)
     rank = max(depth, *_ranks(arrays))

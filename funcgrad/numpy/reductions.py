@@ -1,8 +1,9 @@
-"""Reductions: sums, products, means, extrema, truth and positions over axes.
+"""Reductions: sums, products, extrema, truth and positions over axes.
 
-Each takes ``axis`` (an integer, a tuple of integers, or None for all axes) and ``keepdims`` (whether
-the reduced axes stay, with size 1). With ``where``, a mask that broadcasts, only the elements for
-which it holds count, and the others' gradient is absent: an infinity among them does no harm.
+Each takes ``axis`` (an integer, a tuple of integers, or None for all axes) and ``keepdims``
+(whether the reduced axes stay, with size 1). With ``where``, a mask that broadcasts, only the
+elements for which it holds count, and the others' gradient is absent: an infinity among them does
+no harm.
 """
 
 from __future__ import annotations
@@ -16,14 +17,11 @@ from funcgrad.errors import ShapeError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
-from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.cumulative import reduce_prod
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.primitives.transcendental import sqrt
 from funcgrad.shape import (
     AxisLike,
     dtype_of,
-    is_inexact,
     normalize_axes,
     reduced_shape,
     shape_of,
@@ -41,20 +39,17 @@ __all__ = [
     "count_nonzero",
     "logsumexp",
     "max",
-    "mean",
     "min",
     "prod",
     "ptp",
-    "std",
     "sum",
-    "var",
 ]
 
 _EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
 """All axes, by the number of them; NumPy's arrays have at most 64."""
 
 
-def _reduce(
+def reduced(
     primitive: Primitive, a: ArrayLike, axis: AxisLike, keepdims: bool, **params: Any
 ) -> Tensor:
     """Apply a reduction to what a user passed."""
@@ -68,23 +63,17 @@ def _reduce(
     return wrap(value)
 
 
-def _prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill: Any) -> Value:
+def prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill: Any) -> Value:
     """In another dtype, and with a number in place of the elements that do not count."""
     x = operand(a, name)
     if dtype is not None and dtype_of(x) != dtype:
         x = cast(x, dtype=np.dtype(dtype))
-    return x if where is None else sel.where(_mask(where, name), x, fill)
+    return x if where is None else sel.where(as_mask(where, name), x, fill)
 
 
-def _mask(where: ArrayLike, name: str) -> Value:
+def as_mask(where: ArrayLike, name: str) -> Value:
     mask = operand(where, name)
     return mask if dtype_of(mask).kind == "b" else mask != 0
-
-
-def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
-    """How many elements count, with the axes kept."""
-    mask = rd.broadcast_to(_mask(where, name), shape=shape_of(a))
-    return _reduce(rd.count_nonzero, mask, axis, True)
 
 
 # Sums and products.
@@ -126,8 +115,8 @@ def sum(
     Tensor(1.0)
     """
     if dtype is not None or where is not None:
-        a = _prepared(a, "sum", dtype, where, 0)
-    total = _reduce(rd.reduce_sum, a, axis, keepdims)
+        a = prepared(a, "sum", dtype, where, 0)
+    total = reduced(rd.reduce_sum, a, axis, keepdims)
     return total if initial is None else total + initial
 
 
@@ -168,8 +157,8 @@ def prod(
     Tensor([0., 6., 0.])
     """
     if dtype is not None or where is not None:
-        a = _prepared(a, "prod", dtype, where, 1)
-    product = _reduce(reduce_prod, a, axis, keepdims)
+        a = prepared(a, "prod", dtype, where, 1)
+    product = reduced(reduce_prod, a, axis, keepdims)
     return product if initial is None else product * initial
 
 
@@ -195,172 +184,7 @@ def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
     >>> fnp.logsumexp([1000.0, 1000.0])
     Tensor(1000.6931)
     """
-    return _reduce(rd.logsumexp, a, axis, keepdims)
-
-
-# Moments.
-
-
-def mean(
-    a: ArrayLike,
-    axis: AxisLike = None,
-    dtype: Any = None,
-    *,
-    keepdims: bool = False,
-    where: ArrayLike | None = None,
-) -> Tensor:
-    """The mean over axes; NaN of no elements.
-
-    Parameters
-    ----------
-    a : array_like
-        Integers give a float64 mean.
-    axis : int, tuple of int or None
-    dtype : dtype, optional
-        What to convert the elements to first.
-    keepdims : bool
-    where : array_like, optional
-        Which elements count.
-
-    Returns
-    -------
-    Tensor
-
-    Examples
-    --------
-    >>> import funcgrad.numpy as fnp
-    >>> fnp.mean([[1, 2], [3, 4]], axis=1)
-    Tensor([1.5, 3.5])
-    """
-    if where is not None:
-        return _mean_where(_prepared(a, "mean", dtype, None, 0), axis, keepdims, where)
-    if dtype is not None:
-        a = _prepared(a, "mean", dtype, None, 0)
-    return _reduce(rd.reduce_mean, a, axis, keepdims)
-
-
-def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> Tensor:
-    count = _counted(x, where, axis, "mean")
-    if not keepdims:
-        count = _squeezed(count, x, axis)
-    return _shared(sum(x, axis, keepdims=keepdims, where=where), count)
-
-
-def _shared(total: Tensor, count: Any) -> Tensor:
-    """A quotient in the dtype of what is divided."""
-    quotient = total / count
-    dtype = total.dtype
-    return wrap(cast(quotient, dtype=dtype)) if is_inexact(dtype) else quotient
-
-
-def _squeezed(kept: Tensor, x: Value, axis: AxisLike) -> Tensor:
-    shape = shape_of(x)
-    return kept.reshape(reduced_shape(shape, normalize_axes(axis, len(shape), "mean"), False))
-
-
-def var(
-    a: ArrayLike,
-    axis: AxisLike = None,
-    dtype: Any = None,
-    *,
-    ddof: float | None = None,
-    keepdims: bool = False,
-    where: ArrayLike | None = None,
-    correction: float = 0,
-) -> Tensor:
-    """The variance over axes: the mean of the absolute squares of the deviations.
-
-    Parameters
-    ----------
-    a : array_like
-        Integers give a float64 variance, complex numbers a real one.
-    axis : int, tuple of int or None
-    dtype : dtype, optional
-        What to convert the elements to first.
-    ddof, correction : float
-        The sum of N squares is divided by N minus this; two names for one thing.
-    keepdims : bool
-    where : array_like, optional
-        Which elements count.
-
-    Returns
-    -------
-    Tensor
-
-    Examples
-    --------
-    >>> import funcgrad.numpy as fnp
-    >>> fnp.var([1.0, 2.0, 6.0]), fnp.var([1.0, 2.0, 6.0], correction=1)
-    (Tensor(4.6667), Tensor(7.0))
-    """
-    correction = correction if ddof is None else ddof
-    if where is not None:
-        return _var_where(_prepared(a, "var", dtype, None, 0), axis, keepdims, where, correction)
-    if dtype is not None:
-        a = _prepared(a, "var", dtype, None, 0)
-    return _reduce(rd.reduce_var, a, axis, keepdims, correction=correction)
-
-
-def _var_where(
-    x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike, correction: float
-) -> Tensor:
-    apart = wrap(sel.where(_mask(where, "var"), x, 0)) - _mean_where(x, axis, True, where)
-    squares = (apart * wrap(conj(apart))).real if apart.dtype.kind == "c" else apart * apart
-    freedom = wrap(sel.maximum(_counted(x, where, axis, "var") - correction, 0))
-    total = sum(squares, axis, keepdims=keepdims, where=where)
-    return _shared(total, freedom if keepdims else _squeezed(freedom, x, axis))
-
-
-def std(
-    a: ArrayLike,
-    axis: AxisLike = None,
-    dtype: Any = None,
-    *,
-    ddof: float | None = None,
-    keepdims: bool = False,
-    where: ArrayLike | None = None,
-    correction: float = 0,
-) -> Tensor:
-    """The standard deviation over axes: the root of the variance.
-
-    Of equal numbers it is 0, and so is its gradient: the subgradient of least norm.
-
-    Parameters
-    ----------
-    a : array_like
-        Integers give a float64 deviation, complex numbers a real one.
-    axis : int, tuple of int or None
-    dtype : dtype, optional
-        What to convert the elements to first.
-    ddof, correction : float
-        The sum of N squares is divided by N minus this; two names for one thing.
-    keepdims : bool
-    where : array_like, optional
-        Which elements count.
-
-    Returns
-    -------
-    Tensor
-
-    Examples
-    --------
-    >>> import funcgrad as fg
-    >>> import funcgrad.numpy as fnp
-    >>> fnp.std([1.0, 3.0])
-    Tensor(1.0)
-    >>> fg.grad(fnp.std)(fg.tensor([1.0, 1.0]))
-    Tensor([0., 0.])
-    """
-    correction = correction if ddof is None else ddof
-    if where is not None:
-        x = _prepared(a, "std", dtype, None, 0)
-        variance = _var_where(x, axis, keepdims, where, correction)
-        positive = variance != 0  # at 0 the root has no derivative
-        root = sqrt(sel.where(positive, variance, 1))
-        return wrap(sel.where(positive, root, variance))
-    if dtype is not None:
-        a = _prepared(a, "std", dtype, None, 0)
-    return _reduce(rd.reduce_std, a, axis, keepdims, correction=correction)
+    return reduced(rd.logsumexp, a, axis, keepdims)
 
 
 # Extrema.
@@ -407,7 +231,7 @@ def max(
     Tensor([0. , 0.5, 0.5])
     """
     if initial is None and where is None:
-        return _reduce(rd.reduce_max, a, axis, keepdims)
+        return reduced(rd.reduce_max, a, axis, keepdims)
     return _bounded(rd.reduce_max, sel.maximum, a, axis, keepdims, initial, where)
 
 
@@ -431,7 +255,7 @@ def min(
     Tensor([1., 4.])
     """
     if initial is None and where is None:
-        return _reduce(rd.reduce_min, a, axis, keepdims)
+        return reduced(rd.reduce_min, a, axis, keepdims)
     return _bounded(rd.reduce_min, sel.minimum, a, axis, keepdims, initial, where)
 
 
@@ -455,16 +279,16 @@ def _bounded(
             f"{name}: where= may leave no element; give with initial= what the result is then."
         )
     bound = operand(initial, name)
-    x = _prepared(a, name, None, where, bound)
+    x = prepared(a, name, None, where, bound)
     shape = shape_of(x)
     axes = normalize_axes(axis, len(shape), name)
-    if any_empty(shape, axes):
+    if _is_empty(shape, axes):
         bound = bound if shape_of(bound) else cast(bound, dtype=dtype_of(x))
         return wrap(rd.broadcast_to(bound, shape=reduced_shape(shape, axes, keepdims)))
-    return apply2(choose, _reduce(primitive, x, axes, keepdims), bound)
+    return apply2(choose, reduced(primitive, x, axes, keepdims), bound)
 
 
-def any_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+def _is_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     """Whether no element is left to reduce."""
     return 0 in [shape[a] for a in axes]
 
@@ -501,8 +325,8 @@ def any(
     Tensor([ True, False])
     """
     if where is not None:
-        a = _prepared(_mask(a, "any"), "any", None, where, False)
-    return _reduce(rd.reduce_any, a, axis, keepdims)
+        a = prepared(as_mask(a, "any"), "any", None, where, False)
+    return reduced(rd.reduce_any, a, axis, keepdims)
 
 
 def all(
@@ -521,8 +345,8 @@ def all(
     Tensor([False,  True])
     """
     if where is not None:
-        a = _prepared(_mask(a, "all"), "all", None, where, True)
-    return _reduce(rd.reduce_all, a, axis, keepdims)
+        a = prepared(as_mask(a, "all"), "all", None, where, True)
+    return reduced(rd.reduce_all, a, axis, keepdims)
 
 
 def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
@@ -534,7 +358,7 @@ def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False
     >>> fnp.count_nonzero([1.0, 0.0, 3.0])
     Tensor(2)
     """
-    return _reduce(rd.count_nonzero, a, axis, keepdims)
+    return reduced(rd.count_nonzero, a, axis, keepdims)
 
 
 def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
@@ -580,7 +404,7 @@ def argmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> 
 
 def _find(primitive: Primitive, a: ArrayLike, axis: int | None, keepdims: bool) -> Tensor:
     if axis is not None:
-        return _reduce(primitive, a, axis, keepdims)
+        return reduced(primitive, a, axis, keepdims)
     x = operand(a, primitive.name)
-    found = _reduce(primitive, reshape(x, shape=(-1,)), 0, False)
+    found = reduced(primitive, reshape(x, shape=(-1,)), 0, False)
     return found.reshape((1,) * len(shape_of(x))) if keepdims else found

@@ -14,12 +14,12 @@ import numpy as np
 
 from funcgrad.border import explained, operand
 from funcgrad.errors import FuncgradError, ShapeError
-from funcgrad.numpy.indexing import revealed, take
+from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.reduction import broadcast_to
-from funcgrad.primitives.structural import cast, place, reshape
+from funcgrad.primitives.structural import cast, move_axis, place, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value
@@ -217,7 +217,7 @@ def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: Any) -
             number = wrap(pairs)[axis, side]
             parts[side] = broadcast_to(number, shape=slab)
         x = concatenate([wrap(parts[0]), wrap(x), wrap(parts[1])], axis)
-    return wrap(x)  # type: ignore[no-any-return]  # wrap makes a tensor
+    return wrap(x)
 
 
 def _constant(constants: Any, rank: int) -> Value:
@@ -290,26 +290,19 @@ def insert(x: ArrayLike, obj: Any, values: ArrayLike, axis: SupportsIndex | None
     """
     value, a, shape = _on_axis(x, axis, "insert")
     given = cast(operand(values, "insert"), dtype=dtype_of(value))
-    spots = obj if isinstance(obj, slice) else revealed(obj, "insert", "obj")
-    # Where NumPy puts what: old positions count from 0, those of new elements are negative.
+    given = reshape(given, shape=(1,) * (len(shape) - len(shape_of(given))) + shape_of(given))
+    marks = np.arange(shape[a])
+    spots = marks[obj] if isinstance(obj, slice) else revealed(obj, "insert", "obj")
+    if spots.dtype.kind == "b":
+        spots = np.flatnonzero(spots)
+    if not spots.ndim:  # several values for one position come along the first axis, as x[i] = v
+        given = move_axis(given, 0, a)
+    count = shape_of(given)[a] if spots.size == 1 else spots.size
     try:
-        marks = np.arange(shape[a])
-        count = len(marks[spots]) if isinstance(spots, slice) else max(spots.size, 1)
-        if np.ndim(spots) == 0 and not isinstance(spots, slice):
-            given, count = _as_block(given, shape, a)
+        # Positions in x count from 0; those in the new elements are negative.
         order = np.insert(marks, spots, -1 - np.arange(count))
+        new = broadcast_to(given, shape=(*shape[:a], count, *shape[a + 1 :]))
     except (IndexError, ValueError) as error:
-        raise explained(error, "insert", value, obj=obj) from error
-    new = broadcast_to(given, shape=(*shape[:a], count, *shape[a + 1 :]))
+        raise explained(error, "insert", value, given, obj=obj) from error
     both = concatenate([wrap(value), wrap(new)], a)
-    return take(both, np.where(order < 0, shape[a] - 1 - order, order), a)
-
-
-def _as_block(given: Value, shape: Shape, axis: int) -> tuple[Value, int]:
-    """Values for a single position: several slices, if they have the axis, else one."""
-    own = shape_of(given)
-    if len(own) < len(shape) and not (len(shape) == 1 and own):
-        moved = own if len(own) == len(shape) - 1 else own
-        rows = reshape(given, shape=(*moved, 1)) if axis == len(shape) - 1 and own else given
-        return rows, 1
-    return given, own[axis] if own else 1
+    return _chosen(both, np.where(order < 0, shape[a] - 1 - order, order), a, unique=True)

@@ -62,9 +62,15 @@ sigmoid: Primitive = elementwise(
     samples=_SAMPLES,
 )
 
+
+def _softplus(x: Any) -> Any:
+    array = real_floating(x, "softplus")
+    return np.maximum(array, 0) + np.log1p(np.exp(-np.abs(array)))
+
+
 softplus: Primitive = elementwise(
     "softplus",
-    lambda x: np.logaddexp(real_floating(x, "softplus"), 0),
+    _softplus,
     partials=(lambda _, x: sigmoid(x),),
     samples=_SAMPLES,
 )

@@ -56,9 +56,7 @@ def real_floating(x: Any, operation: str) -> Array:
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def _in_double(
-    name: str, function: Callable[[Array], Array]
-) -> Callable[[Any], Any]:
+def _in_double(name: str, function: Callable[[Array], Array]) -> Callable[[Any], Any]:
     """Evaluate in float64, and return what came in."""
 
     def evaluate(x: Any) -> Any:

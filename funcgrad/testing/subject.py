@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError
-from funcgrad.shape import Shape, dtype_of, is_inexact
+from funcgrad.primitives.complexes import conj
+from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import quiet
 from funcgrad.transforms.arguments import argument_name, values_of
@@ -138,7 +140,7 @@ def _leaves(
     for position, arg in enumerate(args):
         found, structure = trees.flatten(arg)
         name = argument_name(f, position)
-        values = values_of(operation, found, structure, lambda name=name: name)  # type: ignore[misc]  # a default of its own for each
+        values = values_of(operation, found, structure, partial(str, name))
         leaves += [tensor(value) for value in values]
         names += [name + path for path in structure.paths()]
     return leaves, names, trees.structure(tuple(args))
@@ -179,7 +181,7 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
         outs, pullback = vjp(subject.function, *point)
         given = [_fitted(ct, out) for ct, out in zip(cts, outs, strict=True)]
         # Conjugated, a pullback is holomorphic where the function is, as a complex step needs it.
-        return [g.conj() if g.dtype.kind == "c" else g for g in pullback(given)]
+        return [wrap(conj(g)) if g.dtype.kind == "c" else g for g in pullback(given)]
 
     function = forward if mode == "fwd" else reverse
     names = subject.result_names if mode == "fwd" else subject.names
@@ -198,7 +200,3 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
 def _fitted(array: Array, x: Tensor) -> Tensor:
     """A constant direction in the dtype that its primal has in this run."""
     return wrap(array.astype(x.dtype))
-
-
-def _shape(array: Array) -> Shape:
-    return array.shape

@@ -22,7 +22,16 @@ from funcgrad.primitives.selection import where
 from funcgrad.shape import Shape, expand, shape_of
 from funcgrad.trace import RAW, Value
 
-__all__ = ["Cotangent", "Masked", "Patchwork", "broadcast", "is_raw", "merged", "plain", "unbroadcast"]
+__all__ = [
+    "Cotangent",
+    "Masked",
+    "Patchwork",
+    "broadcast",
+    "is_raw",
+    "merged",
+    "plain",
+    "unbroadcast",
+]
 
 
 Cotangent: TypeAlias = Any

@@ -200,7 +200,9 @@ def scale(ct: Cotangent, factor: Any) -> Cotangent:
     if factor is OPPOSITE:
         return Masked(-ct.value, ct.mask) if type(ct) is Masked else -ct
     if isinstance(factor, Selection):
-        return scale(scale(ct, factor.mask), factor.weight)
+        if type(ct) is Masked:
+            return scale(scale(ct, factor.mask), factor.weight)
+        return Masked(where(factor.mask, ct * factor.weight, 0), factor.mask)
     if dtype_of(factor).kind == "b":
         if type(ct) is Masked:
             return ct.select(factor)
@@ -234,7 +236,7 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     operand, x, indices = operands[0], primals[0], primals[1:]
     buffer = cotangents[operand]
     plain_ct = type(ct) in RAW
-    if not plain_ct and not is_raw(ct) or indices and not all(type(i) in RAW for i in indices):
+    if (not plain_ct and not is_raw(ct)) or (indices and not all(type(i) in RAW for i in indices)):
         pull_linear(cotangents, ct, entry)
         return
     patch = primitive.differential.patch
@@ -245,7 +247,9 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             return
         shape = shape_of(x)
         whole = buffer
-        buffer = cotangents[operand] = Patchwork(np.zeros(shape, dtype_of(x)), np.zeros(shape, bool))
+        buffer = cotangents[operand] = Patchwork(
+            np.zeros(shape, dtype_of(x)), np.zeros(shape, bool)
+        )
         if not fresh:
             buffer.add(whole)
     patch(buffer.value, ct if plain_ct else ct.value, fresh, *indices, **params)

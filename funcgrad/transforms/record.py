@@ -62,7 +62,7 @@ def _operators(primitive: Primitive) -> tuple[Any, Any]:
         if (kind is Recorded and other._trace is self._trace) or kind is Tensor or kind in FREE:
             try:
                 return self._trace.process2(primitive, self, other)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 raise explained(error, primitive.name, self, other) from error
         return operate_generally(primitive, self, other)
 
@@ -288,7 +288,7 @@ class Recorder(Trace):
             operands = tuple([self.index_of(arg) for arg in args])
             primals = tuple([self.inner(arg) for arg in args])
             out = bind(primitive, primals, params)
-        differential = primitive.differential
+        differential: Any = primitive.differential
         if differential is DISCRETE or not is_inexact(dtype_of(out)):
             self.check()
             return out

@@ -42,8 +42,8 @@ def push_through(entries: Sequence[Entry], tangents: Tangents) -> None:
             tangent = push_forward(primitive, (x,), (tangents.get(operand),), out, _NO_PARAMS)
         elif pull is pull_binary:
             _, _, primitive, first, second, x, y, out = entry
-            given = tangents.get(first), tangents.get(second)
-            tangent = push_forward(primitive, (x, y), given, out, _NO_PARAMS)
+            pair = tangents.get(first), tangents.get(second)
+            tangent = push_forward(primitive, (x, y), pair, out, _NO_PARAMS)
         elif pull is pull_bundle:
             tangent = entry[4]([tangents.get(operand) for operand in entry[2]])
         elif pull is pull_projection:

@@ -1,0 +1,123 @@
+"""From tensors to Python numbers, NumPy arrays and text.
+
+A tracer has no number to give where that would lose a derivative, or where there is a whole batch
+of numbers: ``_reveal`` decides, and every conversion goes through it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import read_only
+from funcgrad.errors import ShapeError
+from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.trace import TracedValue
+
+__all__ = ["Conversions"]
+
+
+class Conversions(TracedValue):
+    """What turns a tensor into something else."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        raise NotImplementedError
+
+    def _reveal(self, use: str, exact: bool) -> Any:
+        """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
+
+        Parameters
+        ----------
+        use : str
+            What the user wrote, for the error message.
+        exact : bool
+            Whether the use needs the number itself, rather than an integer or a truth value, whose
+            derivative is zero anyway.
+        """
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
+        if shape_of(value) and np.size(value) != 1:
+            raise ShapeError(
+                f"The truth value of a tensor of shape {self.shape} is ambiguous: use t.any() or"
+                " t.all(), or fnp.where for an elementwise choice."
+            )
+        return bool(value)
+
+    def __int__(self) -> int:
+        return int(self._scalar("int(t)", exact=False))
+
+    def __index__(self) -> int:
+        value = self._scalar("t as an index", exact=False)
+        if dtype_of(value).kind not in "iu":
+            raise DtypeError(f"Only integer tensors can be indices, not {self.dtype}.")
+        return int(value)
+
+    def __float__(self) -> float:
+        return float(self._scalar("float(t)", exact=True))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex(t)", exact=True))
+
+    def _scalar(self, use: str, exact: bool) -> Any:
+        value = self._reveal(use, exact)
+        if np.size(value) != 1:
+            raise ShapeError(f"{use} needs one element, but the tensor has the shape {self.shape}.")
+        return np.asarray(value).item()
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python number, chosen as by ``ndarray.item``."""
+        return np.asarray(self._reveal("t.item()", exact=True)).item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
+
+    def __array__(
+        self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
+        if copy or (dtype is not None and np.dtype(dtype) != array.dtype):
+            if copy is False:
+                raise ValueError("A tensor of another dtype cannot be viewed without a copy.")
+            return np.array(array, dtype)
+        return read_only(array)
+
+    def _seen(self) -> np.ndarray[Any, Any]:
+        """What a picture of the tensor shows; of a tracer the values inside, the batch included."""
+        value = self._data
+        while isinstance(value, TracedValue):
+            value = value._data
+        return np.asarray(value)
+
+    def __repr__(self) -> str:
+        return _shown(self._seen(), "Tensor")
+
+    def __str__(self) -> str:
+        return str(self._seen())
+
+    def __format__(self, spec: str) -> str:
+        array = self._seen()
+        return format(array.item() if array.size == 1 and spec else str(array), spec)
+
+
+def _shown(array: np.ndarray[Any, Any], name: str) -> str:
+    """NumPy's picture of an array, with the dtype where NumPy would name it."""
+    if not array.ndim:
+        body = repr(array.item())
+        default = array.dtype.char in "?dD" or array.dtype == np.int64
+        return f"{name}({body})" if default else f"{name}({body}, dtype={array.dtype})"
+    text = repr(array)
+    text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
+    return f"{name}({text}"

@@ -1,0 +1,372 @@
+"""Means, variances and what is made of them, with NumPy's names and signatures.
+
+``axis``, ``keepdims`` and ``where`` are those of the other reductions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, operand
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.reductions import as_mask, prepared, reduced, sum
+from funcgrad.primitives import reduction as rd
+from funcgrad.primitives import selection as sel
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.structural import cast, reshape, reverse_axes
+from funcgrad.primitives.transcendental import sqrt
+from funcgrad.shape import (
+    AxisLike,
+    dtype_of,
+    is_inexact,
+    normalize_axes,
+    reduced_shape,
+    shape_of,
+)
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = ["average", "corrcoef", "cov", "mean", "std", "var"]
+
+
+def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
+    """How many elements count, with the axes kept."""
+    mask = rd.broadcast_to(as_mask(where, name), shape=shape_of(a))
+    return reduced(rd.count_nonzero, mask, axis, True)
+
+
+def mean(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The mean over axes; NaN of no elements.
+
+    Parameters
+    ----------
+    a : array_like
+        Integers give a float64 mean.
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first.
+    keepdims : bool
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.mean([[1, 2], [3, 4]], axis=1)
+    Tensor([1.5, 3.5])
+    """
+    if where is not None:
+        return _mean_where(prepared(a, "mean", dtype, None, 0), axis, keepdims, where)
+    if dtype is not None:
+        a = prepared(a, "mean", dtype, None, 0)
+    return reduced(rd.reduce_mean, a, axis, keepdims)
+
+
+def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> Tensor:
+    count = _counted(x, where, axis, "mean")
+    if not keepdims:
+        count = _squeezed(count, x, axis)
+    return _shared(sum(x, axis, keepdims=keepdims, where=where), count)
+
+
+def _shared(total: Tensor, count: Any) -> Tensor:
+    """A quotient in the dtype of what is divided."""
+    quotient = total / count
+    dtype = total.dtype
+    return wrap(cast(quotient, dtype=dtype)) if is_inexact(dtype) else quotient
+
+
+def _squeezed(kept: Tensor, x: Value, axis: AxisLike) -> Tensor:
+    shape = shape_of(x)
+    return kept.reshape(reduced_shape(shape, normalize_axes(axis, len(shape), "mean"), False))
+
+
+def var(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    ddof: float | None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    correction: float = 0,
+) -> Tensor:
+    """The variance over axes: the mean of the absolute squares of the deviations.
+
+    Parameters
+    ----------
+    a : array_like
+        Integers give a float64 variance, complex numbers a real one.
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first.
+    ddof, correction : float
+        The sum of N squares is divided by N minus this; two names for one thing.
+    keepdims : bool
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.var([1.0, 2.0, 6.0]), fnp.var([1.0, 2.0, 6.0], correction=1)
+    (Tensor(4.6667), Tensor(7.0))
+    """
+    correction = correction if ddof is None else ddof
+    if where is not None:
+        return _var_where(prepared(a, "var", dtype, None, 0), axis, keepdims, where, correction)
+    if dtype is not None:
+        a = prepared(a, "var", dtype, None, 0)
+    return reduced(rd.reduce_var, a, axis, keepdims, correction=correction)
+
+
+def _var_where(
+    x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike, correction: float
+) -> Tensor:
+    apart = wrap(sel.where(as_mask(where, "var"), x, 0)) - _mean_where(x, axis, True, where)
+    squares = (apart * wrap(conj(apart))).real if apart.dtype.kind == "c" else apart * apart
+    freedom = wrap(sel.maximum(_counted(x, where, axis, "var") - correction, 0))
+    total = sum(squares, axis, keepdims=keepdims, where=where)
+    return _shared(total, freedom if keepdims else _squeezed(freedom, x, axis))
+
+
+def std(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: Any = None,
+    *,
+    ddof: float | None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    correction: float = 0,
+) -> Tensor:
+    """The standard deviation over axes: the root of the variance.
+
+    Of equal numbers it is 0, and so is its gradient: the subgradient of least norm.
+
+    Parameters
+    ----------
+    a : array_like
+        Integers give a float64 deviation, complex numbers a real one.
+    axis : int, tuple of int or None
+    dtype : dtype, optional
+        What to convert the elements to first.
+    ddof, correction : float
+        The sum of N squares is divided by N minus this; two names for one thing.
+    keepdims : bool
+    where : array_like, optional
+        Which elements count.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.std([1.0, 3.0])
+    Tensor(1.0)
+    >>> fg.grad(fnp.std)(fg.tensor([1.0, 1.0]))
+    Tensor([0., 0.])
+    """
+    correction = correction if ddof is None else ddof
+    if where is not None:
+        x = prepared(a, "std", dtype, None, 0)
+        variance = _var_where(x, axis, keepdims, where, correction)
+        positive = variance != 0  # at 0 the root has no derivative
+        root = sqrt(sel.where(positive, variance, 1))
+        return wrap(sel.where(positive, root, variance))
+    if dtype is not None:
+        a = prepared(a, "std", dtype, None, 0)
+    return reduced(rd.reduce_std, a, axis, keepdims, correction=correction)
+
+
+def average(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """The weighted mean over axes.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, tuple of int or None
+    weights : array_like, optional
+        As many as there are elements, or as there are along ``axis``. By default all are equal.
+    returned : bool
+        Whether to return the sums of the weights too.
+    keepdims : bool
+
+    Returns
+    -------
+    Tensor, or tuple of two
+
+    Raises
+    ------
+    ShapeError
+        The weights' shape is neither that of ``a`` nor that along ``axis``.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.average([1.0, 2.0], weights=[3.0, 1.0])
+    Tensor(1.25)
+    """
+    x = wrap(operand(a, "average"))
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        total = result * 0 + x.size / np.maximum(result.size, 1)
+    else:
+        w = _weights(operand(weights, "average"), x.shape, axis)
+        total = sum(w, axis, keepdims=keepdims)
+        result = sum(x * w, axis, keepdims=keepdims) / total
+    if not returned:
+        return result
+    return result, wrap(rd.broadcast_to(total, shape=result.shape))
+
+
+def _weights(weights: Value, shape: tuple[int, ...], axis: AxisLike) -> Tensor:
+    """Weights in the shape of what they weigh."""
+    own = shape_of(weights)
+    if own == shape:
+        return wrap(weights)
+    axes = normalize_axes(axis, len(shape), "average")
+    if axis is None or own != tuple([shape[a] for a in axes]):
+        raise ShapeError(
+            f"average: weights of the shape {own} do not fit an array of the shape {shape} with"
+            f" axis={axis!r}: they need the array's shape, or its sizes along axis."
+        )
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    ordered = wrap(weights).transpose(*order) if len(order) > 1 else wrap(weights)
+    spread = tuple([n if i in axes else 1 for i, n in enumerate(shape)])
+    return wrap(rd.broadcast_to(ordered.reshape(spread), shape=shape))
+
+
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+) -> Tensor:
+    """The covariance matrix of variables from observations of them.
+
+    Parameters
+    ----------
+    m : array_like, shape (variables, observations) or (observations,)
+    y : array_like, optional
+        Further variables.
+    rowvar : bool
+        Whether rows are variables; else columns are.
+    bias : bool
+        Whether to divide by the number of observations, rather than by one less.
+    ddof : int, optional
+        What to subtract from that number, in place of ``bias``.
+    fweights, aweights : array_like, shape (observations,), optional
+        How often each observation was made, and how much it counts.
+
+    Returns
+    -------
+    Tensor
+        Shape (variables, variables); 0-d for one variable.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.cov([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+    Tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    x = _variables(m, rowvar)
+    if y is not None:
+        x = concatenate(x, _variables(y, rowvar), axis=0)
+    subtracted = (0 if bias else 1) if ddof is None else ddof
+    weights: Any = None
+    if fweights is not None:
+        weights = wrap(operand(fweights, "cov"))
+    if aweights is not None:
+        importance = wrap(operand(aweights, "cov"))
+        weights = importance if weights is None else weights * importance
+    observations = shape_of(x)[1]
+    if weights is None:
+        apart, total = wrap(x) - mean(x, 1, keepdims=True), float(observations)
+        weighted, divisor = apart, np.float64(total - subtracted)
+    else:
+        total = sum(weights)
+        apart = wrap(x) - (sum(wrap(x) * weights, 1) / total).reshape(-1, 1)
+        weighted = apart * weights
+        lost = sum(weights * importance) / total if aweights is not None else 1
+        divisor = total - subtracted * lost
+    adjoint = reverse_axes(wrap(conj(weighted)) if weighted.dtype.kind == "c" else weighted)
+    matrix = wrap(matmul(apart, adjoint)) / wrap(sel.maximum(divisor, 0))
+    return matrix.reshape(()) if matrix.shape == (1, 1) else matrix
+
+
+def _variables(m: ArrayLike, rowvar: bool) -> Value:
+    """Rows of observations, of an inexact dtype."""
+    x = operand(m, "cov")
+    rank = len(shape_of(x))
+    if rank > 2:
+        raise ShapeError(f"cov: the observations have {rank} axes; there can be two at most.")
+    if not is_inexact(dtype_of(x)):
+        x = cast(x, dtype=np.dtype(np.float64))
+    if rank < 2:
+        return reshape(x, shape=(1, -1))
+    return x if rowvar else reverse_axes(x)
+
+
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Tensor:
+    """The correlation coefficients of variables from observations of them.
+
+    Parameters
+    ----------
+    x : array_like, shape (variables, observations) or (observations,)
+    y : array_like, optional
+        Further variables.
+    rowvar : bool
+        Whether rows are variables; else columns are.
+
+    Returns
+    -------
+    Tensor
+        Shape (variables, variables); 0-d for one variable. Up to rounding in -1 .. 1.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.corrcoef([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
+    Tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    matrix = cov(x, y, rowvar)
+    if not matrix.ndim:
+        return matrix / matrix
+    variances = matrix.diagonal()
+    deviations = wrap(sqrt(variances.real if variances.dtype.kind == "c" else variances))
+    return matrix / deviations[:, None] / deviations

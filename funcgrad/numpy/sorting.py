@@ -1,0 +1,350 @@
+"""Order: sorting, searching in sorted tables, quantiles, sets of distinct elements.
+
+Derivatives move with the elements: sorting permutes tangents as it permutes elements, equal ones in
+their order of appearance.
+
+>>> sort([3.0, 1.0, 2.0])
+Tensor([1., 2., 3.])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import explained, operand
+from funcgrad.errors import FuncgradError, ShapeError
+from funcgrad.numpy.indexing import revealed
+from funcgrad.primitives import sorting as _p
+from funcgrad.primitives.joining import stack as _stack
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import normalize_axis, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = [
+    "UniqueAllResult",
+    "UniqueCountsResult",
+    "UniqueInverseResult",
+    "argpartition",
+    "argsort",
+    "digitize",
+    "lexsort",
+    "partition",
+    "searchsorted",
+    "sort",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Value, int]:
+    """An array with an axis, or all its elements on one."""
+    value = operand(x, operation)
+    if axis is None:
+        return reshape(value, shape=(int(np.prod(shape_of(value))),)), 0
+    return value, normalize_axis(axis, len(shape_of(value)), operation)
+
+
+def sort(
+    x: ArrayLike,
+    /,
+    axis: SupportsIndex | None = -1,
+    kind: Any = None,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+) -> Tensor:
+    """In ascending order along an axis; NaN comes last.
+
+    The derivative permutes as the elements do; equal ones, whose order does not show, count as
+    staying in their order.
+
+    Parameters
+    ----------
+    x : array_like
+    axis : int or None
+        None: all elements, on one axis.
+    kind : object
+        NumPy's choice of an algorithm, without meaning here.
+    descending : bool
+        The greatest first, and NaN before.
+    stable : bool
+        Without meaning here: sorting is always stable.
+
+    Examples
+    --------
+    >>> sort([2.0, 3.0, 1.0], descending=True)
+    Tensor([3., 2., 1.])
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda x: sort(x)[0])(fg.tensor([2.0, 3.0, 1.0]))
+    Tensor([0., 0., 1.])
+    """
+    value, place = _along(x, axis, "sort")
+    result: Tensor = wrap(_p.sort(value, axis=place, descending=bool(descending)))
+    return result
+
+
+def argsort(
+    x: ArrayLike,
+    /,
+    axis: SupportsIndex | None = -1,
+    kind: Any = None,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+) -> Tensor:
+    """The positions that sort along an axis; equal elements keep their order.
+
+    Parameters
+    ----------
+    x, axis, kind, descending, stable
+        As for ``sort``.
+
+    Returns
+    -------
+    Tensor
+        Of integers.
+
+    Examples
+    --------
+    >>> argsort([2.0, 3.0, 1.0])
+    Tensor([2, 0, 1])
+    """
+    value, place = _along(x, axis, "argsort")
+    result: Tensor = wrap(_p.argsort(value, axis=place, descending=bool(descending)))
+    return result
+
+
+def argpartition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> Tensor:
+    """The positions of ``partition``.
+
+    Examples
+    --------
+    >>> argpartition([3.0, 1.0, 2.0], 0)[0]
+    Tensor(1)
+    """
+    value, place = _along(x, axis, "argpartition")
+    return wrap(_partition_order(value, kth, place, "argpartition"))
+
+
+def _partition_order(x: Value, kth: Any, axis: int, operation: str) -> Value:
+    size = shape_of(x)[axis]
+    marks = tuple([int(k) for k in np.atleast_1d(revealed(kth, operation, "kth"))])
+    if any(not -size <= k < size for k in marks):
+        raise ShapeError(f"{operation}: kth={kth!r} is out of bounds for an axis of size {size}.")
+    return _p.argpartition(x, kth=tuple([k % size for k in marks]), axis=axis)
+
+
+def partition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> Tensor:
+    """With the element at ``kth`` where sorting would put it, none before it greater, none behind less.
+
+    Parameters
+    ----------
+    x : array_like
+    kth : int or sequence of int
+    axis : int or None
+
+    Examples
+    --------
+    >>> partition([3.0, 1.0, 2.0], 1)[1]
+    Tensor(2.0)
+    """
+    value, place = _along(x, axis, "partition")
+    order = _partition_order(value, kth, place, "partition")
+    result: Tensor = wrap(_p.take_along_axis(value, order, place, unique=True))
+    return result
+
+
+def lexsort(keys: Any, axis: SupportsIndex = -1) -> Tensor:
+    """The positions that sort by several keys, of which the last matters most.
+
+    Parameters
+    ----------
+    keys : sequence of array_like, or array_like
+        Of one shape; the rows of a single array.
+    axis : int
+
+    Examples
+    --------
+    >>> lexsort(([1, 0, 2], [5, 5, 4]))
+    Tensor([2, 1, 0])
+    """
+    if isinstance(keys, (tuple, list)):
+        values = [operand(key, "lexsort") for key in keys]
+        shapes = {shape_of(value) for value in values}
+        if len(shapes) != 1:
+            raise ShapeError(f"lexsort: the keys need one common shape, not {sorted(shapes)}.")
+        table = _stack(*values, axis=0)
+    else:
+        table = operand(keys, "lexsort")
+    place = normalize_axis(axis, len(shape_of(table)) - 1, "lexsort")
+    result: Tensor = wrap(_p.lexsort(table, axis=place))
+    return result
+
+
+def searchsorted(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: ArrayLike = None,
+) -> Tensor:
+    """Where to insert numbers into a sorted table so that it stays sorted.
+
+    Parameters
+    ----------
+    x1 : array_like
+        The table, 1-d and in ascending order.
+    x2 : array_like
+        The numbers.
+    side : {"left", "right"}
+        Before or behind equal elements.
+    sorter : array_like of integers, optional
+        The positions that sort ``x1``, if it is not sorted.
+
+    Examples
+    --------
+    >>> searchsorted([1.0, 2.0, 3.0], [0.0, 2.0])
+    Tensor([0, 1])
+    """
+    table, numbers = operand(x1, "searchsorted"), operand(x2, "searchsorted")
+    if len(shape_of(table)) != 1:
+        raise ShapeError(f"searchsorted: the table has to be 1-d, not {shape_of(table)}.")
+    if side not in ("left", "right"):
+        raise FuncgradError(f"searchsorted: side has to be 'left' or 'right', not {side!r}.")
+    if sorter is not None:
+        table = _p.take_along_axis(table, operand(sorter, "searchsorted"), 0)
+    result: Tensor = wrap(_p.searchsorted(table, numbers, side=side, lead=0))
+    return result
+
+
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
+    """In which interval between the bounds of bins numbers lie.
+
+    Parameters
+    ----------
+    x : array_like
+    bins : array_like
+        1-d, concrete and monotonic, ascending or descending.
+    right : bool
+        Whether an interval contains its right bound, instead of its left one.
+
+    Examples
+    --------
+    >>> digitize([0.5, 1.0, 2.5], [0.0, 1.0, 2.0])
+    Tensor([1, 2, 3])
+    """
+    bounds = revealed(bins, "digitize", "bins")
+    steps = np.diff(bounds)
+    side: Literal["left", "right"] = "left" if right else "right"
+    if (steps >= 0).all():
+        return searchsorted(bounds, x, side=side)
+    if not (steps <= 0).all():
+        raise FuncgradError("digitize: the bins have to ascend or descend.")
+    return len(bounds) - searchsorted(bounds[::-1], x, side="right" if right else "left")
+
+
+# ------------------------------------------------------------------------------ distinct elements
+
+
+class UniqueAllResult(NamedTuple):
+    """What ``unique_all`` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What ``unique_counts`` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What ``unique_inverse`` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: ArrayLike, /) -> UniqueAllResult:
+    """The distinct elements, where each stands first, how to rebuild ``x``, and their counts.
+
+    The argument has to be concrete, since the number of distinct elements is a shape.
+
+    Examples
+    --------
+    >>> unique_all([2, 1, 2]).counts
+    Tensor([1, 2])
+    """
+    return UniqueAllResult(*map(wrap, np.unique_all(revealed(x, "unique_all"))))
+
+
+def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
+    """The distinct elements of a concrete array, and how often each occurs.
+
+    Examples
+    --------
+    >>> unique_counts([2, 1, 2]).values
+    Tensor([1, 2])
+    """
+    return UniqueCountsResult(*map(wrap, np.unique_counts(revealed(x, "unique_counts"))))
+
+
+def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
+    """The distinct elements of a concrete array, and which of them stands where.
+
+    Examples
+    --------
+    >>> unique_inverse([2, 1, 2]).inverse_indices
+    Tensor([1, 0, 1])
+    """
+    return UniqueInverseResult(*map(wrap, np.unique_inverse(revealed(x, "unique_inverse"))))
+
+
+def unique_values(x: ArrayLike, /) -> Tensor:
+    """The distinct elements of a concrete array, in ascending order.
+
+    Examples
+    --------
+    >>> unique_values([2, 1, 2])
+    Tensor([1, 2])
+    """
+    result: Tensor = wrap(np.sort(np.unique_values(revealed(x, "unique_values"))))
+    return result
+
+
+def unique(
+    x: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: SupportsIndex | None = None,
+) -> Any:
+    """The distinct elements, or slices along an axis, of a concrete array.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+        Together with what the flags ask for, as NumPy's function does.
+
+    Examples
+    --------
+    >>> unique([2, 1, 2], return_counts=True)
+    (Tensor([1, 2]), Tensor([1, 2]))
+    """
+    array = revealed(x, "unique")
+    try:
+        found: Any = np.unique(array, return_index, return_inverse, return_counts, axis)  # type: ignore[call-overload,unused-ignore]  # NumPy's stubs know literal flags only
+    except (ValueError, TypeError, IndexError) as error:
+        raise explained(error, "unique", array, axis=axis) from error
+    return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)

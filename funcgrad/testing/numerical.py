@@ -1,0 +1,155 @@
+"""Numerical directional derivatives, which know nothing of how funcgrad differentiates.
+
+Central differences of the function's values, extrapolated from two steps, serve for every function.
+Where a function of real numbers also takes complex ones, and is analytic there, the complex step
+``Im f(x + ihv) / h`` has no cancellation and is exact to rounding (Squire, Trapp, "Using complex
+variables to estimate derivatives of real functions", SIAM Review 40, 1998). Whether it applies
+cannot be seen from outside, so it is tried, and believed where it agrees with the differences to
+within what those can tell.
+
+>>> from funcgrad.testing.subject import subject_of
+>>> import numpy as np
+>>> cubic = subject_of("check_grads", lambda x: x**3, (2.0,), None)
+>>> estimate(cubic, [np.array(1.0)], None)
+Estimate(values=[array(12.)], noise=[array(0.)], method='complex step', precision=2.2e-16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from funcgrad.testing.subject import Array, Subject
+from funcgrad.trace import quiet
+
+__all__ = ["Estimate", "contract", "estimate", "one_sided", "precision_of", "step_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A numerical derivative along a direction.
+
+    Attributes
+    ----------
+    values : list of ndarray
+        One for each of the function's results.
+    noise : list of ndarray
+        How far they can be off, elementwise, because the function's values are rounded.
+    method : str
+    precision : float
+        The spacing at 1 of the coarsest dtype that took part.
+    """
+
+    values: list[Any]
+    noise: list[Any]
+    method: str
+    precision: float
+
+
+def precision_of(subject: Subject) -> float:
+    """The spacing of numbers at 1 in the coarsest dtype among arguments and results."""
+    everything = (*subject.point, *subject.values)
+    return max(float(np.finfo(x.dtype).eps) for x in everything)
+
+
+def step_of(subject: Subject, eps: float | None) -> float:
+    """The step that balances truncation and rounding, unless the user has chosen one."""
+    return float(np.cbrt(precision_of(subject))) if eps is None else eps
+
+
+def estimate(subject: Subject, direction: Sequence[Array], eps: float | None) -> Estimate:
+    """The derivative of a subject's results along a direction of its arguments.
+
+    Parameters
+    ----------
+    subject : Subject
+    direction : sequence of ndarray
+        Of the shapes and dtypes of the point.
+    eps : float or None
+        The step of the differences.
+    """
+    step, precision = step_of(subject, eps), precision_of(subject)
+    near, size = _central(subject, direction, step)
+    far, _ = _central(subject, direction, 2 * step)
+    # The error of central differences is a series in step**2: this cancels its first term.
+    extrapolated = [n + (n - f) / 3 for n, f in zip(near, far, strict=True)]
+    values = [
+        np.where(np.isfinite(e), e, n) for e, n in zip(extrapolated, near, strict=True)
+    ]
+    noise = [8 * precision / step * s for s in size]
+    doubt = [abs(n - f) + e for n, f, e in zip(near, far, noise, strict=True)]
+    exact = _complex_step(subject, direction, precision)
+    if exact is not None and all(
+        np.all(abs(c - v) <= d) for c, v, d in zip(exact, values, doubt, strict=True)
+    ):
+        return Estimate(exact, [np.zeros(c.shape) for c in exact], "complex step", precision)
+    return Estimate(values, noise, f"central differences, step {step:.2g}", precision)
+
+
+def contract(given: Estimate, cts: Sequence[Array]) -> Estimate:
+    """The inner product of an estimate with cotangents: the real part of <ct, value>."""
+    value = sum(inner(ct, v) for ct, v in zip(cts, given.values, strict=True))
+    noise = sum(float(np.sum(abs(ct) * n)) for ct, n in zip(cts, given.noise, strict=True))
+    return Estimate([np.asarray(value)], [np.asarray(noise)], given.method, given.precision)
+
+
+def inner(first: Array, second: Array) -> float:
+    """The real inner product, in which a complex number counts as the pair of its parts."""
+    return float(np.vdot(first.astype(complex), second.astype(complex)).real)
+
+
+def one_sided(
+    subject: Subject, direction: Sequence[Array], eps: float | None
+) -> tuple[list[Array], list[Array]]:
+    """The difference quotients against and along a direction, which part at a kink."""
+    step = step_of(subject, eps)
+    behind, ahead = (_moved(subject, direction, t) for t in (-step, step))
+    with quiet():
+        left = [(v - b) / step for v, b in zip(subject.values, behind, strict=True)]
+        right = [(a - v) / step for v, a in zip(subject.values, ahead, strict=True)]
+    return left, right
+
+
+def _moved(subject: Subject, direction: Sequence[Array], amount: float) -> list[Array]:
+    return subject.at(
+        [
+            np.asarray(x) + (amount * v).astype(v.dtype)
+            for x, v in zip(subject.point, direction, strict=True)
+        ]
+    )
+
+
+def _central(
+    subject: Subject, direction: Sequence[Array], step: float
+) -> tuple[list[Array], list[Array]]:
+    """Central differences, and the magnitudes of the values that were subtracted."""
+    behind, ahead = (_moved(subject, direction, t) for t in (-step, step))
+    with quiet():
+        pairs = list(zip(ahead, behind, strict=True))
+        return [(a - b) / (2 * step) for a, b in pairs], [
+            np.maximum(abs(a), abs(b)).astype(float) for a, b in pairs
+        ]
+
+
+def _complex_step(
+    subject: Subject, direction: Sequence[Array], precision: float
+) -> list[Array] | None:
+    """The derivative by a step along the imaginary axis; None where the function refuses."""
+    if not subject.is_real() or any(x.dtype == np.float16 for x in subject.point):
+        return None
+    step = precision**1.5  # its square is lost beside 1, and nothing underflows
+    try:
+        outs = subject.at(
+            [
+                np.asarray(x) + (1j * step * v).astype(np.result_type(v, np.complex64))
+                for x, v in zip(subject.point, direction, strict=True)
+            ]
+        )
+    except Exception:  # whatever a function raises that is not made for complex numbers
+        return None
+    if [out.shape for out in outs] != [value.shape for value in subject.values]:
+        return None
+    return [np.asarray(out.imag / step) for out in outs]

@@ -1,0 +1,141 @@
+"""What a failed check says: which derivative is wrong, by how much, and where to look.
+
+Comparing comes first: analytic against numerical, elementwise, each element with its tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.testing.numerical import Estimate
+from funcgrad.testing.subject import MODE_NAMES, Array, Subject
+
+__all__ = ["Comparison", "Tolerance", "compare", "modes_text", "number", "row", "table"]
+
+_COLUMNS: Final = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What the user allows; None for what fits the dtype and the method."""
+
+    absolute: float | None
+    relative: float | None
+
+    def parts(self, given: Estimate) -> tuple[float, float]:
+        """The absolute and the relative tolerance for an estimate.
+
+        Differences lose a third of the digits, and the extrapolation returns some; a complex step
+        loses none, but a derivative computed in another order of operations does.
+        """
+        exact = given.method == "complex step"
+        relative = given.precision ** (0.45 if exact else 0.38)
+        absolute = given.precision ** (0.6 if exact else 0.5)
+        return (
+            absolute if self.absolute is None else self.absolute,
+            relative if self.relative is None else self.relative,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The element at which analytic and numerical derivatives differ most, for its tolerance.
+
+    Attributes
+    ----------
+    result : int
+        Which of the results it is in.
+    index : tuple of int
+        Where in that result.
+    analytic, numerical : number
+    error, tolerance : float
+    terms : str
+        How the tolerance came about.
+    """
+
+    result: int
+    index: tuple[int, ...]
+    analytic: Any
+    numerical: Any
+    error: float
+    tolerance: float
+    terms: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the derivatives agree; NaN agrees with nothing."""
+        return bool(self.error <= self.tolerance)
+
+
+def compare(analytic: Sequence[Array], given: Estimate, tolerance: Tolerance) -> Comparison | None:
+    """The worst element; None where there are no elements at all."""
+    absolute, relative = tolerance.parts(given)
+    worst: Comparison | None = None
+    worst_ratio = -1.0
+    with np.errstate(all="ignore"):
+        for k, (a, n, noise) in enumerate(zip(analytic, given.values, given.noise, strict=True)):
+            if not n.size:
+                continue
+            error = abs(a.astype(complex) - n)
+            allowed = absolute + relative * abs(n) + noise
+            ratio = np.nan_to_num(error / allowed, nan=np.inf, posinf=np.inf)
+            index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+            if ratio[index] > worst_ratio:
+                worst_ratio = float(ratio[index])
+                terms = f"{absolute:.2g} + {relative:.2g} * |numerical|"
+                if noise[index] > 0.1 * allowed[index]:
+                    terms += f" + {noise[index]:.2g} for rounding"
+                worst = Comparison(
+                    result=k,
+                    index=tuple([int(i) for i in index]),
+                    analytic=a[index].item(),
+                    numerical=n[index].item(),
+                    error=float(error[index]),
+                    tolerance=float(allowed[index]),
+                    terms=terms,
+                )
+    return worst
+
+
+def modes_text(modes: Sequence[str]) -> str:
+    """Nested modes in words, the outermost first.
+
+    >>> modes_text(("rev", "fwd"))
+    'forward mode over reverse mode'
+    """
+    names = dict(MODE_NAMES)
+    return " over ".join(names[mode] for mode in reversed(modes))
+
+
+def number(x: Any) -> str:
+    """A number with the digits that matter in a comparison."""
+    return f"{x:.10g}"
+
+
+def row(label: str, text: str) -> str:
+    """One line of a report."""
+    return f"  {label:<12} {text}"
+
+
+def table(rows: Sequence[tuple[str, Comparison]], limit: int = 8) -> list[str]:
+    """Which arguments the error comes from: one line for each, those that disagree first."""
+    ordered = sorted(rows, key=lambda pair: pair[1].agrees)
+    width = max(len(name) for name, _ in ordered)
+    lines = [
+        f"    {name:<{width}}  numerical {number(c.numerical)}, analytic {number(c.analytic)}"
+        + ("" if c.agrees else "  <- differs")
+        for name, c in ordered[:limit]
+    ]
+    if len(ordered) > limit:
+        lines.append(f"    and {len(ordered) - limit} more")
+    return lines
+
+
+def place(subject: Subject, comparison: Comparison) -> str:
+    """The element of the results that a comparison is about."""
+    name = subject.result_names[comparison.result]
+    return name + (f"[{', '.join(map(str, comparison.index))}]" if comparison.index else "")
