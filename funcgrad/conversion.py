@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import read_only
-from funcgrad.errors import ShapeError
+from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import TracedValue
 

@@ -196,7 +196,7 @@ def block(arrays: Any) -> Tensor:
 
     Examples
     --------
-    >>> block([[1.0, [2.0]], [[3.0, 4.0]]])
+    >>> block([[1.0, 2.0], [3.0, 4.0]])
     Tensor([[1., 2.],
             [3., 4.]])
     """
@@ -218,6 +218,8 @@ def _ranks(arrays: Any) -> list[int]:
 def _block(arrays: Any, depth: int, rank: int) -> Tensor:
     if isinstance(arrays, list):
         return concatenate([_block(x, depth - 1, rank) for x in arrays], -depth)
+    if depth:
+        raise ShapeError("block: the lists have to be nested equally deep everywhere.")
     value = operand(arrays, "block")
     own = shape_of(value)
     result: Tensor = wrap(reshape(value, shape=(1,) * (rank - len(own)) + own))

@@ -307,25 +307,30 @@ def cov(
     if y is not None:
         x = concatenate(x, _variables(y, rowvar), axis=0)
     subtracted = (0 if bias else 1) if ddof is None else ddof
-    weights: Any = None
-    if fweights is not None:
-        weights = wrap(operand(fweights, "cov"))
-    if aweights is not None:
-        importance = wrap(operand(aweights, "cov"))
-        weights = importance if weights is None else weights * importance
-    observations = shape_of(x)[1]
+    weights, lost = _observation_weights(fweights, aweights)
     if weights is None:
-        apart, total = wrap(x) - mean(x, 1, keepdims=True), float(observations)
-        weighted, divisor = apart, np.float64(total - subtracted)
+        apart = weighted = wrap(x) - mean(x, 1, keepdims=True)
+        divisor: Value = np.float64(shape_of(x)[1] - subtracted)
     else:
         total = sum(weights)
         apart = wrap(x) - (sum(wrap(x) * weights, 1) / total).reshape(-1, 1)
         weighted = apart * weights
-        lost = sum(weights * importance) / total if aweights is not None else 1
         divisor = total - subtracted * lost
     adjoint = reverse_axes(wrap(conj(weighted)) if weighted.dtype.kind == "c" else weighted)
     matrix = wrap(matmul(apart, adjoint)) / wrap(sel.maximum(divisor, 0))
     return matrix.reshape(()) if matrix.shape == (1, 1) else matrix
+
+
+def _observation_weights(
+    fweights: ArrayLike | None, aweights: ArrayLike | None
+) -> tuple[Tensor | None, Any]:
+    """The product of both kinds of weights, and how many observations a mean uses up."""
+    frequencies = None if fweights is None else wrap(operand(fweights, "cov"))
+    if aweights is None:
+        return frequencies, 1
+    importances = wrap(operand(aweights, "cov"))
+    weights = importances if frequencies is None else frequencies * importances
+    return weights, sum(weights * importances) / sum(weights)
 
 
 def _variables(m: ArrayLike, rowvar: bool) -> Value:

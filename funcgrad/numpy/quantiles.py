@@ -23,7 +23,7 @@ from funcgrad.shape import AxisLike, dtype_of, normalize_axes, reduced_shape, sh
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 
-__all__ = ["median", "nanmedian", "percentile", "quantile"]
+__all__ = ["median", "percentile", "quantile"]
 
 # The continuous methods of Hyndman and Fan, Sample Quantiles in Statistical Packages (1996): the
 # position among n sorted elements is α + q (n + 1 − α − β) − 1, counted from 0.
@@ -52,7 +52,7 @@ def quantile(
     """The numbers below which fractions ``q`` of the elements over axes lie.
 
     The derivative goes to the elements that enter, in proportion; the derivative in ``q`` is the
-    slope of the interpolation, at its kinks that on the right.
+    slope of the interpolation, to the right where it has a kink, and 0 at the greatest element.
 
     Parameters
     ----------
@@ -134,6 +134,8 @@ def _quantile(
     high = minimum(low + 1, size - 1)
     rest = (1,) * (len(shape_of(table)) - 1)
     fraction = position - low
+    if type(q) in (int, float):  # a Python number gives way to the dtype of the elements
+        fraction = cast(fraction, dtype=dtype_of(table))
     fraction = reshape(fraction, shape=shape_of(fraction) + rest)
     integer = np.dtype(np.intp)
     first = gather(table, cast(low, dtype=integer), axis=0, unique=False)
@@ -174,7 +176,7 @@ def _position(q: Value, size: int, method: str, operation: str) -> Value:
     if method in _CONTINUOUS:
         alpha, beta = _CONTINUOUS[method]
         position = q * (size + 1 - alpha - beta) + (alpha - 1)
-        return minimum(maximum(position, 0), size - 1)
+        return position if method == "linear" else minimum(maximum(position, 0), size - 1)
     if method not in _STEPS:
         raise FuncgradError(
             f"{operation}: the method {method!r} is not there; it has to be one of"

@@ -141,7 +141,9 @@ def _partition_order(x: Value, kth: Any, axis: int, operation: str) -> Value:
 
 
 def partition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> Tensor:
-    """With the element at ``kth`` where sorting would put it, none before it greater, none behind less.
+    """Partly sorted: the element at ``kth`` is where sorting would put it.
+
+    None before it is greater, and none behind it is less.
 
     Parameters
     ----------

@@ -84,9 +84,7 @@ def _along(axis: int, start: int | None, stop: int | None, step: int | None = No
     return Key((*(slice(None),) * axis, slice(start, stop, step)))
 
 
-def _push_product(
-    tangents: tuple[Value, ...], out: Value, x: Value, axis: int
-) -> Value:
+def _push_product(tangents: tuple[Value, ...], out: Value, x: Value, axis: int) -> Value:
     """The product rule for windows that end at each element and double in length.
 
     It is the scan of Hillis and Steele, "Data parallel algorithms", Communications of the ACM 29

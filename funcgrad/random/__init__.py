@@ -8,7 +8,7 @@ needed, make more keys of it:
 >>> key = random.key(0)
 >>> key, subkey = random.split(key)
 >>> random.normal(subkey, (2,))
-Tensor([-0.3...])
+Tensor([-0.88034723,  0.40492615])
 
 ``split`` makes keys that go different ways; ``fold_in`` makes one for each number of a count, such
 as the step of a training loop. What a key was used for cannot be seen from the key, so no error

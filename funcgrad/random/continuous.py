@@ -2,7 +2,7 @@
 
 >>> from funcgrad.random.keys import key
 >>> uniform(key(0), (2,))
-Tensor([0.08724138, 0.85597212])
+Tensor([0.08723912, 0.85597221])
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def uniform(
     --------
     >>> from funcgrad.random.keys import key
     >>> uniform(key(0), (2,), minval=-1.0)
-    Tensor([-0.82551723,  0.71194424])
+    Tensor([-0.82552175,  0.71194441])
     """
     wanted = as_dtype(dtype, "f", "uniform")
     numbers = standard_uniform(key, as_shape(shape, "uniform"), wanted, "uniform")
@@ -116,7 +116,7 @@ def normal(
     --------
     >>> from funcgrad.random.keys import key
     >>> normal(key(0), (2,))
-    Tensor([-1.35806477,  1.06234243])
+    Tensor([-1.35795411,  1.0623968 ])
     """
     wanted = as_dtype(dtype, "fc", "normal")
     numbers = standard_normal(key, as_shape(shape, "normal"), wanted, "normal")
@@ -145,7 +145,7 @@ def exponential(
     --------
     >>> from funcgrad.random.keys import key
     >>> exponential(key(0), (2,))
-    Tensor([2.43907643, 0.15551747])
+    Tensor([2.43910238, 0.15551737])
     """
     wanted = as_dtype(dtype, "f", "exponential")
     size = as_shape(shape, "exponential")
@@ -179,7 +179,7 @@ def gumbel(
     --------
     >>> from funcgrad.random.keys import key
     >>> gumbel(key(0), (2,))
-    Tensor([-0.89161946,  1.86099742])
+    Tensor([-0.8916301 ,  1.86099784])
     """
     wanted = as_dtype(dtype, "f", "gumbel")
     numbers = draw(bits_to_gumbel, key, as_shape(shape, "gumbel"), wanted, "gumbel")
@@ -218,7 +218,7 @@ def truncated_normal(
     --------
     >>> from funcgrad.random.keys import key
     >>> truncated_normal(key(0), 3.0, np.inf, (2,))
-    Tensor([3.02..., 3.5...])
+    Tensor([3.6775035, 3.0470555])
     """
     wanted = as_dtype(dtype, "f", "truncated_normal")
     require(lambda low, high: low < high, "truncated_normal", "lower < upper", lower, upper)

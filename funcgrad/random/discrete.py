@@ -3,7 +3,7 @@ arrays that elements are chosen from.
 
 >>> from funcgrad.random.keys import key
 >>> permutation(key(0), 5)
-Tensor([0, 3, 2, 4, 1])
+Tensor([4, 0, 3, 2, 1])
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def randint(
     --------
     >>> from funcgrad.random.keys import key
     >>> randint(key(0), 5, 1, 7)
-    Tensor([1, 1, 2, 3, 2])
+    Tensor([1, 6, 1, 1, 4])
     """
     wanted = as_dtype(dtype, "iu", "randint")
     size = as_shape(shape, "randint")
@@ -192,7 +192,7 @@ def permutation(
     --------
     >>> from funcgrad.random.keys import key
     >>> permutation(key(0), 5)
-    Tensor([0, 3, 2, 4, 1])
+    Tensor([4, 0, 3, 2, 1])
     """
     value = operand(x, "permutation")
     if isinstance(value, (int, np.integer)):
@@ -246,7 +246,7 @@ def choice(
     --------
     >>> from funcgrad.random.keys import key
     >>> choice(key(0), 10, 3, replace=False)
-    Tensor([0, 9, 7])
+    Tensor([4, 0, 6])
     >>> choice(key(0), np.array([1.5, 2.5]), 4, p=[0.2, 0.8])
     Tensor([1.5, 2.5, 2.5, 2.5])
     """
@@ -323,7 +323,7 @@ def categorical(
     --------
     >>> from funcgrad.random.keys import key
     >>> categorical(key(0), np.log([0.1, 0.2, 0.7]), shape=4)
-    Tensor([2, 2, 2, 0])
+    Tensor([2, 2, 2, 2])
     """
     value = operand(logits, "categorical")
     place = _axis(value, axis, "categorical")

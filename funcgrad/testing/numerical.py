@@ -25,7 +25,7 @@ import numpy as np
 from funcgrad.testing.subject import Array, Subject
 from funcgrad.trace import quiet
 
-__all__ = ["Estimate", "contract", "estimate", "one_sided", "precision_of", "step_of"]
+__all__ = ["Estimate", "contract", "estimate", "inner", "one_sided", "precision_of", "step_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,9 @@ def estimate(subject: Subject, direction: Sequence[Array], eps: float | None) ->
     far, _ = _central(subject, direction, 2 * step)
     # The error of central differences is a series in step**2: this cancels its first term.
     extrapolated = [n + (n - f) / 3 for n, f in zip(near, far, strict=True)]
-    values = [
-        np.where(np.isfinite(e), e, n) for e, n in zip(extrapolated, near, strict=True)
-    ]
+    values = [np.where(np.isfinite(e), e, n) for e, n in zip(extrapolated, near, strict=True)]
     noise = [8 * precision / step * s for s in size]
-    doubt = [abs(n - f) + e for n, f, e in zip(near, far, noise, strict=True)]
+    doubt = [4 * abs(n - f) + e for n, f, e in zip(near, far, noise, strict=True)]
     exact = _complex_step(subject, direction, precision)
     if exact is not None and all(
         np.all(abs(c - v) <= d) for c, v, d in zip(exact, values, doubt, strict=True)

@@ -14,7 +14,7 @@ import numpy as np
 from funcgrad.testing.numerical import Estimate
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject
 
-__all__ = ["Comparison", "Tolerance", "compare", "modes_text", "number", "row", "table"]
+__all__ = ["Comparison", "Tolerance", "compare", "modes_text", "number", "place", "row", "table"]
 
 _COLUMNS: Final = 26
 

@@ -192,8 +192,9 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
         names=subject.names,
         modes=(*subject.modes, mode),
         values=tuple([np.asarray(value) for value in function(*subject.point)]),
-        result_names=tuple([f"derivative of {name}" if mode == "fwd" else f"gradient in {name}"
-                            for name in names]),
+        result_names=tuple(
+            [f"derivative of {name}" if mode == "fwd" else f"gradient in {name}" for name in names]
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from funcgrad.transforms.flat import FlatFunction, batched_flat
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import Patchwork
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
+from funcgrad.transforms.probe import probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents, push_through
 
@@ -41,16 +42,17 @@ class _Sparse(dict[int, Any]):
 class _Segment:
     """A call that can be run again on the tracers it was recorded with."""
 
-    __slots__ = ("args", "call", "recorder")
+    __slots__ = ("args", "call", "probes", "recorder")
 
     def __init__(self, call: CheckpointCall, recorder: Recorder, args: Sequence[Value]) -> None:
         self.call = call
         self.recorder = recorder
         self.args = args
+        self.probes = running_probes()
 
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
-        with begin_level(), self.recorder.aside() as entries:
+        with begin_level(), probe_again(self.probes), self.recorder.aside() as entries:
             outs = self.call.run(self.args)
         return entries, [self.recorder.index_of(out) for out in outs]
 

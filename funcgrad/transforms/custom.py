@@ -38,11 +38,12 @@ R = TypeVar("R")
 class _Signature:
     """How the flat values of one call are arranged: the arguments' tree, and the result's."""
 
-    __slots__ = ("arguments", "name", "result")
+    __slots__ = ("arguments", "name", "result", "specs")
 
-    def __init__(self, name: str, arguments: Structure) -> None:
+    def __init__(self, name: str, arguments: Structure, values: Sequence[Value]) -> None:
         self.name = name
         self.arguments = arguments
+        self.specs = [spec_of(value) for value in values]
         self.result: Structure | None = None
 
     def args(self, values: Sequence[Value]) -> tuple[Any, ...]:
@@ -277,13 +278,13 @@ class _Custom(Generic[P, R]):
                 f"{self._kind}: {self.__name__} has no rule yet; give it one with"
                 f" {self.__name__}.{'defvjp(fwd, bwd)' if 'vjp' in self._kind else 'defjvp(rule)'}."
             )
-        positional = _bound(self._function, args, kwargs)
-        static = {k: positional[k] for k in self._static}
+        name = f"{self._kind} {self.__name__}"
+        positional = _bound(name, self._function, args, kwargs)
+        static = self._static_arguments(name, positional)
         given = tuple(arg for k, arg in enumerate(positional) if k not in static)
         leaves, structure = trees.flatten(given)
-        name = f"{self._kind} {self.__name__}"
         values = values_of(name, leaves, structure, lambda: "arguments")
-        signature = _Signature(name, structure)
+        signature = _Signature(name, structure, values)
 
         def function(inner: Sequence[Value]) -> list[Value]:
             call: Callable[..., Any] = self._function
@@ -293,6 +294,15 @@ class _Custom(Generic[P, R]):
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result
+
+    def _static_arguments(self, name: str, positional: tuple[Any, ...]) -> dict[int, Any]:
+        for k in self._static:
+            if not 0 <= k < len(positional):
+                raise DifferentiationError(
+                    f"{name}: nondiff_argnums names argument {k}, but there are {len(positional)}"
+                    " positional arguments, counted from 0."
+                )
+        return {k: positional[k] for k in self._static}
 
     def _call(self, function: FlatFunction, signature: _Signature, static: dict[int, Any]) -> Call:
         raise NotImplementedError
@@ -435,14 +445,29 @@ def _pulled(signature: _Signature, cts: Any) -> list[Value]:
         )
     name = f"{signature.name}: cotangent"
     leaves = trees.broadcast_prefix(tuple(cts), signature.arguments, name)
-    return [None if leaf is None else concrete(operand(leaf, name)) for leaf in leaves]
+    values = [None if leaf is None else concrete(operand(leaf, name)) for leaf in leaves]
+    paths = signature.arguments.paths()
+    for value, spec, path in zip(values, signature.specs, paths, strict=True):
+        if value is not None and shape_of(value) != spec.shape:
+            raise ShapeError(
+                f"{name}{path}: expected shape {spec.shape}, as the argument's, got"
+                f" {shape_of(value)}. The bwd rule returns a cotangent for each argument."
+            )
+    return values
 
 
-def _bound(f: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> tuple[Any, ...]:
+def _bound(
+    name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any
+) -> tuple[Any, ...]:
     """All arguments by position, with defaults filled in where some were passed by keyword."""
     if not kwargs:
         return tuple(args)
     bound = inspect.signature(f).bind(*args, **kwargs)
+    if bound.kwargs:
+        raise DifferentiationError(
+            f"{name}: a rule knows arguments by their position, but {', '.join(bound.kwargs)} can"
+            " only be passed by keyword. Make them ordinary parameters, or close over them."
+        )
     bound.apply_defaults()
     return bound.args
 

@@ -20,30 +20,42 @@ from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
 from funcgrad.transforms.record import Recorder, settled
 
-__all__ = ["ProbeSet", "collect_probes", "probe"]
+__all__ = ["ProbeSet", "collect_probes", "probe", "probe_again", "running_probes"]
 
 
 class ProbeSet:
     """The names that one running gradient asks for, and what was marked so far."""
 
-    __slots__ = ("_marked", "names", "outer", "recorder")
+    __slots__ = ("_again", "_marked", "names", "outer", "recorder")
 
     def __init__(self, recorder: Recorder, names: Sequence[str], outer: ProbeSet | None) -> None:
         self.recorder = recorder
         self.names = frozenset(names)
         self.outer = outer
-        self._marked: dict[str, Spec] = {}
+        self._marked: dict[str, tuple[Spec, int]] = {}
+        self._again = False
+
+    def again(self) -> ProbeSet:
+        """The same, while a function runs once more: what it marks has been marked before."""
+        probes = ProbeSet(self.recorder, (), self.outer.again() if self.outer else None)
+        probes.names = self.names
+        probes._marked = self._marked
+        probes._again = True
+        return probes
 
     def mark(self, name: str, value: Value) -> Value:
         """Follow a value under a name."""
+        data = self.recorder.inner(value)
+        if self._again:
+            return self.recorder.mark(data, value, self._marked[name][1])
         if name in self._marked:
             raise DifferentiationError(
                 f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
                 f' own, in a loop for instance f"{name}{{i}}".'
             )
-        data = self.recorder.inner(value)
-        self._marked[name] = spec_of(data)
-        return self.recorder.mark(data, value)
+        slot = self.recorder.slot()
+        self._marked[name] = spec_of(data), slot
+        return self.recorder.mark(data, value, slot)
 
     def gradients(self, cts: Sequence[Value]) -> dict[str, Any]:
         """The gradients by name, from the cotangents of the recorder's inputs."""
@@ -54,10 +66,25 @@ class ProbeSet:
                 f" {sorted(self._marked) or 'none'}. Call fg.probe(x, name) on the value."
             )
         found = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
-        return {name: wrap(settled(ct, spec)) for (name, spec), ct in found}
+        return {name: wrap(settled(ct, spec)) for (name, (spec, _)), ct in found}
 
 
 _PROBES: Final[ContextVar[ProbeSet | None]] = ContextVar("funcgrad_probes", default=None)
+
+
+def running_probes() -> ProbeSet | None:
+    """The probes of the innermost gradient that is running."""
+    return _PROBES.get()
+
+
+@contextmanager
+def probe_again(probes: ProbeSet | None) -> Iterator[None]:
+    """While a checkpointed function runs once more, find the probes of the first time."""
+    token = _PROBES.set(probes.again() if probes is not None else None)
+    try:
+        yield
+    finally:
+        _PROBES.reset(token)
 
 
 @contextmanager

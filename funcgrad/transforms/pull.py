@@ -306,6 +306,6 @@ def pull_projection(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None
 def pull_mark(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through a marked value: keep what arrives, and hand it on."""
     _, _, operand, slot = entry
-    cotangents[slot] = ct
+    accumulate(cotangents, slot, ct)
     if operand >= 0:
         accumulate(cotangents, operand, ct)

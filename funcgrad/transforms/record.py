@@ -212,8 +212,14 @@ class Recorder(Trace):
             return value._data
         return concrete(value)
 
-    def mark(self, data: Value, value: Value) -> Recorded:
-        """A copy of a variable, with a new input that collects the copy's cotangent.
+    def slot(self) -> int:
+        """A new input that has no tracer, for ``mark``."""
+        slot = self._count()
+        self._inputs.append(slot)
+        return slot
+
+    def mark(self, data: Value, value: Value, slot: int) -> Recorded:
+        """A copy of a variable, whose cotangent goes to an input as well.
 
         Parameters
         ----------
@@ -221,10 +227,11 @@ class Recorder(Trace):
             The value, as the transformations around this one see it.
         value : value
             The same as it is followed here, if it is.
+        slot : int
+            The input.
         """
-        index, slot = self._count(), self._count()
+        index = self._count()
         self._append((pull_mark, index, self.index_of(value), slot))
-        self._inputs.append(slot)
         return self._tracer(data, index)
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:

@@ -1,0 +1,247 @@
+"""Diagonals and triangles of matrices.
+
+>>> diag([1.0, 2.0])
+Tensor([[1., 0.],
+        [0., 2.]])
+"""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import ShapeError
+from funcgrad.primitives.indexing import deposit, gather
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast, reshape, transpose
+from funcgrad.shape import normalize_axes, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = [
+    "diag",
+    "diag_indices",
+    "diag_indices_from",
+    "diagflat",
+    "diagonal",
+    "trace",
+    "tril",
+    "tril_indices",
+    "tril_indices_from",
+    "triu",
+    "triu_indices",
+    "triu_indices_from",
+    "vander",
+]
+
+
+def _diagonal(x: Value, offset: int, axis1: int, axis2: int, operation: str) -> Value:
+    """The elements on a diagonal, along the last axis."""
+    shape = shape_of(x)
+    if len(shape) < 2:
+        raise ShapeError(f"{operation}: needs two axes at least; the shape is {shape}.")
+    first, second = normalize_axes((axis1, axis2), len(shape), operation)
+    others = [a for a in range(len(shape)) if a not in (first, second)]
+    if (first, second) != (len(others), len(others) + 1):
+        x = transpose(x, axes=(*others, first, second))
+    rows, columns = max(-offset, 0), max(offset, 0)
+    count = max(min(shape[first] - rows, shape[second] - columns), 0)
+    steps = np.arange(count)
+    return gather(x, steps + rows, steps + columns, axis=len(others), unique=True)
+
+
+def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements on a diagonal of two axes, along a last axis.
+
+    Parameters
+    ----------
+    x : array_like
+    offset : int
+        How far above the main diagonal; negative below.
+    axis1, axis2 : int
+        The axes of the rows and the columns.
+
+    Examples
+    --------
+    >>> diagonal([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([1., 4.])
+    """
+    value = operand(x, "diagonal")
+    result: Tensor = wrap(_diagonal(value, int(offset), axis1, axis2, "diagonal"))
+    return result
+
+
+def trace(
+    x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+) -> Tensor:
+    """The sum of the elements on a diagonal of two axes.
+
+    Examples
+    --------
+    >>> trace([[1.0, 2.0], [3.0, 4.0]])
+    Tensor(5.0)
+    """
+    chosen = _diagonal(operand(x, "trace"), int(offset), axis1, axis2, "trace")
+    if dtype is not None:
+        chosen = cast(chosen, dtype=np.dtype(dtype))
+    rank = len(shape_of(chosen))
+    result: Tensor = wrap(reduce_sum(chosen, axis=(rank - 1,), keepdims=False))
+    return result
+
+
+def diag(x: ArrayLike, /, k: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a 1-d array on its diagonal.
+
+    Examples
+    --------
+    >>> diag([[1.0, 2.0], [3.0, 4.0]], k=1)
+    Tensor([2.])
+    """
+    value = operand(x, "diag")
+    shape = shape_of(value)
+    if len(shape) == 2:
+        return diagonal(value, k)
+    if len(shape) != 1:
+        raise ShapeError(f"diag: the array has to be 1-d or 2-d, not of the shape {shape}.")
+    return diagflat(value, k)
+
+
+def diagflat(x: ArrayLike, /, k: int = 0) -> Tensor:
+    """The matrix with all elements of an array, row by row, on a diagonal.
+
+    Examples
+    --------
+    >>> diagflat([1.0], k=1)
+    Tensor([[0., 1.],
+            [0., 0.]])
+    """
+    value = operand(x, "diagflat")
+    count = int(np.prod(shape_of(value)))
+    size, steps = count + abs(k), np.arange(count)
+    flat = reshape(value, shape=(count,))
+    rows, columns = steps + max(-k, 0), steps + max(k, 0)
+    result: Tensor = wrap(deposit(flat, rows, columns, axis=0, unique=True, shape=(size, size)))
+    return result
+
+
+def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
+    value = operand(x, operation)
+    shape = shape_of(value)
+    if not shape:
+        raise ShapeError(f"{operation}: the array has no axes (0-d).")
+    if len(shape) == 1:  # NumPy takes it for the matrix of equal rows
+        shape = shape * 2
+    return value, np.tri(*shape[-2:], k, dtype=np.bool_)
+
+
+def tril(x: ArrayLike, /, k: int = 0) -> Tensor:
+    """Matrices with the elements above a diagonal zero.
+
+    Examples
+    --------
+    >>> tril([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1., 0.],
+            [3., 4.]])
+    """
+    value, lower = _triangle(x, int(k), "tril")
+    result: Tensor = wrap(where(lower, value, 0))
+    return result
+
+
+def triu(x: ArrayLike, /, k: int = 0) -> Tensor:
+    """Matrices with the elements below a diagonal zero.
+
+    Examples
+    --------
+    >>> triu([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[1., 2.],
+            [0., 4.]])
+    """
+    value, below = _triangle(x, int(k) - 1, "triu")
+    result: Tensor = wrap(where(below, 0, value))
+    return result
+
+
+def vander(x: ArrayLike, /, n: SupportsIndex | None = None, increasing: bool = False) -> Tensor:
+    """The matrix of the powers of a 1-d array, a column for each.
+
+    Examples
+    --------
+    >>> vander([2.0, 3.0], 3)
+    Tensor([[4., 2., 1.],
+            [9., 3., 1.]])
+    """
+    value = wrap(operand(x, "vander"))
+    shape = shape_of(value)
+    if len(shape) != 1:
+        raise ShapeError(f"vander: the array has to be 1-d, not of the shape {shape}.")
+    exponents = np.arange(shape[0] if n is None else n.__index__())
+    result: Tensor = value[:, None] ** (exponents if increasing else exponents[::-1])
+    return result
+
+
+def _wrapped(arrays: Any) -> tuple[Tensor, ...]:
+    return tuple([wrap(array) for array in arrays])
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
+    """The positions on and below a diagonal, as index arrays.
+
+    Examples
+    --------
+    >>> tril_indices(2)
+    (Tensor([0, 1, 1]), Tensor([0, 0, 1]))
+    """
+    return _wrapped(np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
+    """The positions on and above a diagonal, as index arrays.
+
+    Examples
+    --------
+    >>> triu_indices(2)
+    (Tensor([0, 0, 1]), Tensor([0, 1, 1]))
+    """
+    return _wrapped(np.triu_indices(n, k, m))
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
+    """The positions on the main diagonal, as index arrays.
+
+    Examples
+    --------
+    >>> diag_indices(2)
+    (Tensor([0, 1]), Tensor([0, 1]))
+    """
+    return _wrapped(np.diag_indices(n, ndim))
+
+
+def _matrix_shape(x: ArrayLike, operation: str) -> tuple[int, int]:
+    shape = shape_of(operand(x, operation))
+    if len(shape) != 2:
+        raise ShapeError(f"{operation}: the array has to be 2-d, not of the shape {shape}.")
+    return shape[0], shape[1]
+
+
+def tril_indices_from(x: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
+    """``tril_indices`` for the shape of a matrix."""
+    rows, columns = _matrix_shape(x, "tril_indices_from")
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(x: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
+    """``triu_indices`` for the shape of a matrix."""
+    rows, columns = _matrix_shape(x, "triu_indices_from")
+    return triu_indices(rows, k, columns)
+
+
+def diag_indices_from(x: ArrayLike) -> tuple[Tensor, ...]:
+    """``diag_indices`` for a square array."""
+    shape = shape_of(operand(x, "diag_indices_from"))
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ShapeError(f"diag_indices_from: all sizes have to be equal, not {shape}.")
+    return diag_indices(shape[0], len(shape))

@@ -1,0 +1,371 @@
+"""Running sums and products, differences, and the integral of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import ArrayLike, explained, operand
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.reductions import sum
+from funcgrad.primitives import cumulative as cu
+from funcgrad.primitives.elementwise import subtract
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.keys import Key
+from funcgrad.primitives.logic import isnan, not_equal
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast, reshape, view
+from funcgrad.shape import dtype_of, normalize_axis, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = [
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "ediff1d",
+    "nancumprod",
+    "nancumsum",
+    "trapezoid",
+]
+
+
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The running sum.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int or None
+        None: along all elements in a row.
+    dtype : dtype, optional
+        What to convert the elements to first. By default bool and small integers become int64.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.cumsum([1.0, 2.0, 3.0])
+    Tensor([1., 3., 6.])
+    """
+    return wrap(_accumulated(_sums, operand(a, "cumsum"), axis, dtype, "cumsum"))
+
+
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The running product. The gradient is exact where elements are zero, at every order.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int or None
+        None: along all elements in a row.
+    dtype : dtype, optional
+        What to convert the elements to first. By default bool and small integers become int64.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.cumprod([1.0, 2.0, 3.0])
+    Tensor([1., 2., 6.])
+    """
+    return wrap(_accumulated(_products, operand(a, "cumprod"), axis, dtype, "cumprod"))
+
+
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+) -> Tensor:
+    """The running sum, by the array API's rules.
+
+    Parameters
+    ----------
+    x : array_like
+    axis : int
+        It may be left out only if there is one axis.
+    dtype : dtype, optional
+        What to convert the elements to first. By default bool and small integers become int64.
+    include_initial : bool
+        Whether to begin with 0, which makes the result longer by one.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There is more than one axis, and ``axis`` is not given; or there is none.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.cumulative_sum([1.0, 2.0, 3.0], include_initial=True)
+    Tensor([0., 1., 3., 6.])
+    """
+    return _cumulative(_sums, x, axis, dtype, 0 if include_initial else None, "cumulative_sum")
+
+
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+) -> Tensor:
+    """The running product, by the array API's rules.
+
+    The parameters are those of ``cumulative_sum``; the result may begin with 1.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.cumulative_prod([1.0, 2.0, 3.0], include_initial=True)
+    Tensor([1., 1., 2., 6.])
+    """
+    return _cumulative(_products, x, axis, dtype, 1 if include_initial else None, "cumulative_prod")
+
+
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The running sum, for which NaN count as 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.nancumsum([1.0, fnp.nan, 3.0])
+    Tensor([1., 1., 4.])
+    """
+    x = _without_nan(operand(a, "nancumsum"), 0)
+    return wrap(_accumulated(_sums, x, axis, dtype, "nancumsum"))
+
+
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The running product, for which NaN count as 1.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.nancumprod([1.0, fnp.nan, 3.0])
+    Tensor([1., 1., 3.])
+    """
+    x = _without_nan(operand(a, "nancumprod"), 1)
+    return wrap(_accumulated(_products, x, axis, dtype, "nancumprod"))
+
+
+def _without_nan(x: Value, fill: int) -> Value:
+    return where(isnan(x), fill, x) if dtype_of(x).kind in "fc" else x
+
+
+Accumulation = Callable[[Value, int], Value]
+
+
+def _sums(x: Value, axis: int) -> Value:
+    return cu.cumulative_sum(x, axis=axis, reverse=False)
+
+
+def _products(x: Value, axis: int) -> Value:
+    return cu.cumulative_prod(x, axis=axis)
+
+
+def _accumulated(
+    accumulate: Accumulation, x: Value, axis: int | None, dtype: Any, name: str
+) -> Value:
+    if dtype is not None:
+        x = cast(x, dtype=np.dtype(dtype))
+    if axis is None:
+        return accumulate(reshape(x, shape=(-1,)), 0)
+    return accumulate(x, normalize_axis(axis, len(shape_of(x)), name))
+
+
+def _cumulative(
+    accumulate: Accumulation,
+    a: ArrayLike,
+    axis: int | None,
+    dtype: Any,
+    initial: int | None,
+    name: str,
+) -> Tensor:
+    x = operand(a, name)
+    shape = shape_of(x)
+    if not shape or (axis is None and len(shape) > 1):
+        raise ShapeError(
+            f"{name}: the array has {len(shape)} axes; give with axis= which one to go along."
+            if shape
+            else f"{name}: the array has no axis to go along (0-d)."
+        )
+    along = 0 if axis is None else normalize_axis(axis, len(shape), name)
+    result = _accumulated(accumulate, x, along, dtype, name)
+    if initial is None:
+        return wrap(result)
+    start = np.full((*shape[:along], 1, *shape[along + 1 :]), initial, dtype_of(result))
+    return wrap(concatenate(start, result, axis=along))
+
+
+# Differences.
+
+
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Tensor:
+    """Differences of neighbours along an axis.
+
+    Parameters
+    ----------
+    a : array_like
+        Of bools, a difference is whether they differ.
+    n : int
+        How often to take differences.
+    axis : int
+    prepend, append : array_like, optional
+        What to put before and after ``a`` first; a number stands for one element.
+
+    Returns
+    -------
+    Tensor
+        Shorter by ``n``.
+
+    Raises
+    ------
+    ShapeError
+        ``n`` is negative, ``a`` is 0-d, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.diff([1.0, 4.0, 9.0]), fnp.diff([1.0, 4.0, 9.0], n=2)
+    (Tensor([3., 5.]), Tensor([2.]))
+    """
+    if n < 0:
+        raise ShapeError(f"diff: differences cannot be taken {n} times.")
+    x = operand(a, "diff")
+    along = normalize_axis(axis, len(shape_of(x)), "diff")
+    parts = [
+        part if part is x else _slab(operand(part, "diff"), shape_of(x), along)
+        for part in (prepend, x, append)
+        if part is not None
+    ]
+    if len(parts) > 1 and n:
+        try:
+            x = concatenate(*parts, axis=along)
+        except ValueError as error:
+            raise explained(error, "diff", *parts) from error
+    for _ in range(n):
+        later, earlier = _neighbours(x, along)
+        x = (not_equal if dtype_of(x).kind == "b" else subtract)(later, earlier)
+    return wrap(x)
+
+
+def _slab(x: Value, shape: tuple[int, ...], axis: int) -> Value:
+    """A number as an array of size 1 along an axis."""
+    if shape_of(x):
+        return x
+    return broadcast_to(x, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+
+
+def _neighbours(x: Value, axis: int) -> tuple[Value, Value]:
+    """The elements but the first, and the elements but the last."""
+    lead = (slice(None),) * axis
+    return (
+        view(x, key=Key((*lead, slice(1, None)))),
+        view(x, key=Key((*lead, slice(None, -1)))),
+    )
+
+
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Tensor:
+    """Differences of neighbours among all elements in a row.
+
+    Parameters
+    ----------
+    ary : array_like
+    to_end, to_begin : array_like, optional
+        What to put after and before the differences; flattened.
+
+    Returns
+    -------
+    Tensor
+        With one axis.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.ediff1d([1.0, 4.0, 9.0], to_begin=0.0)
+    Tensor([0., 3., 5.])
+    """
+    x = reshape(operand(ary, "ediff1d"), shape=(-1,))
+    differences = subtract(*_neighbours(x, 0))
+    dtype = dtype_of(x)
+    ends = [
+        None if end is None else cast(reshape(operand(end, "ediff1d"), shape=(-1,)), dtype=dtype)
+        for end in (to_begin, to_end)
+    ]
+    parts = [part for part in (ends[0], differences, ends[1]) if part is not None]
+    return wrap(concatenate(*parts, axis=0))
+
+
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Tensor:
+    """The integral of samples by the trapezoidal rule.
+
+    Parameters
+    ----------
+    y : array_like
+        The samples.
+    x : array_like, optional
+        Where they were taken: for all alike (one axis), or for each row, in a shape that broadcasts
+        to that of ``y``.
+    dx : array_like
+        The distance between samples, if ``x`` is not given.
+    axis : int
+
+    Returns
+    -------
+    Tensor
+        Without that axis.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.trapezoid([1.0, 2.0, 3.0]), fnp.trapezoid([1.0, 2.0, 3.0], x=[0.0, 1.0, 3.0])
+    (Tensor(4.0), Tensor(6.5))
+    """
+    samples = operand(y, "trapezoid")
+    rank = len(shape_of(samples))
+    along = normalize_axis(axis, rank, "trapezoid")
+    if x is None:
+        widths = wrap(operand(dx, "trapezoid"))
+    else:
+        places = operand(x, "trapezoid")
+        if len(shape_of(places)) == 1:
+            trailing = (1,) * (rank - along - 1)
+            widths = diff(places).reshape((-1, *trailing))
+        else:
+            widths = diff(places, axis=along - rank)
+    later, earlier = _neighbours(samples, along)
+    heights = wrap(later) + earlier
+    try:
+        return sum(widths * heights / 2.0, along)
+    except ShapeError as error:
+        raise explained(error, "trapezoid", samples) from error

@@ -1,0 +1,353 @@
+"""``check_grads`` and its building blocks ``check_jvp`` and ``check_vjp``.
+
+What flows in is a function and a point; a direction and cotangents are drawn from a generator of
+the call's own. What flows out is nothing, or a ``CheckError``. Order n is checked by checking the
+derivatives of order n - 1, in each mode, as functions of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, CheckError
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.testing.numerical import (
+    Estimate,
+    contract,
+    estimate,
+    inner,
+    one_sided,
+    precision_of,
+    step_of,
+)
+from funcgrad.testing.report import (
+    Comparison,
+    Tolerance,
+    compare,
+    modes_text,
+    number,
+    place,
+    row,
+    table,
+)
+from funcgrad.testing.subject import MODE_NAMES, Array, Subject, derivative, subject_of
+from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.reverse import vjp
+
+__all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> None:
+    """Check a function's derivatives against numerical ones.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees, returning a pytree, all with real or complex arrays. Leaves of integers and
+        booleans are held fixed, and ignored in the result.
+    args : tuple of pytrees
+        The point. It should not be at a kink of the function, nor so near the edge of its domain
+        that a step leaves it.
+    order : int
+        The highest order to check. Order 2 checks the derivatives of the derivatives, in all
+        sequences of the modes.
+    modes : sequence of str
+        ``"fwd"``, ``"rev"`` or both.
+    atol, rtol : float, optional
+        The derivatives may differ by ``atol + rtol * abs(numerical)``, and by what rounding of the
+        function's values explains. By default what the coarsest dtype among arguments and results
+        allows: for float64 a relative 1e-6 with differences, 1e-7 with a complex step; for
+        float32 2e-3 and 8e-4.
+    eps : float, optional
+        The step of the central differences, by default the cube root of the dtype's precision. It
+        is relative for elements greater than 1.
+    kwargs : mapping, optional
+        Keyword arguments, which are held fixed.
+    seed : int
+        Of the random direction and cotangents along which derivatives are compared; no element of
+        either is near zero. The same seed always gives the same check.
+
+    Raises
+    ------
+    CheckError
+        A derivative is wrong; an ``AssertionError``. The message says in which mode and order, for
+        which argument, what was expected, and what may be the reason.
+    DifferentiationError
+        The arguments, or the results, hold nothing that can be differentiated.
+    ArgumentError
+        ``order``, ``modes``, ``atol``, ``rtol`` or ``eps`` make no sense.
+
+    Notes
+    -----
+    Forward mode is compared element by element along one direction v; reverse mode by the one
+    number Re<u, J v>. An error in a single entry of a Jacobian shows in either.
+
+    Numerical derivatives come from central differences and, where the function is real, accepts
+    complex arguments and is analytic, from the more accurate complex step. For complex arguments
+    derivatives are those of the real and imaginary parts, the convention of ``fg.grad``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> check_grads(lambda p: p["a"] * p["b"] ** 2, ({"a": 2.0, "b": fg.tensor([3.0, 4.0])},))
+    """
+    subject, options = _prepared("check_grads", f, args, modes, atol, rtol, eps, kwargs)
+    try:
+        highest = index(order)
+    except TypeError:
+        raise ArgumentError(f"check_grads: order has to be an integer, got {order!r}.") from None
+    if highest < 1:
+        raise ArgumentError(f"check_grads: order has to be at least 1, got {highest}.")
+    _check(subject, options, highest, np.random.default_rng(seed))
+
+
+def check_jvp(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> None:
+    """Check a function's first derivative in forward mode; see ``check_grads``.
+
+    Examples
+    --------
+    >>> check_jvp(lambda x, y: x * y, (2.0, 3.0))
+    """
+    subject, options = _prepared("check_jvp", f, args, ("fwd",), atol, rtol, eps, kwargs)
+    _check(subject, options, 1, np.random.default_rng(seed))
+
+
+def check_vjp(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> None:
+    """Check a function's first derivative in reverse mode; see ``check_grads``.
+
+    Examples
+    --------
+    >>> check_vjp(lambda x, y: x * y, (2.0, 3.0))
+    """
+    subject, options = _prepared("check_vjp", f, args, ("rev",), atol, rtol, eps, kwargs)
+    _check(subject, options, 1, np.random.default_rng(seed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    operation: str
+    modes: tuple[str, ...]
+    tolerance: Tolerance
+    eps: float | None
+
+
+def _prepared(
+    operation: str,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    modes: Sequence[str],
+    atol: float | None,
+    rtol: float | None,
+    eps: float | None,
+    kwargs: Mapping[str, Any] | None,
+) -> tuple[Subject, _Options]:
+    known = dict(MODE_NAMES)
+    if isinstance(modes, str) or not modes or not all(mode in known for mode in modes):
+        raise ArgumentError(
+            f"{operation}: modes has to be a sequence of {' and '.join(map(repr, known))}, got"
+            f" {modes!r}. Write modes=('fwd', 'rev'), or ('rev',) for one of them."
+        )
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if value is not None and not value >= 0:
+            raise ArgumentError(f"{operation}: {name} has to be at least 0, got {value!r}.")
+    if eps is not None and not eps > 0:
+        raise ArgumentError(f"{operation}: eps has to be positive, got {eps!r}.")
+    options = _Options(operation, tuple(dict.fromkeys(modes)), Tolerance(atol, rtol), eps)
+    return subject_of(operation, f, args, kwargs), options
+
+
+def _check(subject: Subject, options: _Options, order: int, rng: np.random.Generator) -> None:
+    """Check a subject in each mode, then its derivatives."""
+    trial = _Trial(
+        subject,
+        options,
+        direction=tuple([_drawn(rng, np.asarray(x), scaled=True) for x in subject.point]),
+        cts=tuple([_drawn(rng, value, scaled=False) for value in subject.values]),
+    )
+    given = estimate(subject, trial.direction, options.eps)
+    for mode in options.modes:
+        trial.check(mode, given)
+    if order > 1:
+        for mode in options.modes:
+            inner_subject = derivative(subject, mode, trial.direction, trial.cts)
+            _check(inner_subject, options, order - 1, rng)
+
+
+def _drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
+    """Random numbers of magnitude 0.5 to 1, relative to elements greater than 1 if ``scaled``."""
+    size = rng.uniform(0.5, 1.0, like.shape)
+    if like.dtype.kind == "c":
+        size = size * np.exp(2j * np.pi * rng.uniform(size=like.shape))
+    else:
+        size = np.where(rng.uniform(size=like.shape) < 0.5, -size, size)
+    if scaled:
+        size = size * np.maximum(abs(like), 1)
+    return np.asarray(size).astype(like.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A subject with what its derivatives are tried on: a direction, and cotangents."""
+
+    subject: Subject
+    options: _Options
+    direction: tuple[Array, ...]
+    cts: tuple[Array, ...]
+
+    def check(self, mode: str, given: Estimate) -> None:
+        """Compare the derivative by one mode with the numerical one."""
+        values, found = self.derivative(mode, self.direction)
+        self.check_values(mode, values)
+        expected = given if mode == "fwd" else contract(given, self.cts)
+        comparison = compare(found, expected, self.options.tolerance)
+        if comparison is not None and not comparison.agrees:
+            raise CheckError(self.message(mode, comparison, given))
+
+    def derivative(self, mode: str, direction: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """The values by which a mode goes along, and its derivative along a direction."""
+        subject = self.subject
+        if mode == "fwd":
+            tangents = [wrap(t) for t in direction]
+            outs, pushed = jvp(subject.function, subject.point, tangents)
+            return _arrays(outs), _arrays(pushed)
+        outs, pullback = vjp(subject.function, *subject.point)
+        cts = _arrays(pullback([wrap(ct) for ct in self.cts]))
+        total = sum(inner(ct, t) for ct, t in zip(cts, direction, strict=True))
+        return _arrays(outs), [np.asarray(total)]
+
+    def check_values(self, mode: str, values: Sequence[Array]) -> None:
+        """Check that the function returns under differentiation what it returns without."""
+        subject = self.subject
+        exact = [np.zeros(value.shape) for value in subject.values]
+        plain = Estimate(list(subject.values), exact, "evaluation", precision_of(subject))
+        comparison = compare(values, plain, self.options.tolerance)
+        if comparison is None or comparison.agrees:
+            return
+        alike = not np.isfinite(comparison.numerical) and repr(comparison.numerical) == repr(
+            comparison.analytic
+        )
+        if alike:
+            return
+        raise CheckError(
+            "\n".join(
+                [
+                    f"{self.options.operation}: {subject.title} returns another value under"
+                    f" {modes_text((*subject.modes, mode))} than without.",
+                    row("place", place(subject, comparison)),
+                    row("with", number(comparison.analytic)),
+                    row("without", number(comparison.numerical)),
+                    "The first result of a custom rule has to be the value of the function itself.",
+                ]
+            )
+        )
+
+    def message(self, mode: str, comparison: Comparison, given: Estimate) -> str:
+        """All that is known of a wrong derivative."""
+        subject = self.subject
+        modes = (*subject.modes, mode)
+        along = "the direction" if mode == "fwd" else "direction and cotangent"
+        lines = [
+            f"{self.options.operation}: {modes_text(modes)} is wrong for {subject.title} (order"
+            f" {len(modes)}).",
+        ]
+        if mode == "fwd":
+            lines.append(row("result", place(subject, comparison)))
+        lines += [
+            row("analytic", f"{number(comparison.analytic)}, derivative along {along}"),
+            row("numerical", f"{number(comparison.numerical)}, by {given.method}"),
+            row("error", f"{comparison.error:.3g}"),
+            row("tolerance", f"{comparison.tolerance:.3g} = {comparison.terms}"),
+            "  along each argument alone:",
+            *table(self.by_argument(mode, comparison)),
+        ]
+        return "\n".join(lines + self.hints(mode, comparison))
+
+    def by_argument(self, mode: str, comparison: Comparison) -> list[tuple[str, Comparison]]:
+        """The same comparison along each argument on its own, at the same element."""
+        rows = []
+        for k, name in enumerate(self.subject.names):
+            alone = [t if i == k else np.zeros_like(t) for i, t in enumerate(self.direction)]
+            given = estimate(self.subject, alone, self.options.eps)
+            _, found = self.derivative(mode, alone)
+            expected = given if mode == "fwd" else contract(given, self.cts)
+            if mode == "fwd":  # only the element that is at fault
+                found = [found[comparison.result][comparison.index]]
+                expected = Estimate(
+                    [expected.values[comparison.result][comparison.index]],
+                    [expected.noise[comparison.result][comparison.index]],
+                    expected.method,
+                    expected.precision,
+                )
+            part = compare(found, expected, self.options.tolerance)
+            if part is not None:
+                rows.append((name, part))
+        return rows
+
+    def hints(self, mode: str, comparison: Comparison) -> list[str]:
+        """What may be the reason."""
+        if not np.isfinite(comparison.numerical):
+            return [
+                "The function is not finite at the point or a step away from it: choose a point"
+                " inside its domain, or a smaller eps."
+            ]
+        quotients = one_sided(self.subject, self.direction, self.options.eps)
+        if mode == "fwd":
+            left, right = (side[comparison.result][comparison.index] for side in quotients)
+        else:
+            left, right = (
+                sum(inner(ct, q) for ct, q in zip(self.cts, side, strict=True))
+                for side in quotients
+            )
+        step = step_of(self.subject, self.options.eps)
+        if abs(right - left) > min(100 * step, 0.5) * (abs(left) + abs(right)):
+            return [
+                f"The one-sided differences are {number(left)} and {number(right)}: the point seems"
+                " to be at a kink or a jump, or less than a step from one. There numerical"
+                " derivatives say nothing about the conventions that the docstrings tell: choose"
+                " another point, or a smaller eps."
+            ]
+        if self.subject.modes:
+            return [
+                "The derivatives of lower order agree, so a rule is right but its own derivative is"
+                " not: look for a constant in it (np.asarray, stop_gradient, a number computed"
+                " beforehand) that depends on the arguments."
+            ]
+        return []
+
+
+def _arrays(tensors: Sequence[Tensor]) -> list[Array]:
+    return [np.asarray(x) for x in tensors]
