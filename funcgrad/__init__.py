@@ -1,5 +1,20 @@
-"""funcgrad: derivatives of Python functions, with nothing mutable anywhere."""
+"""funcgrad: derivatives of Python functions, with nothing mutable anywhere.
 
+Transformations take a function and return a function; tensors never change.
+
+>>> import funcgrad as fg
+>>> fg.grad(lambda x: x**3)(2.0)
+Tensor(12.0)
+
+The array functions are in ``funcgrad.numpy``, under NumPy's names; ``fg.nn``, ``fg.optim``,
+``fg.random``, ``fg.testing`` and ``fg.tree`` hold what their names say.
+"""
+
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING
+
+from funcgrad import errors, tree
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
@@ -12,11 +27,15 @@ from funcgrad.transforms.reverse import grad, value_and_grad, vjp
 from funcgrad.transforms.stop import stop_gradient
 from funcgrad.trees import pytree, static_field
 
+if TYPE_CHECKING:
+    from funcgrad import nn, numpy, optim, random, testing
+
 __all__ = [
     "Tensor",
     "checkpoint",
     "custom_jvp",
     "custom_vjp",
+    "errors",
     "grad",
     "hessian",
     "hvp",
@@ -25,12 +44,29 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "nn",
+    "numpy",
+    "optim",
     "probe",
     "pytree",
+    "random",
     "static_field",
     "stop_gradient",
     "tensor",
+    "testing",
+    "tree",
     "value_and_grad",
     "vjp",
     "vmap",
 ]
+
+__version__ = "0.1.0"
+
+_ON_DEMAND = ("nn", "numpy", "optim", "random", "testing")
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """Load a submodule when it is first used: importing them all would double the import time."""
+    if name in _ON_DEMAND:
+        return _import_module(f"funcgrad.{name}")
+    raise AttributeError(f"module 'funcgrad' has no attribute {name!r}")

@@ -133,6 +133,8 @@ def normalize_axes(axis: AxisLike, ndim: int, operation: str) -> tuple[int, ...]
     ShapeError
         An axis is named twice.
     """
+    if type(axis) is int and -ndim <= axis < ndim:  # by far the commonest
+        return (axis % ndim,)
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, Sequence):

@@ -28,6 +28,9 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.tensor": frozenset({"funcgrad.numpy"}),
 }
 
+# Loads its submodules when they are first used; so that importing it stays cheap.
+FACADE = "funcgrad"
+
 # What `import funcgrad` may load of NumPy beyond what `import numpy` does.
 EXTRA_NUMPY_MODULES = {
     "numpy.fft",  # the transforms that the fft primitives evaluate
@@ -255,6 +258,8 @@ def wrong_exports(module: ModuleType) -> Iterator[str]:
 def unlisted_names(module: ModuleType) -> Iterator[str]:
     """Public names of a façade that its `__all__` does not list; submodules show by themselves."""
     for name, value in vars(module).items():
+        if name == "TYPE_CHECKING":
+            continue  # type checkers know it by this name alone
         if not name.startswith("_") and name not in module.__all__:
             if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{name}":
                 continue
@@ -309,7 +314,7 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
             name = dotted_name(node.func).rpartition(".")[2]
-            if name in {"__import__", "import_module"}:
+            if name in {"__import__", "import_module"} and source.name != FACADE:
                 yield f"{source.name}:{node.lineno} calls {name}"
     allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
     for found in imports_of(source, known):

@@ -394,7 +394,7 @@ def test_optimizer_is_a_value():
     optimizer = optim.sgd(0.1)
     assert trees.leaves(optimizer) == []
     with pytest.raises(FrozenInstanceError):
-        optimizer.init = None  # type: ignore[misc]
+        optimizer.init = None  # type: ignore[misc, assignment]
 
     def step(optimizer, w):
         return optimizer.update(w, optimizer.init(w), w)[0]

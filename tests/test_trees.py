@@ -45,6 +45,9 @@ class Pair:
     def __init__(self, first: Any, second: Any, name: Any = "pair") -> None:
         self.first, self.second, self.name = first, second, name
 
+    def __repr__(self) -> str:  # an address would name the test anew in every process
+        return "Pair(...)"
+
     def __tree_flatten__(self) -> tuple[Iterator[Any], Any]:
         return iter((self.first, self.second)), self.name
 

@@ -13,11 +13,14 @@ from typing import Final
 
 import funcgrad.numpy as fnp
 from funcgrad.border import ArrayLike
-from funcgrad.nn.logits import real_tensor, relative_logits
+from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
-from funcgrad.shape import AxisLike
-from funcgrad.tensor import Tensor, apply1
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.transcendental import exp
+from funcgrad.shape import AxisLike, normalize_axes, shape_of
+from funcgrad.tensor import Tensor, apply1, wrap
+from funcgrad.trace import bind1
 
 __all__ = [
     "elu",
@@ -50,8 +53,6 @@ def relu(x: ArrayLike) -> Tensor:
     Examples
     --------
     >>> relu([-1.0, 0.0, 2.0])
-    EXC funcgrad.nn.activations.log_softmax log_softmax([0.0, -1000.0, -inf])
-     name 'flog' is not defined
     Tensor([0., 0., 2.])
     """
     result: Tensor = apply1(act.relu, x)
@@ -79,8 +80,9 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     >>> leaky_relu([-1.0, 0.0, 2.0], 0.1)
     Tensor([-0.1,  0. ,  2. ])
     """
-    value = real_tensor(x, "leaky_relu")
-    return fnp.where(value > 0, value, negative_slope * value)
+    value: Tensor = wrap(real_value(x, "leaky_relu"))
+    result: Tensor = fnp.where(value > 0, value, negative_slope * value)
+    return result
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
@@ -109,9 +111,10 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
     >>> elu([-inf, 0.0, 2.0])
     Tensor([-1.,  0.,  2.])
     """
-    value = real_tensor(x, "elu")
-    # The exponential sees no positive number, where it might overflow.
-    return fnp.where(value > 0, value, alpha * fnp.expm1(fnp.where(value > 0, 0, value)))
+    value: Tensor = wrap(real_value(x, "elu"))
+    negative_part = fnp.where(value > 0, 0, value)  # the exponential might overflow
+    result: Tensor = fnp.where(value > 0, value, alpha * fnp.expm1(negative_part))
+    return result
 
 
 def sigmoid(x: ArrayLike) -> Tensor:
@@ -151,7 +154,7 @@ def log_sigmoid(x: ArrayLike) -> Tensor:
     >>> log_sigmoid([-1000.0, 0.0])
     Tensor([-1.00000000e+03, -6.93147181e-01])
     """
-    return -softplus(-real_tensor(x, "log_sigmoid"))
+    return -softplus(-real_value(x, "log_sigmoid"))
 
 
 def softplus(x: ArrayLike) -> Tensor:
@@ -259,9 +262,11 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     >>> softmax([inf, 0.0])
     Tensor([1., 0.])
     """
-    shifted, axes = relative_logits(x, axis, "softmax")
-    weights = fnp.exp(shifted)
-    return weights / fnp.sum(weights, axis=axes, keepdims=True)
+    logits = real_value(x, "softmax")
+    axes = normalize_axes(axis, len(shape_of(logits)), "softmax")
+    weights = bind1(exp, relative_logits(logits, axes, "softmax"))
+    result: Tensor = wrap(weights / reduce_sum(weights, axis=axes, keepdims=True))
+    return result
 
 
 def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
@@ -289,5 +294,8 @@ def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     >>> log_softmax([0.0, -1000.0, -inf])
     Tensor([    0., -1000.,   -inf])
     """
-    shifted, axes = relative_logits(x, axis, "log_softmax")
-    return shifted - flog(fnp.sum(fnp.exp(shifted), axis=axes, keepdims=True))
+    logits = real_value(x, "log_softmax")
+    axes = normalize_axes(axis, len(shape_of(logits)), "log_softmax")
+    relative = relative_logits(logits, axes, "log_softmax")
+    result: Tensor = wrap(relative - log_total(relative, axes, keepdims=True))
+    return result

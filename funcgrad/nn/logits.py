@@ -1,31 +1,28 @@
 """What softmax and cross-entropy share: logits relative to their greatest.
 
->>> relative_logits([1.0, 3.0], -1, "softmax")
-(Tensor([-2.,  0.]), (0,))
+>>> relative_logits(np.array([1.0, 3.0]), (0,), "softmax")
+array([-2.,  0.])
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.primitives.activations import shift
-from funcgrad.primitives.reduction import reduce_max
+from funcgrad.primitives.activations import constant_max, shift
+from funcgrad.primitives.elementwise import log
+from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import AxisLike, dtype_of, normalize_axes
-from funcgrad.tensor import Tensor, apply, apply2, wrap
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.primitives.transcendental import exp
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.trace import Value, bind1, bind2
 
-__all__ = ["real_tensor", "relative_logits"]
+__all__ = ["log_total", "real_value", "relative_logits"]
 
 
-def relative_logits(
-    logits: ArrayLike, axis: AxisLike, operation: str
-) -> tuple[Tensor, tuple[int, ...]]:
-    """Logits minus the greatest along the axes, and these axes, not negative.
+def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
+    """Logits minus the greatest along the axes; infinity minus infinity counts as 0.
 
     The greatest is a constant to derivatives, as it cancels in every function of probabilities.
 
@@ -34,16 +31,19 @@ def relative_logits(
     ShapeError
         There are no logits along an axis.
     """
-    own = real_tensor(logits, operation)
-    axes = normalize_axes(axis, own.ndim, operation)
-    if 0 in [own.shape[a] for a in axes]:
-        raise ShapeError(f"{operation}: an array of shape {own.shape} has no logits.")
-    greatest: Any = apply(reduce_max, stop_gradient(own), axis=axes, keepdims=True)
-    return apply2(shift, own, greatest), axes
+    shape = shape_of(logits)
+    if 0 in shape and 0 in [shape[a] for a in axes]:
+        raise ShapeError(f"{operation}: an array of shape {shape} has no logits.")
+    return bind2(shift, logits, constant_max(logits, axis=axes, keepdims=True))
 
 
-def real_tensor(x: ArrayLike, operation: str) -> Tensor:
-    """A real floating-point tensor; integers become float64.
+def log_total(relative: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """The logarithm of the sum of exponentials of relative logits, which is at least 1."""
+    return bind1(log, reduce_sum(bind1(exp, relative), axis=axes, keepdims=keepdims))
+
+
+def real_value(x: ArrayLike, operation: str) -> Value:
+    """The value of a real floating-point argument; integers become float64.
 
     Raises
     ------
@@ -55,6 +55,5 @@ def real_tensor(x: ArrayLike, operation: str) -> Tensor:
     if kind == "c":
         raise DtypeError(f"{operation}: takes real arguments, got {dtype_of(value)}.")
     if kind != "f" or type(value) is float:
-        value = cast(value, dtype=np.dtype(np.float64))
-    result: Tensor = wrap(value)
-    return result
+        return cast(value, dtype=np.dtype(np.float64))
+    return value

@@ -11,15 +11,18 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-import funcgrad.numpy as fnp
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.nn.activations import log_softmax
-from funcgrad.nn.logits import real_tensor, relative_logits
-from funcgrad.primitives.structural import cast
+from funcgrad.nn.logits import log_total, real_value, relative_logits
+from funcgrad.primitives.elementwise import square
+from funcgrad.primitives.logic import equal, logical_and
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.sorting import take_along_axis
+from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
+from funcgrad.trace import RAW, Value, bind1, concrete
 
 __all__ = ["cross_entropy", "one_hot", "squared_error"]
 
@@ -53,8 +56,6 @@ def one_hot(
     Examples
     --------
     >>> one_hot([2, 0], 3)
-    EXC funcgrad.nn.losses.cross_entropy cross_entropy([0.0, np.log(3.0)], [0.5, 0.5])
-     name 'flog' is not defined
     Tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
@@ -64,11 +65,12 @@ def one_hot(
     count = index(num_classes)
     if count < 0:
         raise ArgumentError(f"one_hot: num_classes has to be at least 0, got {count}.")
-    rank = len(shape_of(value)) + 1
-    place = normalize_axis(axis, rank, "one_hot")
-    classes = np.arange(count).reshape((count,) + (1,) * (rank - place - 1))
-    hot: Tensor = fnp.expand_dims(wrap(value), axis=place) == classes
-    return wrap(cast(hot, dtype=np.dtype(dtype)))
+    shape = shape_of(value)
+    place = normalize_axis(axis, len(shape) + 1, "one_hot")
+    positions = reshape(value, shape=(*shape[:place], 1, *shape[place:]))
+    classes = np.arange(count).reshape((count,) + (1,) * (len(shape) - place))
+    hot: Tensor = wrap(cast(equal(positions, classes), dtype=np.dtype(dtype)))
+    return hot
 
 
 def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
@@ -108,29 +110,39 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
     Tensor(0.8369882)
     """
     value = operand(labels, "cross_entropy")
-    own = real_tensor(logits, "cross_entropy")
-    place = normalize_axis(axis, own.ndim, "cross_entropy")
+    own = real_value(logits, "cross_entropy")
+    shape = shape_of(own)
+    place = normalize_axis(axis, len(shape), "cross_entropy")
     kind = dtype_of(value).kind
     if kind in "iu":
-        _check_labels(value, own.shape, place)
-        shifted, axes = relative_logits(own, place, "cross_entropy")
-        total = fnp.log(fnp.sum(fnp.exp(shifted), axis=axes))
-        chosen = fnp.take_along_axis(shifted, fnp.expand_dims(wrap(value), axis=place), axis=place)
-        return total - fnp.squeeze(chosen, axis=place)
+        _check_labels(value, shape, place)
+        relative = relative_logits(own, (place,), "cross_entropy")
+        positions = reshape(value, shape=(*shape[:place], 1, *shape[place + 1 :]))
+        chosen = take_along_axis(relative, positions, place, unique=True)
+        return _dropped(log_total(relative, (place,), keepdims=True) - chosen, place)
     if kind != "f":
         raise DtypeError(
             "cross_entropy: labels have to be integers, the numbers of the right classes, or"
             f" floating-point probabilities; got {dtype_of(value)}."
         )
-    if shape_of(value) != own.shape:
+    if shape_of(value) != shape:
         raise ShapeError(
             f"cross_entropy: probabilities of shape {shape_of(value)} do not fit logits of shape"
-            f" {own.shape}; the shapes have to be equal."
+            f" {shape}; the shapes have to be equal."
         )
-    weights: Tensor = wrap(value)
-    logs = log_softmax(own, axis=place)
-    impossible = (weights == 0) & (logs == -np.inf)  # 0 * inf, and it costs nothing
-    return -fnp.sum(weights * fnp.where(impossible, 0, logs), axis=place)
+    relative = relative_logits(own, (place,), "cross_entropy")
+    costs = log_total(relative, (place,), keepdims=True) - relative
+    impossible = logical_and(equal(value, 0), equal(costs, np.inf))  # 0 * inf, and costs nothing
+    total = reduce_sum(value * where(impossible, 0, costs), axis=(place,), keepdims=False)
+    result: Tensor = wrap(total)
+    return result
+
+
+def _dropped(x: Value, axis: int) -> Tensor:
+    """Without an axis of size 1."""
+    shape = shape_of(x)
+    result: Tensor = wrap(reshape(x, shape=shape[:axis] + shape[axis + 1 :]))
+    return result
 
 
 def _check_labels(labels: Value, shape: Shape, axis: int) -> None:
@@ -171,11 +183,12 @@ def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Tensor:
     >>> squared_error([1.0, 2.0], [1.0, 4.0])
     Tensor([0., 4.])
     """
-    first = real_tensor(predictions, "squared_error")
-    second = real_tensor(targets, "squared_error")
-    if first.shape != second.shape:
+    first = real_value(predictions, "squared_error")
+    second = real_value(targets, "squared_error")
+    if shape_of(first) != shape_of(second):
         raise ShapeError(
-            f"squared_error: the predictions' shape {first.shape} and the targets' shape"
-            f" {second.shape} differ; reshape one of them."
+            f"squared_error: the predictions' shape {shape_of(first)} and the targets' shape"
+            f" {shape_of(second)} differ; reshape one of them."
         )
-    return (first - second) ** 2
+    error: Tensor = wrap(bind1(square, first - second))
+    return error

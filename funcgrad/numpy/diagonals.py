@@ -17,7 +17,7 @@ from funcgrad.primitives.indexing import deposit, gather
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape, transpose
-from funcgrad.shape import normalize_axes, shape_of
+from funcgrad.shape import dtype_of, normalize_axes, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
@@ -132,9 +132,9 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
     shape = shape_of(value)
     if not shape:
         raise ShapeError(f"{operation}: the array has no axes (0-d).")
-    if len(shape) == 1:  # NumPy takes it for the matrix of equal rows
-        shape = shape * 2
-    return value, np.tri(*shape[-2:], k, dtype=np.bool_)
+    # NumPy takes a 1-d array for the matrix of equal rows.
+    rows, columns = shape[-2:] if len(shape) > 1 else shape * 2
+    return value, np.tri(rows, columns, k, np.bool_)
 
 
 def tril(x: ArrayLike, /, k: int = 0) -> Tensor:
@@ -147,7 +147,7 @@ def tril(x: ArrayLike, /, k: int = 0) -> Tensor:
             [3., 4.]])
     """
     value, lower = _triangle(x, int(k), "tril")
-    result: Tensor = wrap(where(lower, value, 0))
+    result: Tensor = wrap(where(lower, value, np.zeros((), dtype_of(value))))
     return result
 
 
@@ -161,7 +161,7 @@ def triu(x: ArrayLike, /, k: int = 0) -> Tensor:
             [0., 4.]])
     """
     value, below = _triangle(x, int(k) - 1, "triu")
-    result: Tensor = wrap(where(below, 0, value))
+    result: Tensor = wrap(where(below, np.zeros((), dtype_of(value)), value))
     return result
 
 

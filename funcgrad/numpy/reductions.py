@@ -71,6 +71,13 @@ def prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill:
     return x if where is None else sel.where(as_mask(where, name), x, fill)
 
 
+def in_dtype(result: Value, dtype: Any) -> Tensor:
+    """A sum or product in the dtype that was asked for: small integers widen by default."""
+    if dtype is None or dtype_of(result) == dtype:
+        return wrap(result)
+    return wrap(cast(result, dtype=np.dtype(dtype)))
+
+
 def as_mask(where: ArrayLike, name: str) -> Value:
     mask = operand(where, name)
     return mask if dtype_of(mask).kind == "b" else mask != 0
@@ -116,7 +123,7 @@ def sum(
     """
     if dtype is not None or where is not None:
         a = prepared(a, "sum", dtype, where, 0)
-    total = reduced(rd.reduce_sum, a, axis, keepdims)
+    total = in_dtype(reduced(rd.reduce_sum, a, axis, keepdims), dtype)
     return total if initial is None else total + initial
 
 
@@ -158,7 +165,7 @@ def prod(
     """
     if dtype is not None or where is not None:
         a = prepared(a, "prod", dtype, where, 1)
-    product = reduced(reduce_prod, a, axis, keepdims)
+    product = in_dtype(reduced(reduce_prod, a, axis, keepdims), dtype)
     return product if initial is None else product * initial
 
 

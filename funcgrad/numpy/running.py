@@ -9,7 +9,7 @@ import numpy as np
 
 from funcgrad.border import ArrayLike, explained, operand
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.reductions import sum
+from funcgrad.numpy.reductions import in_dtype, sum
 from funcgrad.primitives import cumulative as cu
 from funcgrad.primitives.elementwise import subtract
 from funcgrad.primitives.joining import concatenate
@@ -189,8 +189,8 @@ def _accumulated(
     if dtype is not None:
         x = cast(x, dtype=np.dtype(dtype))
     if axis is None:
-        return accumulate(reshape(x, shape=(-1,)), 0)
-    return accumulate(x, normalize_axis(axis, len(shape_of(x)), name))
+        return in_dtype(accumulate(reshape(x, shape=(-1,)), 0), dtype)
+    return in_dtype(accumulate(x, normalize_axis(axis, len(shape_of(x)), name)), dtype)
 
 
 def _cumulative(

@@ -10,20 +10,30 @@ the difference, the slope is constant, and it is computed at a clamped argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.errors import DtypeError
-from funcgrad.primitive import OPPOSITE, SAME, Primitive
+from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
+from funcgrad.primitives.reduction import reduction
 from funcgrad.primitives.special import clamp, ndtr, real_floating
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of
 from funcgrad.trace import Value
 
-__all__ = ["gelu", "gelu_tanh", "relu", "shift", "sigmoid", "silu", "softplus"]
+__all__ = [
+    "constant_max",
+    "gelu",
+    "gelu_tanh",
+    "relu",
+    "shift",
+    "sigmoid",
+    "silu",
+    "softplus",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -81,8 +91,8 @@ def _gated(name: str, gate: Callable[[Array], Any], limit: float) -> Callable[[A
 
     def evaluate(x: Any) -> Any:
         array = real_floating(x, name)
-        inner = np.clip(array, -limit, limit)
-        return np.maximum(array, -limit) * gate(inner)
+        bounded = np.maximum(array, -limit)
+        return bounded * gate(np.minimum(bounded, limit))
 
     return evaluate
 
@@ -132,7 +142,25 @@ gelu_tanh: Primitive = elementwise(
 )
 
 
+def _axis_samples() -> Iterator[Sample]:
+    x = np.array([[3.0, -1.0, 3.0], [-np.inf, np.inf, np.nan]])
+    for axis in ((0,), (1,), (0, 1)):
+        yield Sample((x[:, ::-1],), {"axis": axis, "keepdims": True})
+    yield Sample((x[:0],), {"axis": (1,), "keepdims": True})
+
+
+# The greatest element, as a constant to derivatives: for functions in which it cancels.
+constant_max: Primitive = reduction(
+    "constant_max",
+    lambda x, axis, keepdims: np.maximum.reduce(x, axis, None, None, keepdims),
+    factor=None,
+    samples=_axis_samples,
+)
+
+
 def _shift(x: Any, origin: Any) -> Any:
+    if np.isfinite(origin).all():
+        return np.subtract(x, origin)
     x, origin = np.asarray(x), np.asarray(origin)
     out = np.zeros(np.broadcast_shapes(x.shape, origin.shape), np.result_type(x, origin))
     return np.subtract(x, origin, out=out, where=np.not_equal(x, origin))[()]

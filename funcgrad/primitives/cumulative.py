@@ -1,7 +1,7 @@
 """Running sums and products, and the product of all elements.
 
-Their derivatives hold where factors are zero, at every order: the product of the *other* elements is
-multiplied out, never divided out.
+Their derivatives hold where factors are zero, at every order: the product of the *other* elements
+is multiplied out, never divided out.
 
 >>> cumulative_sum(np.array([1.0, 2.0, 3.0]), axis=0, reverse=False)
 array([1., 3., 6.])

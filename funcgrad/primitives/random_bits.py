@@ -47,12 +47,15 @@ Array = np.ndarray[Any, Any]
 BITS: Final = 0
 SPLIT: Final = 1
 _FOLD: Final = 2
+_WORD: Final = 2**64 - 1
 
 
 def _cipher(key: Array, start: int, count: int) -> Array:
     """``count`` words: the encrypted counters ``start``, ``start + 1`` and so on."""
-    # NumPy steps the counter before it encrypts. (np.random loads on first use, not on import.)
-    return np.random.Philox(key=key, counter=(start - 1) % 2**256).random_raw(count)
+    before = (start - 1) % 2**256  # NumPy steps the counter before it encrypts
+    words = np.array([before >> shift & _WORD for shift in (0, 64, 128, 192)], np.uint64)
+    # np.random loads here, on first use, and not on import.
+    return np.random.Philox(key=key, counter=words).random_raw(count)
 
 
 def _random_bits(key: Any, shape: Shape, stream: int) -> Array:

@@ -264,8 +264,9 @@ reduce_std: Primitive = reduction(
 def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Any:
     """Ties share the cotangent equally: the subgradient of least norm. NaN counts as extreme."""
     best = x == y
-    if type(y) not in RAW or np.any(y != y):
-        best = logical_or(best, x != x)
+    if type(best) in RAW and np.count_nonzero(best) == np.size(y) == np.count_nonzero(y == y):
+        return best  # no ties, no NaN
+    best = logical_or(best, x != x)
     count = reduce_sum(best, axis=axis, keepdims=True)
     if type(count) in RAW and np.all(count == 1):
         return best

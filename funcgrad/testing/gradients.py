@@ -209,7 +209,7 @@ def _check(subject: Subject, options: _Options, order: int, rng: np.random.Gener
 
 def _drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
     """Random numbers of magnitude 0.5 to 1, relative to elements greater than 1 if ``scaled``."""
-    size = rng.uniform(0.5, 1.0, like.shape)
+    size: Any = rng.uniform(0.5, 1.0, like.shape)
     if like.dtype.kind == "c":
         size = size * np.exp(2j * np.pi * rng.uniform(size=like.shape))
     else:
@@ -289,11 +289,13 @@ class _Trial:
         lines += [
             row("analytic", f"{number(comparison.analytic)}, derivative along {along}"),
             row("numerical", f"{number(comparison.numerical)}, by {given.method}"),
-            row("error", f"{comparison.error:.3g}"),
-            row("tolerance", f"{comparison.tolerance:.3g} = {comparison.terms}"),
-            "  along each argument alone:",
-            *table(self.by_argument(mode, comparison)),
         ]
+        if np.isfinite(comparison.error):
+            lines += [
+                row("error", f"{comparison.error:.3g}"),
+                row("tolerance", f"{comparison.tolerance:.3g} = {comparison.terms}"),
+            ]
+        lines += ["  along each argument alone:", *table(self.by_argument(mode, comparison))]
         return "\n".join(lines + self.hints(mode, comparison))
 
     def by_argument(self, mode: str, comparison: Comparison) -> list[tuple[str, Comparison]]:
@@ -324,14 +326,12 @@ class _Trial:
                 "The function is not finite at the point or a step away from it: choose a point"
                 " inside its domain, or a smaller eps."
             ]
-        quotients = one_sided(self.subject, self.direction, self.options.eps)
-        if mode == "fwd":
-            left, right = (side[comparison.result][comparison.index] for side in quotients)
-        else:
-            left, right = (
-                sum(inner(ct, q) for ct, q in zip(self.cts, side, strict=True))
-                for side in quotients
-            )
+        left, right = [
+            complex(side[comparison.result][comparison.index])
+            if mode == "fwd"
+            else sum(inner(ct, quotient) for ct, quotient in zip(self.cts, side, strict=True))
+            for side in one_sided(self.subject, self.direction, self.options.eps)
+        ]
         step = step_of(self.subject, self.options.eps)
         if abs(right - left) > min(100 * step, 0.5) * (abs(left) + abs(right)):
             return [

@@ -51,8 +51,8 @@ class Estimate:
 
 def precision_of(subject: Subject) -> float:
     """The spacing of numbers at 1 in the coarsest dtype among arguments and results."""
-    everything = (*subject.point, *subject.values)
-    return max(float(np.finfo(x.dtype).eps) for x in everything)
+    dtypes = [x.dtype for x in subject.point] + [x.dtype for x in subject.values]
+    return max(float(np.finfo(dtype).eps) for dtype in dtypes)
 
 
 def step_of(subject: Subject, eps: float | None) -> float:

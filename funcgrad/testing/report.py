@@ -113,7 +113,7 @@ def modes_text(modes: Sequence[str]) -> str:
 
 def number(x: Any) -> str:
     """A number with the digits that matter in a comparison."""
-    return f"{x:.10g}"
+    return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
 
 
 def row(label: str, text: str) -> str:

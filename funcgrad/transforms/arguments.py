@@ -22,8 +22,10 @@ from funcgrad.trees import Structure
 __all__ = [
     "Chosen",
     "argument_name",
+    "call_values",
     "choose",
     "differentiable",
+    "leaf_name",
     "like",
     "pair",
     "scalar",
@@ -140,19 +142,42 @@ def values_of(
     try:
         return [concrete(operand(leaf, operation)) for leaf in leaves]
     except FuncgradError:
-        for leaf, path in zip(leaves, structure.paths(), strict=True):
-            try:
-                operand(leaf, operation)
-            except FuncgradError as error:
-                remedy = (
-                    " Keep what is no number out of the tree: close over it, pass it by keyword or"
-                    " make it a static field of a dataclass."
-                )
-                raise type(error)(
-                    f"{operation}: {name()}{path}: {str(error).removeprefix(operation + ': ')}"
-                    + (remedy if isinstance(error, LeafError) else "")
-                ) from None
+        _refuse(operation, leaves, [name() + path for path in structure.paths()])
         raise
+
+
+def call_values(
+    operation: str, f: Callable[..., Any], leaves: Sequence[Any], structure: Structure
+) -> list[Value]:
+    """As ``values_of``, for the leaves of ``(args, kwargs)``."""
+    try:
+        return [concrete(operand(leaf, operation)) for leaf in leaves]
+    except FuncgradError:
+        _refuse(operation, leaves, [leaf_name(f, structure, k) for k in range(len(leaves))])
+        raise
+
+
+def leaf_name(f: Callable[..., Any], structure: Structure, leaf: int) -> str:
+    """Which argument of a call a leaf of ``(args, kwargs)`` is, or is a part of."""
+    part, place, *rest = structure.key_paths()[leaf]
+    own = place[2:-2] if part == "[1]" else argument_name(f, int(place[1:-1]))
+    return own + "".join(rest)
+
+
+def _refuse(operation: str, leaves: Sequence[Any], places: Sequence[str]) -> None:
+    """Raise the error of the first leaf that is no array, with its place."""
+    for leaf, place in zip(leaves, places, strict=True):
+        try:
+            operand(leaf, operation)
+        except FuncgradError as error:
+            remedy = (
+                " Keep what is no number out of the tree: close over it, or make it a static field"
+                " of a dataclass."
+            )
+            raise type(error)(
+                f"{operation}: {place}: {str(error).removeprefix(operation + ': ')}"
+                + (remedy if isinstance(error, LeafError) else "")
+            ) from None
 
 
 def differentiable(

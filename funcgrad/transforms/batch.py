@@ -10,7 +10,7 @@ Tensor([10., 20.])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from operator import index
 from typing import Any, Final, ParamSpec
 
@@ -24,7 +24,7 @@ from funcgrad.primitives.structural import transpose
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, concrete, escaped
-from funcgrad.transforms.arguments import argument_name, values_of
+from funcgrad.transforms.arguments import call_values, leaf_name, values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.trees import Structure
 
@@ -167,8 +167,8 @@ def vmap(
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, structure = trees.flatten((args, kwargs))
         axes = _in_axes(in_axes, args, kwargs)
-        name = _names(f)
-        values = values_of("vmap", leaves, structure, lambda: "arguments")
+        name = partial(leaf_name, f)
+        values = call_values("vmap", f, leaves, structure)
         axes = [
             _normal(axis, value, structure, k, name)
             for k, (axis, value) in enumerate(zip(axes, values, strict=True))
@@ -191,15 +191,6 @@ def vmap(
             return _results(batcher, out, out_axes)
 
     return batched
-
-
-def _names(f: Callable[..., Any]) -> Callable[[Structure, int], str]:
-    def name(structure: Structure, leaf: int) -> str:
-        part, place, *rest = structure.key_paths()[leaf]
-        own = place[2:-2] if part == "[1]" else argument_name(f, int(place[1:-1]))
-        return own + "".join(rest)
-
-    return name
 
 
 def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -14,13 +14,13 @@ from typing import Any, ParamSpec, TypeVar
 from funcgrad import trees
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, begin_level
-from funcgrad.transforms.arguments import values_of
+from funcgrad.transforms.arguments import call_values, values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.flat import FlatFunction, batched_flat
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import Patchwork
-from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.probe import probe_again, running_probes
+from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents, push_through
 
@@ -140,7 +140,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     @wraps(f)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = trees.flatten((args, kwargs))
-        values = values_of("checkpoint", leaves, structure, lambda: "arguments")
+        values = call_values("checkpoint", f, leaves, structure)
         found: list[trees.Structure] = []
 
         def run(inner: Sequence[Value]) -> Sequence[Value]:

@@ -456,9 +456,7 @@ def _pulled(signature: _Signature, cts: Any) -> list[Value]:
     return values
 
 
-def _bound(
-    name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any
-) -> tuple[Any, ...]:
+def _bound(name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> tuple[Any, ...]:
     """All arguments by position, with defaults filled in where some were passed by keyword."""
     if not kwargs:
         return tuple(args)

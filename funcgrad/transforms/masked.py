@@ -73,7 +73,10 @@ class Patchwork:
     def add(self, ct: Cotangent) -> None:
         """Add a whole cotangent of raw values."""
         if type(ct) is not Masked:
-            self.value += ct
+            if shape_of(ct) == self.value.shape or not shape_of(ct):
+                self.value += ct
+            else:
+                self.value = self.value + ct
             self.mask = None
             return
         self.value += ct.value

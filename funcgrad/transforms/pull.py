@@ -12,8 +12,9 @@ may be ``Masked``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -55,6 +56,10 @@ Cotangents: TypeAlias = Any
 """A list by variable, or a mapping that yields None for what it lacks."""
 
 
+_LARGE: Final = 2048
+"""The size from which adding in place saves more than it costs to keep account of it."""
+
+
 def pull_back(
     entries: Sequence[Entry], cotangents: Cotangents, seeds: Iterable[tuple[int, Value]]
 ) -> None:
@@ -93,7 +98,10 @@ def accumulate(cotangents: Cotangents, index: int, ct: Cotangent) -> None:
     elif type(previous) is Masked or type(ct) is Masked:
         cotangents[index] = merged(previous, ct)
     else:
-        cotangents[index] = previous + ct
+        total = previous + ct
+        # A large sum is this sweep's own, so what comes next is added in place.
+        large = type(total) is np.ndarray and total.size >= _LARGE
+        cotangents[index] = Patchwork(total, None) if large else total
 
 
 def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
@@ -262,27 +270,36 @@ def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     _, _, primitive, operands, primals, out, params = entry
     linear: Linear = primitive.differential
     ct = broadcast(ct, shape_of(out))
-    if len(primals) > 1:
+    if len(primals) > 1 and dtype_of(out).kind == "c":
         primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
+    simple = type(ct) is not Masked and not linear.gaps
     routes = linear.routes(len(primals))
     for operand, x, transpose in zip(operands, primals, routes, strict=True):
         if operand < 0 or transpose is None:
             continue
-        pull = _transposed(transpose, primals, params)
-        if type(ct) is Masked and linear.structural:
-            g = ct.map(pull)
-        elif linear.gaps:
-            value = plain(ct)
-            g = Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)))
+        if simple:
+            g = transpose(ct, *primals, **params)
         else:
-            g = pull(plain(ct))
-        accumulate(cotangents, operand, fit(g, x, shape_of(x)))
+            g = _pull_structural(linear, ct, partial(_swapped, transpose, primals, params))
+        if type(x) is not np.ndarray or g.dtype is not x.dtype:
+            g = fit(g, x, shape_of(x))
+        accumulate(cotangents, operand, g)
 
 
-def _transposed(
-    transpose: Callable[..., Value], primals: Sequence[Value], params: dict[str, Any]
-) -> Callable[[Value], Value]:
-    return lambda ct: transpose(ct, *primals, **params)
+def _pull_structural(linear: Linear, ct: Cotangent, pull: Callable[[Value], Value]) -> Cotangent:
+    """Pull a cotangent that has gaps, or gets them here."""
+    if type(ct) is Masked and linear.structural:
+        return ct.map(pull)
+    if linear.gaps:
+        value = plain(ct)
+        return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)))
+    return pull(plain(ct))
+
+
+def _swapped(
+    transpose: Callable[..., Value], primals: Sequence[Value], params: Mapping[str, Any], ct: Value
+) -> Value:
+    return transpose(ct, *primals, **params)
 
 
 def pull_bundle(cotangents: Cotangents, cts: Any, entry: Entry) -> None:

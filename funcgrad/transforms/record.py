@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +47,7 @@ from funcgrad.transforms.pull import (
 
 __all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
 
+_NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _new: Final[Any] = object.__new__
 
 
@@ -253,9 +255,7 @@ class Recorder(Trace):
         return tracer
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
-        """The fast path of ``process`` for elementwise operations of two arguments."""
-        if not primitive.quick:
-            return self.process(primitive, (x, y), {})
+        """The fast path of ``process`` for operations of two arguments without parameters."""
         first = second = -1
         if type(x) is Recorded and x._trace is self:
             first = x._index
@@ -271,6 +271,8 @@ class Recorder(Trace):
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
+        if not primitive.quick:
+            return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
         index = self._count()
         self._append((pull_binary, index, primitive, first, second, x, y, out))
         tracer: Recorded = _new(Recorded)
@@ -295,6 +297,17 @@ class Recorder(Trace):
             operands = tuple([self.index_of(arg) for arg in args])
             primals = tuple([self.inner(arg) for arg in args])
             out = bind(primitive, primals, params)
+        return self._recorded(primitive, operands, primals, out, params)
+
+    def _recorded(
+        self,
+        primitive: Primitive,
+        operands: tuple[int, ...],
+        primals: tuple[Value, ...],
+        out: Value,
+        params: Mapping[str, Any],
+    ) -> Value:
+        """Append an entry for an operation, if a derivative can flow through it."""
         differential: Any = primitive.differential
         if differential is DISCRETE or not is_inexact(dtype_of(out)):
             self.check()
@@ -306,7 +319,7 @@ class Recorder(Trace):
             routes = differential.factors
         elif kind is Linear:
             pull = pull_linear if differential.patch is None else pull_patch
-            routes = differential.routes(len(args)) if len(args) > 1 else None
+            routes = differential.routes(len(primals)) if len(primals) > 1 else None
         else:
             pull = _pull_linearized
         if routes is not None and not _reached(operands, routes):

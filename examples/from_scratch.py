@@ -1,0 +1,59 @@
+"""The story of the library on one page: declare an operation, and get everything else.
+
+A primitive says how it is evaluated and what its partial derivative is, as a formula over the
+output y and the input x. Here it is the softplus function, log(1 + exp(x)), whose derivative is
+the logistic function: 1 - exp(-y) when written with the output.
+
+Nothing else is said anywhere: no backward function, no batching rule, no registration. Gradients,
+tangents, second derivatives and batches follow, because the formula is itself made of operations
+that transformations see.
+
+Run it with ``python examples/from_scratch.py``.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitives.elementwise import elementwise
+from funcgrad.primitives.transcendental import expm1
+from funcgrad.tensor import apply1
+from funcgrad.testing import check_grads
+
+softplus_p = elementwise(
+    "softplus",
+    lambda x: np.logaddexp(0.0, x),
+    partials=(lambda y, x: -expm1(-y),),
+)
+
+
+def softplus(x: Any) -> fg.Tensor:
+    """The operation as users call it: lists and arrays become tensors, errors get their words."""
+    return apply1(softplus_p, x)
+
+
+def main() -> dict[str, Any]:
+    x = fg.tensor([-2.0, 0.0, 3.0])
+    logistic = 1 / (1 + fnp.exp(-x))
+
+    def total(x: fg.Tensor) -> fg.Tensor:
+        return fnp.sum(softplus(x))
+
+    results = {
+        "value": softplus(x),
+        "grad": fg.grad(total)(x),
+        "jvp": fg.jvp(softplus, (x,), (fg.tensor([1.0, 0.0, 0.0]),))[1],
+        "vmap": fg.vmap(fg.grad(softplus))(x),
+        "hessian": fg.hessian(total)(x),
+        "logistic": logistic,
+    }
+    check_grads(softplus, (x,), order=3)  # against finite differences, in both modes
+    for name, result in results.items():
+        print(f"{name:>8}  {str(result).replace(chr(10), chr(10) + ' ' * 10)}")
+    return results
+
+
+if __name__ == "__main__":
+    main()

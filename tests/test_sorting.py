@@ -1,0 +1,189 @@
+"""Sorting, searching and quantiles agree with NumPy; derivatives move with the elements."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import DtypeError, FuncgradError, ShapeError, TracerError
+
+NUMBERS = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan])
+ARRAYS = hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=5), elements=NUMBERS)
+
+
+@given(ARRAYS, st.data())
+def test_sorting_is_numpys_and_stable(x: Any, data: st.DataObject) -> None:
+    axis = data.draw(st.none() | st.integers(-x.ndim, x.ndim - 1))
+    np.testing.assert_array_equal(np.asarray(fnp.sort(x, axis)), np.sort(x, axis))
+    np.testing.assert_array_equal(
+        np.asarray(fnp.argsort(x, axis)), np.argsort(x, axis, kind="stable")
+    )
+    down = np.asarray(fnp.sort(x, axis, descending=True))
+    np.testing.assert_array_equal(down, np.flip(np.sort(x, axis), 0 if axis is None else axis))
+    order = fnp.argsort(x, axis, descending=True)
+    np.testing.assert_array_equal(np.asarray(fnp.take_along_axis(x, order, axis)), down)
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 8), elements=st.sampled_from([0.0, 1.0, 2.0])))
+def test_the_derivative_of_sort_is_the_stable_permutation(x: Any) -> None:
+    tangent = np.arange(1.0, x.size + 1)
+    for descending in (False, True):
+        order = np.argsort(-x if descending else x, kind="stable")
+
+        def function(x: Any, down: bool = descending) -> Any:
+            return fnp.sort(x, descending=down)
+
+        _, pushed = fg.jvp(function, (x,), (tangent,))
+        np.testing.assert_array_equal(np.asarray(pushed), tangent[order])
+        (pulled,) = fg.vjp(function, x)[1](tangent)
+        np.testing.assert_array_equal(np.asarray(pulled)[order], tangent)
+
+
+def test_sort_has_second_derivatives_and_batches() -> None:
+    x = np.array([3.0, 1.0, 2.0])
+    weight = np.array([1.0, 10.0, 100.0])
+    hessian = fg.hessian(lambda x: (weight * fnp.sort(x) ** 2).sum())(x)
+    np.testing.assert_array_equal(np.asarray(hessian), np.diag([200.0, 2.0, 20.0]))
+    xs = np.stack([x, -x, x[::-1]])
+    got = fg.vmap(fg.grad(lambda x: (weight * fnp.sort(x)).sum()))(xs)
+    expected = np.empty_like(xs)
+    np.put_along_axis(expected, np.argsort(xs), np.broadcast_to(weight, xs.shape), -1)
+    np.testing.assert_array_equal(np.asarray(got), expected)
+
+
+@given(hnp.arrays(np.float64, (2, 6), elements=st.integers(0, 5)), st.integers(-6, 5))
+def test_partition_puts_one_element_in_its_place(x: Any, kth: int) -> None:
+    got = np.asarray(fnp.partition(x, kth, axis=1))
+    np.testing.assert_array_equal(got[:, kth], np.sort(x, 1)[:, kth])
+    np.testing.assert_array_equal(np.sort(got, 1), np.sort(x, 1))
+    gradient = fg.grad(lambda x: fnp.partition(x, kth, axis=1)[:, kth].sum())(x)
+    np.testing.assert_array_equal(np.asarray(gradient).sum(1), [1.0, 1.0])
+    assert (x[np.asarray(gradient) == 1] == got[:, kth]).all()
+    order = np.asarray(fnp.argpartition(x, kth, axis=1))
+    np.testing.assert_array_equal(np.take_along_axis(x, order, 1), got)
+
+
+def test_lexsort_is_numpys_also_in_a_batch() -> None:
+    keys = np.array([[[1, 0, 1], [0, 0, 1]], [[2, 2, 1], [3, 1, 1]]])
+    np.testing.assert_array_equal(np.asarray(fnp.lexsort(tuple(keys))), np.lexsort(tuple(keys)))
+    np.testing.assert_array_equal(np.asarray(fnp.lexsort(keys, axis=0)), np.lexsort(keys, axis=0))
+    got = fg.vmap(fnp.lexsort)(keys)
+    np.testing.assert_array_equal(np.asarray(got), np.stack([np.lexsort(k) for k in keys]))
+
+
+@given(
+    hnp.arrays(np.float64, st.integers(0, 6), elements=st.integers(0, 4)),
+    hnp.arrays(np.float64, hnp.array_shapes(min_dims=0, max_dims=2), elements=st.integers(-1, 5)),
+    st.sampled_from(["left", "right"]),
+)
+def test_searching_is_numpys(table: Any, x: Any, side: Any) -> None:
+    table = np.sort(table)
+    got = fnp.searchsorted(table, x, side=side)
+    np.testing.assert_array_equal(np.asarray(got), np.searchsorted(table, x, side))
+    shuffled = table[::-1]
+    sorter = np.argsort(shuffled)
+    got = fnp.searchsorted(shuffled, x, side=side, sorter=sorter)
+    np.testing.assert_array_equal(np.asarray(got), np.searchsorted(table, x, side))
+    for bins in (np.unique(table), np.unique(table)[::-1]):
+        for right in (False, True):
+            got = fnp.digitize(x, bins, right)
+            np.testing.assert_array_equal(np.asarray(got), np.digitize(x, bins, right))
+
+
+def test_tables_may_differ_from_example_to_example() -> None:
+    tables = np.array([[0.0, 1.0, 2.0], [5.0, 6.0, 7.0]])
+    x = np.array([[0.5, 9.0], [5.5, 0.0]])
+    expected = [[1, 3], [1, 0]]
+    got = fg.vmap(fnp.searchsorted)(tables, x)
+    np.testing.assert_array_equal(np.asarray(got), expected)
+    nested = fg.vmap(fg.vmap(fnp.searchsorted), in_axes=(None, 1))(tables, x[:, None])
+    np.testing.assert_array_equal(np.asarray(nested), [expected])
+
+
+METHODS = (
+    "linear",
+    "hazen",
+    "weibull",
+    "median_unbiased",
+    "normal_unbiased",
+    "interpolated_inverted_cdf",
+    "lower",
+    "higher",
+    "nearest",
+    "midpoint",
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(
+    hnp.arrays(
+        np.float64,
+        hnp.array_shapes(max_dims=3, max_side=4),
+        elements=st.integers(-9, 9).map(float) | st.just(np.nan),
+    ),
+    hnp.arrays(np.float64, hnp.array_shapes(min_dims=0, max_dims=1), elements=st.floats(0, 1)),
+    st.data(),
+)
+def test_quantiles_are_numpys(method: Any, x: Any, q: Any, data: st.DataObject) -> None:
+    axis = data.draw(st.none() | st.integers(-x.ndim, x.ndim - 1))
+    keepdims = data.draw(st.booleans())
+    got = fnp.quantile(x, q, axis, method=method, keepdims=keepdims)
+    with np.errstate(invalid="ignore"):
+        expected = np.quantile(x, q, axis, method=method, keepdims=keepdims)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_quantiles_differentiate_in_the_elements_and_in_the_order() -> None:
+    x = fg.tensor([4.0, 1.0, 2.0])
+    np.testing.assert_allclose(
+        np.asarray(fg.grad(lambda x: fnp.quantile(x, 0.75))(x)), [0.5, 0.0, 0.5]
+    )
+    assert float(fg.grad(lambda q: fnp.quantile(x, q))(0.75)) == 4.0  # (4 − 2) over a step of 1/2
+    assert float(fg.grad(lambda q: fnp.percentile(x, q))(25.0)) == 0.02
+    np.testing.assert_array_equal(np.asarray(fg.grad(fnp.median)(x)), [0.0, 0.0, 1.0])
+    batch = fg.vmap(fnp.quantile)(np.stack([x, 2 * x]), np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(np.asarray(batch), [1.0, 8.0])
+
+
+def test_quantiles_keep_float32_and_flatten_by_default() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert fnp.median(x).dtype == np.float32
+    assert float(fnp.median(x)) == 2.5
+    assert fnp.median(np.arange(4)).dtype == np.float64
+    assert fnp.median(x, axis=(0, 1), keepdims=True).shape == (1, 1)
+
+
+def test_distinct_elements_are_numpys_and_need_a_concrete_array() -> None:
+    x = np.array([[2, 1], [2, 3]])
+    np.testing.assert_array_equal(np.asarray(fnp.unique_values(x)), [1, 2, 3])
+    for name in ("unique_all", "unique_counts", "unique_inverse"):
+        got, expected = getattr(fnp, name)(x), getattr(np, name)(x)
+        assert got._fields == expected._fields
+        for one, other in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), other)
+    np.testing.assert_array_equal(np.asarray(fnp.unique(x, axis=0)), np.unique(x, axis=0))
+    with pytest.raises(TracerError, match="concrete"):
+        fg.vmap(fnp.unique_values)(x)
+
+
+def test_bad_arguments_are_explained() -> None:
+    with pytest.raises(FuncgradError, match=r"q has to be in 0 \.\. 1"):
+        fnp.quantile([1.0], 1.5)
+    with pytest.raises(FuncgradError, match="median_unbiased"):
+        fnp.quantile([1.0], 0.5, method="cubic")
+    with pytest.raises(ShapeError, match="no elements"):
+        fnp.median(np.zeros((0, 2)), axis=0)
+    with pytest.raises(DtypeError, match="complex"):
+        fnp.median([1j])
+    with pytest.raises(ShapeError, match="kth=3"):
+        fnp.partition([1.0, 2.0], 3)
+    with pytest.raises(ShapeError, match="1-d"):
+        fnp.searchsorted([[1.0]], 1.0)
+    with pytest.raises(FuncgradError, match="ascend"):
+        fnp.digitize(1.0, [1.0, 3.0, 2.0])

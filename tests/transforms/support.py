@@ -1,0 +1,46 @@
+"""What the tests of the transformations share: trees to differentiate in, and their comparison."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+from funcgrad import trees
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@fg.pytree
+class Layer:
+    weight: Any
+    bias: Any
+    name: Any = fg.static_field(default="layer")
+
+
+def assert_same(actual: Any, expected: Any, rtol: float = 1e-9, atol: float = 1e-12) -> None:
+    """Check the structure, and the shapes and numbers of all leaves; dtypes where arrays say one.
+
+    Every leaf of ``actual`` has to be a tensor that no transformation follows any more.
+    """
+    assert trees.structure(actual) == trees.structure(expected)
+    for own, other in zip(trees.leaves(actual), trees.leaves(expected), strict=True):
+        assert type(own) is fg.Tensor
+        assert own.shape == np.shape(other)
+        if isinstance(other, (np.ndarray, np.generic, fg.Tensor)):
+            assert own.dtype == other.dtype
+        assert_allclose(np.asarray(own), np.asarray(other), rtol=rtol, atol=atol)
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Random numbers, the same on every run."""
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def complex_numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Random complex numbers, the same on every run."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
