@@ -94,7 +94,7 @@ from funcgrad.numpy.trigonometry import (
 )
 from funcgrad.numpy.updates import at
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - packed, and in that order
     "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "abs", "absolute", "acos",
     "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "arange",
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
@@ -103,8 +103,8 @@ __all__ = [
     "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bitwise_and",
     "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "block", "bool", "bool_", "broadcast_arrays",
-    "broadcast_to", "can_cast", "cbrt", "ceil", "clip", "column_stack", "complex128",
-    "complex64", "compress", "concat", "concatenate", "conj", "conjugate", "copy", "copysign",
+    "broadcast_to", "can_cast", "cbrt", "ceil", "clip", "column_stack", "complex64",
+    "complex128", "compress", "concat", "concatenate", "conj", "conjugate", "copy", "copysign",
     "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumsum",
     "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
     "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "dispatch_function",
@@ -114,10 +114,10 @@ __all__ = [
     "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
     "fmod", "frexp", "fromfunction", "full", "full_like", "gcd", "geomspace", "greater",
     "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag",
-    "indices", "inf", "inner", "insert", "int16", "int32", "int64", "int8", "invert", "isclose",
+    "indices", "inf", "inner", "insert", "int8", "int16", "int32", "int64", "invert", "isclose",
     "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isinf", "isnan", "isneginf",
     "isposinf", "isreal", "isrealobj", "ix_", "kron", "lcm", "ldexp", "left_shift", "less",
-    "less_equal", "lexsort", "linspace", "log", "log10", "log1p", "log2", "logaddexp",
+    "less_equal", "lexsort", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
     "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace",
     "logsumexp", "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median",
     "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num",
@@ -132,7 +132,7 @@ __all__ = [
     "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take",
     "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid",
     "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices",
-    "triu_indices_from", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8",
+    "triu_indices_from", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64",
     "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unravel_index",
     "unstack", "vander", "var", "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where",
     "zeros", "zeros_like",

@@ -249,7 +249,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
         return searchsorted(bounds, x, side=side)
     if not (steps <= 0).all():
         raise FuncgradError("digitize: the bins have to ascend or descend.")
-    return len(bounds) - searchsorted(bounds[::-1], x, side="right" if right else "left")
+    return len(bounds) - searchsorted(bounds[::-1], x, side=side)
 
 
 # ------------------------------------------------------------------------------ distinct elements

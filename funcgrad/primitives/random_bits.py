@@ -15,6 +15,7 @@ that every machine rounds alike, because NumPy may change those of its ``Generat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -60,9 +61,10 @@ def _cipher(key: Array, start: int, count: int) -> Array:
 
 def _random_bits(key: Any, shape: Shape, stream: int) -> Array:
     keys = np.asarray(key, np.uint64)
-    lead = keys.shape[:-1]
-    count = int(np.prod(shape, dtype=np.int64))
-    out = np.empty((int(np.prod(lead, dtype=np.int64)), count), np.uint64)
+    lead, count = keys.shape[:-1], math.prod(shape)
+    if not lead:
+        return _cipher(keys, stream << 192, count).reshape(shape)
+    out = np.empty((math.prod(lead), count), np.uint64)
     for row, one in zip(out, keys.reshape(-1, 2), strict=True):
         row[:] = _cipher(one, stream << 192, count)
     return out.reshape(lead + shape)

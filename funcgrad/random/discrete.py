@@ -140,10 +140,14 @@ def _check_bounds(low: Value, high: Value, dtype: np.dtype[Any]) -> None:
     low, high = concrete(low), concrete(high)
     limits = np.iinfo(dtype)
     for bound, name, limit in ((low, "minval", limits.max), (high, "maxval", limits.max + 1)):
-        if type(bound) in RAW and np.size(bound):
+        if type(bound) is int:
+            least = most = bound
+        elif type(bound) in RAW and np.size(bound):
             least, most = int(np.min(bound)), int(np.max(bound))
-            if least < limits.min or most > limit:
-                raise ArgumentError(f"randint: {name}={bound} is out of bounds for {dtype}.")
+        else:
+            continue
+        if least < limits.min or most > limit:
+            raise ArgumentError(f"randint: {name}={bound} is out of bounds for {dtype}.")
     if type(low) in RAW and type(high) in RAW and np.any(np.greater_equal(low, high)):
         raise ArgumentError(
             f"randint: minval has to be below maxval, which is exclusive; got {low} and {high}."
