@@ -206,14 +206,22 @@ class Primitive:
     batch: Batch
     samples: Callable[[], Iterable[Sample]] = tuple
     factors: tuple[Factor, ...] = field(init=False, repr=False)
+    form: str = field(init=False, repr=False)
     quick: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Lay out what the hot paths read: the factors, and whether no mask can come of them."""
+        """Lay out what the hot paths read of the differential."""
         partials = self.differential if isinstance(self.differential, Partials) else Partials(())
-        object.__setattr__(self, "factors", partials.factors)
         quick = bool(partials.factors) and not (partials.selects or partials.reduces)
+        object.__setattr__(self, "factors", partials.factors)
+        object.__setattr__(self, "form", _form_of(self.differential))
         object.__setattr__(self, "quick", quick and None not in partials.factors)
+
+    def routes(self, arity: int) -> tuple[Any, ...]:
+        """For each argument something that is not None if a derivative flows through it."""
+        if isinstance(self.differential, Linear):
+            return self.differential.routes(arity)
+        return self.factors or (True,) * arity
 
     def __call__(self, *args: Value, **params: Any) -> Value:
         if len(args) == 1 and not params:  # rules call cos(x) and the like all the time
@@ -222,3 +230,13 @@ class Primitive:
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
+
+
+def _form_of(differential: Differential) -> str:
+    if isinstance(differential, Partials):
+        if differential.reduces:
+            return "reducing"
+        return "selecting" if differential.selects else "elementwise"
+    if isinstance(differential, Linear):
+        return "linear" if differential.patch is None else "patching"
+    return "linearized" if isinstance(differential, Linearized) else "discrete"

@@ -381,10 +381,11 @@ def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
 
 def apply1(primitive: Primitive, x: Any) -> Tensor:
     """``apply`` for one argument and no parameter, quicker."""
-    if not isinstance(x, Tensor) and type(x) not in FREE:
-        x = operand(x, primitive.name)
+    if not isinstance(x, Tensor):
+        x = wrap(operand(x, primitive.name))
+    trace = x._trace
     try:
-        value = bind1(primitive, x)
+        value = primitive.evaluate(x._data) if trace is None else trace.process1(primitive, x)
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in RAW:

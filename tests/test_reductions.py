@@ -1,6 +1,7 @@
 """Reductions and running sums: NumPy's values, and derivatives at the edges."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -193,7 +194,7 @@ def test_what_is_left_out_has_no_gradient():
 
 SOME = np.array([[1, 0, 1, 1], [1, 1, 0, 1], [0, 1, 1, 1]], np.bool_)
 
-REDUCTIONS = {
+REDUCTIONS: dict[str, Any] = {
     "sum": fnp.sum,
     "mean": fnp.mean,
     "prod": fnp.prod,
@@ -280,7 +281,7 @@ def test_what_is_not_greatest_has_no_gradient_at_any_order():
 
     x = fg.tensor([0.0, 4.0])
     np.testing.assert_array_equal(fg.grad(f)(x), [0.0, 0.25])
-    np.testing.assert_allclose(fg.hessian(f)(x), [[0, 0], [0, -1 / 32]])
+    np.testing.assert_allclose(fg.hessian(f)(x), np.array([[0, 0], [0, -1 / 32]]))
 
 
 def test_nan_is_greatest_and_least():
@@ -294,8 +295,8 @@ def test_nan_is_greatest_and_least():
 def test_products_with_zeros(zeros):
     x = np.array([2.0, 3.0, -1.5, 4.0, 0.5])
     x[:zeros] = 0.0
-    others = [[np.prod(np.delete(x, i)) for i in range(5)]]
-    np.testing.assert_allclose(fg.grad(fnp.prod)(x), others[0])
+    others = np.array([np.prod(np.delete(x, i)) for i in range(5)])
+    np.testing.assert_allclose(fg.grad(fnp.prod)(x), others)
     pairs = [[0 if i == j else np.prod(np.delete(x, [i, j])) for j in range(5)] for i in range(5)]
     np.testing.assert_allclose(fg.hessian(fnp.prod)(x), pairs)
 
@@ -438,7 +439,7 @@ def test_integrals():
 
 def test_weighted_means():
     x = np.arange(24.0).reshape(2, 3, 4)
-    cases = (
+    cases: tuple[dict[str, Any], ...] = (
         {},
         {"axis": 1},
         {"axis": 1, "weights": [1.0, 2.0, 3.0]},

@@ -94,7 +94,7 @@ from funcgrad.numpy.trigonometry import (
 )
 from funcgrad.numpy.updates import at
 
-__all__ = [  # noqa: RUF022 - packed, and in that order
+__all__ = [
     "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "abs", "absolute", "acos",
     "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "arange",
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",

@@ -18,7 +18,7 @@ import numpy as np
 from funcgrad.errors import DtypeError
 from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
-from funcgrad.primitives.reduction import reduction
+from funcgrad.primitives.reduction import reduce_max, reduction
 from funcgrad.primitives.special import clamp, ndtr, real_floating
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of
@@ -152,7 +152,7 @@ def _axis_samples() -> Iterator[Sample]:
 # The greatest element, as a constant to derivatives: for functions in which it cancels.
 constant_max: Primitive = reduction(
     "constant_max",
-    lambda x, axis, keepdims: np.maximum.reduce(x, axis, None, None, keepdims),
+    reduce_max.evaluate,
     factor=None,
     samples=_axis_samples,
 )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.primitive import Linear, Primitive, Sample, Transposes
-from funcgrad.primitives.keys import Key, Plan, explain_index, is_basic, plan_index
+from funcgrad.primitives.keys import Plan, explain_index, is_basic, plan_index
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of

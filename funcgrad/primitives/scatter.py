@@ -208,7 +208,8 @@ def _winners(ct: Value, x: Value, u: Value, *indices: Value, axis: int, unique: 
     shape = shape_of(x)
     last = last_writes(*indices, shape=shape[axis : axis + len(indices)])
     behind = len(shape) - axis - len(indices)
-    return where(reshape(last, shape=shape_of(last) + (1,) * behind), kept, 0)
+    nothing = np.zeros((), dtype_of(ct))  # of its dtype, so that a mask stays a mask
+    return where(reshape(last, shape=shape_of(last) + (1,) * behind), kept, nothing)
 
 
 scatter_set: Primitive = _scatter(

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
+from funcgrad.primitives.elementwise import remainder
+from funcgrad.primitives.rounding import fmod, fraction
 from funcgrad.shape import Spec, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level, quiet
@@ -147,6 +149,10 @@ def _is_nonzero(value: Value) -> bool:
     return type(value) in RAW and bool(np.any(np.asarray(value) != 0))
 
 
+_SAWTEETH: Final = (remainder, fmod, fraction)
+"""Not linear, although their derivatives do not depend on the values."""
+
+
 class _Unread:
     """Stands for a value that a linear map's coefficients must not depend on."""
 
@@ -199,8 +205,8 @@ class _LinearRecorder(Recorder):
             return False
         if isinstance(differential, Linear):
             return differential.jointly or sum(followed) == 1
-        if differential.selects and differential.reduces:
-            return False  # what the extremum is depends on the values
+        if primitive in _SAWTEETH or (differential.selects and differential.reduces):
+            return False  # an extremum's place depends on the values
         primals = [
             _Unread(spec_of(arg)) if follow else self.inner(arg)
             for arg, follow in zip(args, followed, strict=True)

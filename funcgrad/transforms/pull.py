@@ -281,7 +281,7 @@ def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             g = transpose(ct, *primals, **params)
         else:
             g = _pull_structural(linear, ct, partial(_swapped, transpose, primals, params))
-        if type(x) is not np.ndarray or g.dtype is not x.dtype:
+        if type(g) is Masked or type(x) is not np.ndarray or g.dtype is not x.dtype:
             g = fit(g, x, shape_of(x))
         accumulate(cotangents, operand, g)
 
@@ -292,7 +292,7 @@ def _pull_structural(linear: Linear, ct: Cotangent, pull: Callable[[Value], Valu
         return ct.map(pull)
     if linear.gaps:
         value = plain(ct)
-        return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)))
+        return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)) != 0)
     return pull(plain(ct))
 
 

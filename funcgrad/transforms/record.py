@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.border import FREE, explained
-from funcgrad.primitive import DISCRETE, Linear, Linearized, Partials, Primitive
+from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, operate_generally, reveal_primal
@@ -308,23 +308,13 @@ class Recorder(Trace):
         params: Mapping[str, Any],
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
-        differential: Any = primitive.differential
-        if differential is DISCRETE or not is_inexact(dtype_of(out)):
+        if primitive.form == "discrete" or out.dtype.kind not in "fc":
             self.check()
             return out
-        kind = type(differential)
-        routes: Any = None
-        if kind is Partials:
-            pull: Any = pull_reduction if differential.reduces else pull_partials
-            routes = differential.factors
-        elif kind is Linear:
-            pull = pull_linear if differential.patch is None else pull_patch
-            routes = differential.routes(len(primals)) if len(primals) > 1 else None
-        else:
-            pull = _pull_linearized
-        if routes is not None and not _reached(operands, routes):
+        if len(operands) > 1 and not _reached(primitive, operands):
             return out
         index = self._count()
+        pull = _PULLS[primitive.form]
         self._append((pull, index, primitive, operands, primals, out, params))
         return self._tracer(out, index)
 
@@ -381,8 +371,9 @@ class Recorder(Trace):
         return tracer
 
 
-def _reached(operands: Sequence[int], routes: Sequence[Any]) -> bool:
+def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
     """Whether a derivative reaches an operand that is followed."""
+    routes = primitive.routes(len(operands))
     for operand, route in zip(operands, routes, strict=True):
         if operand >= 0 and route is not None:
             return True
@@ -459,3 +450,15 @@ def _pull_linearized(cotangents: Cotangents, ct: Value, entry: Entry) -> None:
     for position, pulled in zip(followed, transpose_linear(push, specs, [ct]), strict=True):
         if pulled is not None:
             accumulate(cotangents, operands[position], pulled)
+
+
+_PULLS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "elementwise": pull_partials,
+        "selecting": pull_partials,
+        "reducing": pull_reduction,
+        "linear": pull_linear,
+        "patching": pull_patch,
+        "linearized": _pull_linearized,
+    }
+)
