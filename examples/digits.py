@@ -15,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -205,5 +204,4 @@ def main(arguments: Sequence[str] | None = None) -> Result:
 
 
 if __name__ == "__main__":
-    mpl.use("Agg")
     main()

@@ -5,7 +5,8 @@ zero outside its mask, and stays so whatever factor it meets on its way back, be
 Values and masks are ordinary values, so this holds at every order and in every transformation.
 
 >>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
->>> ct.scale(np.array([2.0, np.inf])).value
+>>> with np.errstate(invalid="ignore"):
+...     ct.scale(np.array([2.0, np.inf])).value
 array([2., 0.])
 """
 

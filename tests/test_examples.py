@@ -1,0 +1,163 @@
+"""Every example runs as a script, and its result is what it says."""
+
+import gc
+import importlib.util
+import runpy
+import sys
+import weakref
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run an example as ``python examples/name.py arguments`` does; returns what it printed."""
+
+    def run_script(name: str, *arguments: str) -> str:
+        path = str(EXAMPLES / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [path, *arguments])
+        runpy.run_path(path, run_name="__main__")
+        printed: str = capsys.readouterr().out
+        return printed
+
+    return run_script
+
+
+def test_all_examples_are_tested():
+    tests = Path(__file__).read_text("utf-8")
+    assert all(f'"{path.stem}"' in tests for path in EXAMPLES.glob("*.py"))
+
+
+# ------------------------------------------------------------------------------------------ digits
+
+
+def test_digits_reads_97_percent(run, tmp_path):
+    printed = run("digits", "--out", str(tmp_path))
+    accuracy = float(printed.split()[2].rstrip("%"))
+    assert accuracy >= 97
+    assert printed.strip() == f"test accuracy {accuracy:.2f}% on 360 digits"
+    for name in ("digits-loss.png", "digits-errors.png"):
+        picture = (tmp_path / name).read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) > 5000
+
+
+def test_digits_is_deterministic_under_its_seed():
+    digits = load("digits")
+    first, second = digits.train(seed=3, epochs=1), digits.train(seed=3, epochs=1)
+    assert first.losses == second.losses
+    for mine, other in zip(
+        fg.tree.leaves(first.network), fg.tree.leaves(second.network), strict=True
+    ):
+        assert np.array_equal(mine, other)
+    assert digits.train(seed=4, epochs=1).losses != first.losses
+
+
+def test_digits_keeps_test_data_out_of_training():
+    digits = load("digits")
+    train_data, test_data = digits.load(seed=0)
+    assert train_data.images.shape == (1437, 64)
+    assert test_data.images.shape == (360, 64)
+    trained_on = {np.asarray(image).tobytes() for image in train_data.images}
+    assert not any(np.asarray(image).tobytes() in trained_on for image in test_data.images)
+
+
+# ------------------------------------------------------------------------------------- no_aliasing
+
+
+def test_no_aliasing(run):
+    first, second = load("no_aliasing").main()
+    assert (float(first.x), float(first.z), float(first.gradient)) == (2, 6, 3)
+    assert float(first.stepped) == pytest.approx(1.7)
+    assert second.x is first.stepped
+    assert float(second.z) == pytest.approx(5.1)
+    assert float(second.gradient) == 3
+    assert float(second.stepped) == pytest.approx(1.4)
+    assert "z = 5.1" in run("no_aliasing")
+
+
+# ------------------------------------------------------------------------------------ linear_layer
+
+
+def test_linear_layer_loses_042_a_step():
+    history = load("linear_layer").main()
+    losses = [taken.loss for taken in history]
+    assert len(losses) == 5
+    assert np.diff(losses) == pytest.approx([-0.42] * 4, abs=1e-12)
+    assert all(taken.output_gradient.tolist() == [1, 1, 1] for taken in history)
+    stores = [taken.store["layer.weight"].tolist() for taken in history]
+    assert all(before != after for before, after in pairwise(stores))
+
+
+def test_linear_layer_drops_each_record_without_the_garbage_collector():
+    example = load("linear_layer")
+    gc.disable()
+    try:
+        assert all(taken.record_is_gone for taken in example.main())
+    finally:
+        gc.enable()
+
+
+def test_linear_layer_witness_lives_as_long_as_the_record():
+    example = load("linear_layer")
+    witness = example.Witness()
+    reference = weakref.ref(witness)
+    _, pullback = fg.vjp(lambda x, witness=witness: example.watched(x, witness), example.X)
+    del witness
+    assert reference() is not None
+    assert pullback(example.X)[0].tolist() == [1, 2, 3]
+    del pullback
+    assert reference() is None
+
+
+def test_linear_layer_goes_on_from_a_saved_store(run, tmp_path):
+    path = tmp_path / "store.npz"
+    first, second = run("linear_layer", str(path)), run("linear_layer", str(path))
+    last, following = (
+        float(printed.splitlines()[line].split()[3].rstrip(","))
+        for printed, line in ((first, -1), (second, 0))
+    )
+    assert following == pytest.approx(last - 0.42, abs=1e-3)
+
+
+def test_linear_layer_store_cannot_be_written():
+    store = load("linear_layer").load_or_initialize(None, fg.random.key(0))
+    with pytest.raises(TypeError):
+        store["layer.weight"] = 0
+
+
+# ------------------------------------------------------------------- shared_input and from_scratch
+
+
+def test_shared_input(run):
+    assert load("shared_input").main() < 1e-14
+    assert "400 calls from 8 threads" in run("shared_input")
+
+
+def test_from_scratch(run):
+    results = load("from_scratch").main()
+    x = np.array([-2.0, 0.0, 3.0])
+    logistic = 1 / (1 + np.exp(-x))
+    assert np.asarray(results["value"]) == pytest.approx(np.log1p(np.exp(x)))
+    for name in ("grad", "vmap", "logistic"):
+        assert np.asarray(results[name]) == pytest.approx(logistic)
+    assert np.asarray(results["jvp"]) == pytest.approx(logistic * [1, 0, 0])
+    assert np.asarray(results["hessian"]) == pytest.approx(np.diag(logistic * (1 - logistic)))
+    assert "hessian" in run("from_scratch")
