@@ -23,7 +23,7 @@ np.float64(3.0)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from time import perf_counter_ns
@@ -46,6 +46,8 @@ __all__ = [
     "escaped",
     "innermost",
     "quiet",
+    "resume",
+    "running_traces",
 ]
 
 Value: TypeAlias = Any
@@ -61,7 +63,7 @@ RAW: Final = frozenset(
 Operation: TypeAlias = Any
 """A ``Primitive``; that class is a layer above, and only its ``evaluate`` is read here."""
 
-_LEVEL: Final = ContextVar("funcgrad_level", default=0)
+_RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
 
 
 class TracedValue:
@@ -78,6 +80,12 @@ class Trace:
     __slots__ = ("level",)
     level: int
 
+    def __init__(self, level: int) -> None:
+        self.level = level
+        running = _RUNNING.get()
+        if running is not None and running.level == level:
+            running.traces = (self,)
+
     def check(self) -> None:
         """Raise ``EscapedTracerError`` if the transformation has ended."""
         raise NotImplementedError
@@ -91,6 +99,10 @@ class Trace:
     def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
         """Interpret a whole call that brings its own rules."""
         raise NotImplementedError
+
+    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
+        """A tracer of this trace with the values inside it changed."""
+        raise escaped()
 
     def process1(self, primitive: Operation, x: Value) -> Value:
         """Interpret an operation of one argument and no parameter; here for speed only."""
@@ -109,20 +121,39 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
     the user has set, around the transformation or inside its function, is kept.
     """
 
-    __slots__ = ("_quiet", "_token")
+    __slots__ = ("_quiet", "_token", "level", "outer", "traces")
+    level: int
 
     def __enter__(self) -> int:
-        outer = _LEVEL.get()
-        level = max(perf_counter_ns(), outer + 1)
-        self._token = _LEVEL.set(level)
+        self.outer = outer = _RUNNING.get()
+        self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 1)
+        self.traces: tuple[Trace, ...] = ()
+        self._token = _RUNNING.set(self)
         # Inside another transformation the warnings have been seen to already.
-        self._quiet = nullcontext() if outer else quiet()
+        self._quiet = quiet() if outer is None else nullcontext()
         self._quiet.__enter__()
-        return level
+        return self.level
 
     def __exit__(self, *error: Any) -> None:
         self._quiet.__exit__(*error)
-        _LEVEL.reset(self._token)
+        _RUNNING.reset(self._token)
+
+
+def running_traces() -> list[Trace]:
+    """The traces whose functions run in this context, the innermost first."""
+    found: list[Trace] = []
+    running = _RUNNING.get()
+    while running is not None:
+        found += running.traces
+        running = running.outer
+    return found
+
+
+def resume(traces: tuple[Trace, ...]) -> None:
+    """Let traces run again within the level that was begun last, the innermost first."""
+    running = _RUNNING.get()
+    if running is not None:
+        running.traces = traces
 
 
 def quiet() -> AbstractContextManager[Any]:

@@ -23,9 +23,9 @@ from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import transpose
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Trace, Value, begin_level, concrete, escaped
+from funcgrad.trace import Trace, Value, begin_level, concrete, escaped, running_traces
 from funcgrad.transforms.arguments import call_values, leaf_name, values_of
-from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.trees import Structure
 
 __all__ = ["Batched", "Batcher", "move_axis", "vmap"]
@@ -60,7 +60,7 @@ class Batcher(Trace):
     __slots__ = ("_open", "size")
 
     def __init__(self, level: int, size: int) -> None:
-        self.level = level
+        super().__init__(level)
         self.size = size
         self._open = True
 
@@ -69,7 +69,7 @@ class Batcher(Trace):
         self._open = False
 
     def check(self) -> None:
-        if not self._open:
+        if not self._open and self not in running_traces():
             raise escaped()
 
     def follow(self, data: Value) -> Batched:
@@ -84,6 +84,9 @@ class Batcher(Trace):
         if type(value) is Batched and value._trace is self:
             return value._data, True
         return concrete(value), False
+
+    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
+        return self.follow(change(tracer._data))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
@@ -100,7 +103,14 @@ class Batcher(Trace):
         self.check()
         parts = [self.parts(arg) for arg in args]
         batched = call.batched(self.size, [flag for _, flag in parts])
-        return [self.follow(out) for out in bind_call(batched, [value for value, _ in parts])]
+        outs = bind_call(batched, [value for value, _ in parts])
+        check_closure(self, outs)
+        if any(self.parts(out)[1] for out in outs):
+            raise TracerError(
+                "A function with a custom rule closes over a value of the batch that vmap maps it"
+                " over. Pass that value as an argument."
+            )
+        return [self.follow(out) for out in outs]
 
     def batch_of(self, value: Value) -> Value:
         """A value with the batch on axis 0, repeated for each example if it has none."""

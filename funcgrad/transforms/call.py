@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from funcgrad.errors import TracerError
 from funcgrad.trace import RAW, Trace, Value, innermost
 
-__all__ = ["Call", "Map", "bind_call", "innermost_trace"]
+__all__ = ["Call", "Map", "bind_call", "check_closure", "innermost_trace"]
 
 Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
 """A linear map between lists of tangents or cotangents, in which None is a structural zero."""
@@ -59,6 +60,20 @@ def innermost_trace(args: Sequence[Value]) -> Trace | None:
         if other is not None and other is not trace:
             trace = other if trace is None else innermost(trace, other)
     return trace
+
+
+def check_closure(trace: Trace, outs: Sequence[Value]) -> None:
+    """Refuse results of a call that belong to transformations inside of that of its arguments.
+
+    Such a value did not come in as an argument, so the function closes over it.
+    """
+    for out in outs:
+        other = None if type(out) in RAW else out._trace
+        if other is not None and other.level > trace.level:
+            raise TracerError(
+                "A function with a custom rule closes over a value of a transformation that runs"
+                " inside of those that its arguments belong to. Pass that value as an argument."
+            )
 
 
 def bind_call(call: Call, args: Sequence[Value]) -> list[Value]:

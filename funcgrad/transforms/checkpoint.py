@@ -13,11 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value, begin_level
+from funcgrad.trace import RAW, Trace, Value, begin_level, resume, running_traces
 from funcgrad.transforms.arguments import call_values, values_of
-from funcgrad.transforms.call import Call, bind_call
-from funcgrad.transforms.flat import FlatFunction, batched_flat
-from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import Patchwork
 from funcgrad.transforms.probe import probe_again, running_probes
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
@@ -40,21 +37,26 @@ class _Sparse(dict[int, Any]):
 
 
 class _Segment:
-    """A call that can be run again on the tracers it was recorded with."""
+    """A call that can be run again on the tracers it was recorded with.
 
-    __slots__ = ("args", "call", "probes", "recorder")
+    ``traces`` are those that ran during the call, from the innermost to the recorder's: tracers of
+    theirs that the function was given, or closes over, mean the same when it runs again.
+    """
 
-    def __init__(self, call: CheckpointCall, recorder: Recorder, args: Sequence[Value]) -> None:
-        self.call = call
-        self.recorder = recorder
-        self.args = args
+    __slots__ = ("probes", "run", "traces")
+
+    def __init__(self, run: Callable[[], list[Value]], traces: tuple[Trace, ...]) -> None:
+        self.run = run
+        self.traces = traces
         self.probes = running_probes()
 
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
-        with begin_level(), probe_again(self.probes), self.recorder.aside() as entries:
-            outs = self.call.run(self.args)
-        return entries, [self.recorder.index_of(out) for out in outs]
+        recorder: Any = self.traces[-1]
+        with begin_level(), probe_again(self.probes), recorder.aside() as entries:
+            resume(self.traces)
+            outs = self.run()
+        return entries, [recorder.index_of(own) for own in _tracers(recorder, outs)]
 
     def push_aside(self, tangents: Tangents) -> list[Value]:
         """The results' tangents, from those of all that the call reads."""
@@ -69,45 +71,50 @@ def _pull_segment(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
     entries, outs = segment.again()
     found = _Sparse()
     seeds = [(i, ct) for i, ct in zip(outs, cts, strict=True) if i >= 0 and ct is not None]
-    pull_back(entries, found, seeds)
+    pull_back(reversed(entries), found, seeds)
     for index, ct in found.items():
         if ct is not None:
             accumulate(cotangents, index, ct.settle() if type(ct) is Patchwork else ct)
 
 
-class CheckpointCall(Call):
-    """A call of a function that reverse mode records without its insides."""
+def _replace(recorder: Recorder, value: Value, new: Callable[[Value], Value]) -> Value:
+    """A value with something new for the recorder's tracers in it, looking into inner tracers."""
+    trace = None if type(value) in RAW else value._trace
+    if trace is None or trace.level < recorder.level:
+        return value
+    if trace is recorder:
+        return new(value)
+    return trace.rebuild(value, lambda inner: _replace(recorder, inner, new))
 
-    __slots__ = ("function",)
 
-    def __init__(self, function: FlatFunction) -> None:
-        self.function = function
+def _tracers(recorder: Recorder, values: Sequence[Value]) -> list[Value]:
+    """The recorder's tracers in values, in the order in which ``_replace`` comes to them."""
+    found: list[Value] = []
 
-    def run(self, args: Sequence[Value]) -> list[Value]:
-        return list(self.function(args))
+    def keep(own: Value) -> Value:
+        found.append(own)
+        return own
 
-    def record_in(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
-        with recorder.aside():
-            outs = self.run(args)
-        data = [recorder.inner(out) for out in outs]
-        segment = _Segment(self, recorder, args)
-        results: list[Value] = recorder.segment(_pull_segment, segment, data)
-        return results
+    for value in values:
+        _replace(recorder, value, keep)
+    return found
 
-    def push(
-        self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
-        with begin_level() as level:
-            pusher = Pusher(level)
-            try:
-                outs = self.run([pusher.dual(x, t) for x, t in zip(args, tangents, strict=True)])
-            finally:
-                pusher.close()
-        parts = [pusher.parts(out) for out in outs]
-        return [primal for primal, _ in parts], [tangent for _, tangent in parts]
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
-        return CheckpointCall(batched_flat(self.function, size, flags))
+def _run_aside(run: Callable[[], list[Value]]) -> list[Value]:
+    """Run a function without its entries, if anything records, and record that it ran."""
+    traces = running_traces()
+    places = [k for k, trace in enumerate(traces) if isinstance(trace, Recorder)]
+    if not places:
+        return run()
+    recorder: Any = traces[places[0]]
+    with recorder.aside():
+        outs = run()
+    found = [own._data for own in _tracers(recorder, outs)]
+    if not found:
+        return outs
+    segment = _Segment(run, tuple(traces[: places[0] + 1]))
+    results = iter(recorder.segment(_pull_segment, segment, found))
+    return [_replace(recorder, out, lambda own: next(results)) for out in outs]
 
 
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
@@ -143,14 +150,14 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         values = call_values("checkpoint", f, leaves, structure)
         found: list[trees.Structure] = []
 
-        def run(inner: Sequence[Value]) -> Sequence[Value]:
-            inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in inner])
+        def run() -> list[Value]:
+            inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in values])
             call: Callable[..., Any] = f
             out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
             found[:] = [out_structure]
             return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
 
-        outs = bind_call(CheckpointCall(run), values)
+        outs = _run_aside(run)
         result: R = trees.unflatten(found[0], [wrap(out) for out in outs])
         return result
 

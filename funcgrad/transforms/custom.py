@@ -322,8 +322,9 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
     Notes
     -----
     Reverse mode follows when the rule is linear in its tangents, which it has to be anyway. A
-    tangent that is zero by structure arrives as zeros. What ``f`` closes over is differentiated
-    through the rule's own operations.
+    tangent that is zero by structure arrives as zeros. What ``f`` and the rule close over is
+    differentiated through the rule's own operations; it may belong to a transformation around those
+    that the arguments belong to, not to one inside, and not to the same ``vmap``.
 
     Examples
     --------
@@ -376,7 +377,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     Notes
     -----
     Forward mode follows too, by transposing ``bwd``, which is linear in the cotangent. Derivatives
-    of higher order differentiate ``fwd`` and ``bwd``.
+    of higher order differentiate ``fwd`` and ``bwd``. For what they close over see ``custom_jvp``.
 
     Examples
     --------

@@ -17,9 +17,17 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
 from funcgrad.shape import spec_of
 from funcgrad.tensor import Tensor, reveal_primal, wrap
-from funcgrad.trace import Trace, Value, begin_level, bind, concrete, escaped
+from funcgrad.trace import (
+    Trace,
+    Value,
+    begin_level,
+    bind,
+    concrete,
+    escaped,
+    running_traces,
+)
 from funcgrad.transforms.arguments import choose, like, pair, values_of
-from funcgrad.transforms.call import Call
+from funcgrad.transforms.call import Call, check_closure
 from funcgrad.transforms.push import push_forward, settle, zeros_like
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
@@ -44,7 +52,7 @@ class Pusher(Trace):
     __slots__ = ("_open",)
 
     def __init__(self, level: int) -> None:
-        self.level = level
+        super().__init__(level)
         self._open = True
 
     def close(self) -> None:
@@ -52,7 +60,7 @@ class Pusher(Trace):
         self._open = False
 
     def check(self) -> None:
-        if not self._open:
+        if not self._open and self not in running_traces():
             raise escaped()
 
     def dual(self, primal: Value, tangent: Value) -> Value:
@@ -71,6 +79,9 @@ class Pusher(Trace):
             return value._data, value._tangent
         return concrete(value), None
 
+    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
+        return self.dual(change(tracer._data), change(tracer._tangent))
+
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
@@ -87,12 +98,13 @@ class Pusher(Trace):
         self.check()
         parts = [self.parts(arg) for arg in args]
         outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
+        check_closure(self, outs)
         results = []
         for out, tangent in zip(outs, tangents, strict=True):
-            # A result may depend on a value followed here that the function closes over.
+            # A result, and the rule, may depend on a value followed here that they close over.
             primal, more = self.parts(out)
             if tangent is not None:
-                tangent = settle(tangent, primal)
+                tangent = settle(self.parts(tangent)[0], primal)
                 more = tangent if more is None else more + tangent
             results.append(self.dual(primal, more))
         return results

@@ -61,13 +61,14 @@ _LARGE: Final = 2048
 
 
 def pull_back(
-    entries: Sequence[Entry], cotangents: Cotangents, seeds: Iterable[tuple[int, Value]]
+    backwards: Iterable[Entry], cotangents: Cotangents, seeds: Iterable[tuple[int, Value]]
 ) -> None:
     """The cotangents of all that entries read, by one sweep from the last to the first.
 
     Parameters
     ----------
-    entries : sequence of Entry
+    backwards : iterable of Entry
+        The last first.
     cotangents : list, or mapping with a default
         By variable, None at first. Afterwards those of variables that no entry defines are set,
         if they were reached.
@@ -75,7 +76,7 @@ def pull_back(
     """
     for index, seed in seeds:
         accumulate(cotangents, index, seed)
-    for entry in reversed(entries):
+    for entry in backwards:
         index = entry[1]
         ct = cotangents[index]
         if ct is not None:
@@ -116,10 +117,9 @@ def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     elif factor is OPPOSITE:
         g = -ct
     else:
-        factor = factor(out, x)
-        g = ct * factor
+        g = ct * factor(out, x)  # in one expression, so that NumPy can reuse the factor's memory
         if g.dtype.kind == "c":
-            g = ct * conj(factor)
+            g = ct * conj(factor(out, x))
     if type(x) is not np.ndarray or g.dtype is not x.dtype:
         g = fit(g, x, shape_of(x))
     if cotangents[operand] is None:
@@ -158,9 +158,8 @@ def _scaled(ct: Value, factor: Any, out: Value, x: Value, y: Value) -> Value:
         return ct
     if factor is OPPOSITE:
         return -ct
-    factor = factor(out, x, y)
-    g = ct * factor
-    return g if g.dtype.kind != "c" else ct * conj(factor)
+    g = ct * factor(out, x, y)
+    return g if g.dtype.kind != "c" else ct * conj(factor(out, x, y))
 
 
 def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:

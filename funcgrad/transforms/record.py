@@ -11,9 +11,8 @@ variables are numbered by an atomic counter: a function may use threads of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,8 +24,9 @@ from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, operate_generally, reveal_primal
-from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete, escaped
-from funcgrad.transforms.call import Call, Map
+from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete
+from funcgrad.transforms.call import Call, Map, bind_call, check_closure
+from funcgrad.transforms.ledger import Ledger
 from funcgrad.transforms.masked import Patchwork, broadcast, plain
 from funcgrad.transforms.pull import (
     Cotangents,
@@ -121,46 +121,29 @@ class Record:
             Variables; negative for an output that does not depend on the inputs.
         cts : sequence of values
         """
+        return self._pull(reversed(self.entries), outputs, cts)
+
+    def pull_once(self, output: int, ct: Value) -> list[Value]:
+        """As ``pull``, using the record up: an entry is freed when it has been pulled through."""
+        entries: list[Any] = [None, *self.entries]  # None is where `iter` stops
+        self.entries = ()
+        return self._pull(iter(entries.pop, None), [output], [ct])
+
+    def _pull(
+        self, backwards: Iterable[Entry], outputs: Sequence[int], cts: Sequence[Value]
+    ) -> list[Value]:
         seeds = [
             (index, ct)
             for index, ct in zip(outputs, cts, strict=True)
             if index >= 0 and ct is not None
         ]
         cotangents: list[Value] = [None] * self.size
-        pull_back(self.entries, cotangents, seeds)
+        pull_back(backwards, cotangents, seeds)
         return [_settled_patches(cotangents[index]) for index in self.inputs]
 
 
 def _settled_patches(ct: Any) -> Any:
     return ct.settle() if type(ct) is Patchwork else ct
-
-
-class Ledger:
-    """Where a recorder's entries go: its list, unless this context has set them aside."""
-
-    __slots__ = ("entries",)
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] | None = []
-
-    def append(self, entry: Entry) -> None:
-        """Route an entry; used only once something has been set aside."""
-        self.current().append(entry)
-
-    def current(self) -> list[Entry]:
-        """The list that entries go to in this context."""
-        aside = _ASIDE.get()
-        while aside is not None:
-            ledger, entries, aside = aside
-            if ledger is self:
-                found: list[Entry] = entries
-                return found
-        if self.entries is None:
-            raise escaped()
-        return self.entries
-
-
-_ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
 
 
 class Recorder(Trace):
@@ -169,7 +152,7 @@ class Recorder(Trace):
     __slots__ = ("_append", "_count", "_inputs", "_ledger")
 
     def __init__(self, level: int) -> None:
-        self.level = level
+        super().__init__(level)
         self._ledger = Ledger()
         entries: list[Entry] = []
         self._ledger.entries = entries
@@ -186,23 +169,16 @@ class Recorder(Trace):
     def close(self) -> Record:
         """End recording; tracers used from now on raise."""
         entries, self._ledger.entries = self._ledger.entries, None
-        self._append = _refuse
+        self.__class__ = _Ended
         return Record(entries or (), tuple(self._inputs), self._count())
 
     def check(self) -> None:
-        if self._ledger.entries is None:
-            self._ledger.current()
+        """Nothing is wrong as long as this has not ended."""
 
-    @contextmanager
-    def aside(self) -> Iterator[list[Entry]]:
+    def aside(self) -> AbstractContextManager[list[Entry]]:
         """Within this context, collect entries in a list of their own; also after ``close``."""
-        entries: list[Entry] = []
-        token = _ASIDE.set((self._ledger, entries, _ASIDE.get()))
         self._append = self._ledger.append
-        try:
-            yield entries
-        finally:
-            _ASIDE.reset(token)
+        return self._ledger.aside()
 
     def index_of(self, value: Value) -> int:
         """The number of a value's variable; -1 for a value that is not followed here."""
@@ -309,7 +285,6 @@ class Recorder(Trace):
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
         if primitive.form == "discrete" or out.dtype.kind not in "fc":
-            self.check()
             return out
         if len(operands) > 1 and not _reached(primitive, operands):
             return out
@@ -340,8 +315,17 @@ class Recorder(Trace):
         """
         bundle = self._count()
         operands = tuple([self.index_of(arg) for arg in args])
-        self._append((pull_bundle, bundle, operands, pull, push))
+        self._append((pull_bundle, bundle, operands, self._reading(pull), self._reading(push)))
         return self.results(bundle, outs)
+
+    def _reading(self, rule: Map) -> Map:
+        """A rule that is run later, and may close over tracers of this trace: it reads them."""
+
+        def read(values: list[Value]) -> list[Value]:
+            with self._ledger.unwritten():
+                return [None if out is None else self.inner(out) for out in rule(values)]
+
+        return read
 
     def segment(self, pull: Any, segment: Any, outs: Sequence[Value]) -> list[Value]:
         """Record a call that will run again in order to be pulled back."""
@@ -351,6 +335,7 @@ class Recorder(Trace):
 
     def results(self, bundle: int, outs: Sequence[Value]) -> list[Value]:
         """Tracers for the results of a call that has been recorded as a bundle."""
+        check_closure(self, outs)
         results: list[Value] = []
         for position, out in enumerate(outs):
             if not is_inexact(dtype_of(out)):
@@ -371,6 +356,33 @@ class Recorder(Trace):
         return tracer
 
 
+class _Ended(Recorder):
+    """A recorder after its end, when only rules and checkpoints that run later use its tracers."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        self._ledger.current()
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        return self.process(primitive, (x, y), {})
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        if self._ledger.current() is None:
+            return bind(primitive, tuple([self.inner(arg) for arg in args]), params)
+        return super().process(primitive, args, params)
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        if self._ledger.current() is None:
+            return bind_call(call, [self.inner(arg) for arg in args])
+        return super().process_call(call, args)
+
+
 def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
     """Whether a derivative reaches an operand that is followed."""
     routes = primitive.routes(len(operands))
@@ -378,10 +390,6 @@ def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
         if operand >= 0 and route is not None:
             return True
     return False
-
-
-def _refuse(entry: Entry) -> None:
-    raise escaped()
 
 
 def settled(ct: Value, x: Value) -> Value:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
@@ -25,8 +25,20 @@ from funcgrad.transforms.record import Recorder, settled
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 P = ParamSpec("P")
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)  # so that the body of an untyped lambda is not checked against object
 Argnums = int | Sequence[int]
+
+
+class Gradient(Protocol[T, P]):
+    """The type of ``grad(f)``: it takes what ``f`` takes and returns what the first of it is."""
+
+    def __call__(self, x: T, /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+class GradientAndAux(Protocol[T, P]):
+    """The type of ``grad(f, has_aux=True)``."""
+
+    def __call__(self, x: T, /, *args: P.args, **kwargs: P.kwargs) -> tuple[T, Any]: ...
 
 
 def value_and_grad(
@@ -81,7 +93,7 @@ def grad(
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
-) -> Callable[Concatenate[T, P], T]: ...
+) -> Gradient[T, P]: ...
 @overload
 def grad(
     f: Callable[Concatenate[T, P], Any],
@@ -89,7 +101,7 @@ def grad(
     *,
     has_aux: Literal[True],
     probes: tuple[()] = (),
-) -> Callable[Concatenate[T, P], tuple[T, Any]]: ...
+) -> GradientAndAux[T, P]: ...
 @overload
 def grad(
     f: Callable[..., Any],
@@ -170,7 +182,7 @@ def _gradient_function(
             index = recorder.index_of(out)
             value = recorder.inner(unwrap(out, operation))
             scalar(operation, out, value)
-            cts = record.pull([index], [dtype_of(value).type(1)])
+            cts = record.pull_once(index, dtype_of(value).type(1))
         grads = chosen.result(
             [
                 wrap(settled(ct, x))

@@ -10,7 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import DifferentiationError, LeafError, ShapeError, TreeError
+from funcgrad.errors import DifferentiationError, LeafError, ShapeError, TracerError, TreeError
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 
@@ -341,11 +341,23 @@ def check_closure(f: Any) -> None:
     assert_same(fg.linearize(f, a, x)[1](1.0, 1.0), x * x + 20 * a * x)
     assert_same(fg.grad(fg.grad(f, 1), 0)(a, x), 20 * x)
     assert_same(fg.grad(lambda a: fg.jvp(lambda x: f(a, x), (x,), (1.0,))[1])(a), 20 * x)
-    both = fg.vmap(f)(np.full(2, a), np.full(2, x))
-    assert_same(both, np.full(2, a * x * x))
-    assert_same(fg.vmap(f, in_axes=(0, None))(np.full(2, a), x), np.full(2, a * x * x))
-    assert_same(fg.vmap(fg.grad(f, 1), in_axes=(0, None))(np.full(2, a), x), np.full(2, 20 * a * x))
-    assert_same(fg.vmap(fg.grad(f, 0), in_axes=(None, 0))(a, np.full(2, x)), np.full(2, x * x))
+    many_a, many_x = np.full(2, a), np.full(2, x)
+    assert_same(fg.vmap(f, in_axes=(0, None))(many_a, x), many_a * x * x)
+    assert_same(fg.vmap(fg.grad(f, 1), in_axes=(0, None))(many_a, x), 20 * many_a * x)
+    assert_same(fg.vmap(fg.grad(f, 1))(many_a, many_x), 20 * many_a * x)
+    assert_same(fg.jacrev(lambda p: f(*p))((a, x)), (x * x, 20 * a * x))
+    assert_same(fg.grad(lambda ct: fg.vjp(f, a, x)[1](ct)[1])(1.0), 20 * a * x)
+    _, pullback = fg.vjp(f, a, x)
+    assert_same(fg.vmap(pullback)(np.ones(2)), (many_x**2, 20 * many_a * x))
+    assert_same(fg.grad(lambda ct: pullback(ct)[1] + pullback(ct)[0])(1.0), x * x + 20 * a * x)
+    for wrong in (
+        lambda: fg.vmap(f)(many_a, many_x),
+        lambda: fg.vmap(fg.grad(f, 0), in_axes=(None, 0))(a, many_x),
+        lambda: fg.grad(lambda x: fg.grad(f, 0)(a, x))(x),
+        lambda: fg.grad(lambda x: fg.jvp(lambda a: f(a, x), (a,), (1.0,))[1])(x),
+    ):
+        with pytest.raises(TracerError, match=r"closes over .* Pass that value as an argument"):
+            wrong()
     assert_same(fg.grad(lambda a: fg.checkpoint(lambda a: f(a, x))(a))(a), x * x)
 
 
@@ -408,22 +420,68 @@ def save(x, y):
     return x * y, (x, y)
 
 
-@pytest.mark.parametrize(
-    ("f", "kind", "reason"),
-    [
-        (rule_of("jvp", lambda p, t: p[0]), DifferentiationError, "custom_jvp product: the rule has to return a pair (result, tangent), but it returned Tensor"),
-        (rule_of("jvp", lambda p, t: (p[0], (t[0],))), TreeError, "custom_jvp product: tangent: expected a leaf, got a tuple of 1"),
-        (rule_of("jvp", lambda p, t: (p[0], t[0][None])), ShapeError, "custom_jvp product: tangent: expected shape (), as the result's, got (1,)"),
-        (rule_of("jvp", lambda p, t: (p[0] + t[0], t[0])), DifferentiationError, "depends on the tangents"),
-        (rule_of("jvp", lambda p, t: (p[0], "text")), LeafError, "custom_jvp product: tangent: expected an array or a number, got 'text'"),
-        (rule_of("vjp", lambda x, y: x * y, None.__class__), DifferentiationError, "custom_vjp product: the fwd rule has to return a pair (result, residuals)"),
-        (rule_of("vjp", save, lambda r, ct: ct), DifferentiationError, "custom_vjp product: the bwd rule has to return a tuple with a cotangent for each of the 2 argument(s), but it returned Tensor"),
-        (rule_of("vjp", save, lambda r, ct: (ct,)), DifferentiationError, "2 argument(s), but it returned 1"),
-        (rule_of("vjp", save, lambda r, ct: (ct, (ct,))), TreeError, "custom_vjp product: cotangent[1]: expected a leaf, got a tuple of 1"),
-        (rule_of("vjp", save, lambda r, ct: (ct[None], ct)), ShapeError, "custom_vjp product: cotangent[0]: expected shape (), as the argument's, got (1,)"),
-        (rule_of("vjp", save, lambda r, ct: ("text", ct)), LeafError, "custom_vjp product: cotangent: expected an array or a number, got 'text'"),
-    ],
-)  # fmt: skip
+BAD_RULES = (
+    # What the rule is, the error and its words.
+    (
+        rule_of("jvp", lambda p, t: p[0]),
+        DifferentiationError,
+        "custom_jvp product: the rule has to return a pair (result, tangent), but it returned Tens",
+    ),
+    (
+        rule_of("jvp", lambda p, t: (p[0], (t[0],))),
+        TreeError,
+        "custom_jvp product: tangent: expected a leaf, got a tuple of 1",
+    ),
+    (
+        rule_of("jvp", lambda p, t: (p[0], t[0][None])),
+        ShapeError,
+        "custom_jvp product: tangent: expected shape (), as the result's, got (1,)",
+    ),
+    (
+        rule_of("jvp", lambda p, t: (p[0] + t[0], t[0])),
+        DifferentiationError,
+        "custom_jvp product: the result that the rule returns depends on the tangents",
+    ),
+    (
+        rule_of("jvp", lambda p, t: (p[0], "text")),
+        LeafError,
+        "custom_jvp product: tangent: expected an array or a number, got 'text'",
+    ),
+    (
+        rule_of("vjp", lambda x, y: x * y, save),
+        DifferentiationError,
+        "custom_vjp product: the fwd rule has to return a pair (result, residuals)",
+    ),
+    (
+        rule_of("vjp", save, lambda r, ct: ct),
+        DifferentiationError,
+        "custom_vjp product: the bwd rule has to return a tuple with a cotangent for each of the 2"
+        " argument(s), but it returned Tensor",
+    ),
+    (
+        rule_of("vjp", save, lambda r, ct: (ct,)),
+        DifferentiationError,
+        "for each of the 2 argument(s), but it returned 1",
+    ),
+    (
+        rule_of("vjp", save, lambda r, ct: (ct, (ct,))),
+        TreeError,
+        "custom_vjp product: cotangent[1]: expected a leaf, got a tuple of 1",
+    ),
+    (
+        rule_of("vjp", save, lambda r, ct: (ct[None], ct)),
+        ShapeError,
+        "custom_vjp product: cotangent[0]: expected shape (), as the argument's, got (1,)",
+    ),
+    (
+        rule_of("vjp", save, lambda r, ct: ("text", ct)),
+        LeafError,
+        "custom_vjp product: cotangent: expected an array or a number, got 'text'",
+    ),
+)
+
+
+@pytest.mark.parametrize(("f", "kind", "reason"), BAD_RULES)
 def test_what_a_rule_returns_is_checked(f: Any, kind: type[Exception], reason: str) -> None:
     for _ in range(2):  # the second time as the first: nothing was left behind
         with pytest.raises(kind) as caught:
@@ -454,7 +512,7 @@ def test_arguments_that_only_go_by_keyword_are_refused() -> None:
         return x * scale
 
     f.defvjp(lambda x: (x, None), lambda _, ct: (ct,))
-    with pytest.raises(DifferentiationError, match="custom_vjp f: .*scale can only be passed by"):
+    with pytest.raises(DifferentiationError, match=r"custom_vjp f: .*scale can only be passed by"):
         f(1.0, scale=3.0)
 
 
