@@ -32,7 +32,7 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from funcgrad.shape import Spec
-from funcgrad.trace import Value, bind, bind1
+from funcgrad.trace import Value, bind, bind1, bind2
 
 __all__ = [
     "DISCRETE",
@@ -224,8 +224,11 @@ class Primitive:
         return self.factors or (True,) * arity
 
     def __call__(self, *args: Value, **params: Any) -> Value:
-        if len(args) == 1 and not params:  # rules call cos(x) and the like all the time
-            return bind1(self, args[0])
+        if not params:  # rules call cos(x) and matmul(x, y) all the time
+            if len(args) == 1:
+                return bind1(self, args[0])
+            if len(args) == 2:
+                return bind2(self, *args)
         return bind(self, args, params)
 
     def __repr__(self) -> str:

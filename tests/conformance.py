@@ -73,6 +73,13 @@ class Case:
             if route is not None and is_inexact(np.asarray(arg).dtype)
         )
 
+    @property
+    def is_extreme(self) -> bool:
+        """Whether squares of the sample's numbers overflow, or vanish, in some precision."""
+        sizes = abs(np.concatenate([np.ravel(arg).astype(complex) for arg in self.sample.args]))
+        sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+        return bool(np.any((sizes > 1e18) | (sizes < 1e-18)))
+
     def rng(self) -> np.random.Generator:
         """Numbers that are the same on every run."""
         return np.random.default_rng(zlib.crc32(str(self).encode()))
@@ -181,8 +188,12 @@ def differences(
     step, tolerance = _DIFFERENCES[coarsest([*point, *f(*point)])]
 
     def central(h: float) -> list[Any]:
-        ahead = f(*[np.asarray(x + h * v).astype(v.dtype) for x, v in zip(point, along, strict=True)])
-        behind = f(*[np.asarray(x - h * v).astype(v.dtype) for x, v in zip(point, along, strict=True)])
+        ahead = f(
+            *[np.asarray(x + h * v).astype(v.dtype) for x, v in zip(point, along, strict=True)]
+        )
+        behind = f(
+            *[np.asarray(x - h * v).astype(v.dtype) for x, v in zip(point, along, strict=True)]
+        )
         return [(np.asarray(a) - b) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
 
     with np.errstate(all="ignore"):

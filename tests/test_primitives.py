@@ -38,6 +38,7 @@ PRIMITIVES = tuple(every_primitive())
 CASES = tuple(every_case(PRIMITIVES))
 DIFFERENTIABLE = tuple(case for case in CASES if case.differentiable)
 SMOOTH = tuple(case for case in DIFFERENTIABLE if case.sample.smooth)
+MODERATE = tuple(case for case in SMOOTH if not case.is_extreme)
 KINKS = tuple(case for case in DIFFERENTIABLE if not case.sample.smooth)
 ELEMENTWISE = tuple(p for p in PRIMITIVES if p.batch is batch_elementwise)
 LINEAR = tuple(case for case in DIFFERENTIABLE if isinstance(case.primitive.differential, Linear))
@@ -247,7 +248,7 @@ def assert_same_at_kink(case: Case) -> None:
 # ---------------------------------------------------------------------------------- second order
 
 
-@by_case(SMOOTH)
+@by_case(MODERATE)
 def test_second_order(case: Case) -> None:
     positions = case.differentiable
     f = case.function(positions)
@@ -421,7 +422,7 @@ def test_single_precision_results(case: Case) -> None:
     assert_spec(case.in_single_precision())
 
 
-@by_case(SMOOTH)
+@by_case(MODERATE)
 def test_single_precision_derivatives(case: Case) -> None:
     low = case.in_single_precision()
     positions = case.differentiable

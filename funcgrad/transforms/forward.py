@@ -18,17 +18,20 @@ from funcgrad.primitive import Primitive
 from funcgrad.shape import spec_of
 from funcgrad.tensor import Tensor, reveal_primal, wrap
 from funcgrad.trace import (
+    RAW,
     Trace,
     Value,
     begin_level,
     bind,
+    bind1,
+    bind2,
     concrete,
     escaped,
     running_traces,
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, check_closure
-from funcgrad.transforms.push import push_forward, settle, zeros_like
+from funcgrad.transforms.push import push_forward, settle, times, zeros_like
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
 
@@ -81,6 +84,36 @@ class Pusher(Trace):
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         return self.dual(change(tracer._data), change(tracer._tangent))
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations of one argument."""
+        if not primitive.quick:
+            return self.process(primitive, (x,), {})
+        if not self._open:
+            self.check()
+        data = x._data
+        out = primitive.evaluate(data) if type(data) in RAW else bind1(primitive, data)
+        return self.dual(out, settle(times(x._tangent, primitive.factors[0], out, data), out))
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations of two arguments."""
+        if not primitive.quick:
+            return self.process(primitive, (x, y), {})
+        if not self._open:
+            self.check()
+        x, first = self.parts(x)
+        y, second = self.parts(y)
+        if type(x) in RAW and type(y) in RAW:
+            out = primitive.evaluate(x, y)
+        else:
+            out = bind2(primitive, x, y)
+        tangent = None
+        if first is not None:
+            tangent = times(first, primitive.factors[0], out, x, y)
+        if second is not None:
+            term = times(second, primitive.factors[1], out, x, y)
+            tangent = term if tangent is None else tangent + term
+        return self.dual(out, settle(tangent, out))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]

@@ -28,7 +28,7 @@ from funcgrad.shape import dtype_of, expand, is_inexact, reduced_shape, shape_of
 from funcgrad.trace import RAW, Value, bind
 from funcgrad.transforms.pull import keep
 
-__all__ = ["push_forward", "settle", "zeros_like"]
+__all__ = ["push_forward", "settle", "times", "zeros_like"]
 
 
 def push_forward(
@@ -61,6 +61,9 @@ def push_forward(
 
 def settle(tangent: Value, primal: Value) -> Value:
     """A tangent in the shape and the dtype of its primal."""
+    plain = type(tangent) is type(primal) is np.ndarray  # the commonest case, without detours
+    if plain and tangent.dtype is primal.dtype and tangent.shape == primal.shape:
+        return tangent
     dtype = dtype_of(primal)
     if dtype_of(tangent) != dtype:
         tangent = cast(tangent, dtype=dtype)
@@ -70,6 +73,13 @@ def settle(tangent: Value, primal: Value) -> Value:
     if type(tangent) in RAW:
         return expand(tangent, shape)
     return broadcast_to(tangent, shape=shape)
+
+
+def times(tangent: Value, factor: Any, *values: Value) -> Value:
+    """A tangent times an elementwise operation's factor for it, given output and arguments."""
+    if factor is SAME:
+        return tangent
+    return -tangent if factor is OPPOSITE else tangent * factor(*values)
 
 
 def _sum(terms: Sequence[Value]) -> Value:

@@ -1,0 +1,263 @@
+"""checkpoint: what a user may rely on."""
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import LeafError
+from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
+
+
+def layers(x, steps=20):
+    for _ in range(steps):
+        x = fnp.sin(x) + 0.5 * x
+    return x
+
+
+def peak(f: Callable[[], Any]) -> int:
+    f()
+    tracemalloc.start()
+    f()
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+
+def test_it_trades_memory_for_recomputation() -> None:
+    x = numbers(10_000)
+    calls = []
+
+    def block(x):
+        calls.append(len(calls))
+        return layers(x)
+
+    def loss(block):
+        def run(x):
+            for _ in range(10):
+                x = block(x)
+            return fnp.sum(x)
+
+        return run
+
+    plain = np.asarray(fg.grad(loss(block))(x))
+    assert len(calls) == 10
+    calls.clear()
+    assert_same(fg.grad(loss(fg.checkpoint(block)))(x), plain)
+    assert len(calls) == 20
+    remembered = peak(lambda: fg.grad(loss(layers))(x))
+    recomputed = peak(lambda: fg.grad(loss(fg.checkpoint(layers)))(x))
+    assert recomputed < 0.25 * remembered
+
+
+def test_it_costs_nothing_where_nothing_is_recorded() -> None:
+    calls = []
+
+    @fg.checkpoint
+    def f(x):
+        calls.append(x)
+        return x * x
+
+    assert_same(f(3.0), 9.0)
+    assert_same(fg.jvp(f, (3.0,), (1.0,)), (9.0, 6.0))
+    assert_same(fg.vmap(f)(numbers(3)), numbers(3) ** 2)
+    assert_same(fg.grad(lambda x: x * f(2.0))(1.0), 4.0)
+    assert len(calls) == 4
+
+
+def test_it_keeps_the_name() -> None:
+    assert fg.checkpoint(layers).__name__ == "layers"
+
+
+# ------------------------------------------------------------------------- as if it were not there
+
+
+def twice(x):
+    return fg.checkpoint(lambda y: fnp.exp(y) * y * x)(x * x)
+
+
+def plain_twice(x):
+    return fnp.exp(x * x) * x * x * x
+
+
+def compositions() -> dict[str, Callable[[Callable[[Any], Any]], Any]]:
+    """What a user may do to a function of one number: name, and what of the function."""
+    xs = numbers(4)
+
+    def derivative(f):
+        return lambda x: fg.jvp(f, (x,), (1.0,))[1]
+
+    def total(f):
+        return lambda xs: fnp.sum(fg.vmap(f)(xs))
+
+    return {
+        "value": lambda f: f(0.7),
+        "grad": lambda f: fg.grad(f)(0.7),
+        "jvp": lambda f: derivative(f)(0.7),
+        "linearize": lambda f: fg.linearize(f, 0.7)[1](2.0),
+        "vjp": lambda f: fg.vjp(f, 0.7)[1](2.0),
+        "vmap": lambda f: fg.vmap(f)(xs),
+        "grad of grad": lambda f: fg.grad(fg.grad(f))(0.7),
+        "grad of jvp": lambda f: fg.grad(derivative(f))(0.7),
+        "jvp of grad": lambda f: derivative(fg.grad(f))(0.7),
+        "grad of linearize": lambda f: fg.grad(lambda x: fg.linearize(f, x)[1](x))(0.7),
+        "third": lambda f: fg.grad(fg.grad(fg.grad(f)))(0.7),
+        "hessian": lambda f: fg.hessian(total(f))(xs),
+        "jacfwd": lambda f: fg.jacfwd(fg.vmap(f))(xs),
+        "jacrev": lambda f: fg.jacrev(fg.vmap(f))(xs),
+        "vmap of grad": lambda f: fg.vmap(fg.grad(f))(xs),
+        "grad of vmap": lambda f: fg.grad(total(f))(xs),
+        "grad of vmap of grad": lambda f: fg.grad(total(fg.grad(f)))(xs),
+        "vmap of pullback": lambda f: fg.vmap(fg.vjp(f, 0.7)[1])(xs),
+        "grad of pullback": lambda f: fg.grad(lambda ct: fg.vjp(f, 0.7)[1](ct)[0])(1.0),
+        "checkpoint": lambda f: fg.grad(fg.checkpoint(f))(0.7),
+        "checkpoint of grad": lambda f: fg.grad(fg.checkpoint(fg.grad(f)))(0.7),
+        "checkpoint of vmap": lambda f: fg.grad(fg.checkpoint(total(f)))(xs),
+        "vmap of checkpoint of grad": lambda f: fg.vmap(fg.grad(fg.checkpoint(fg.grad(f))))(xs),
+    }
+
+
+@pytest.mark.parametrize("name", compositions())
+def test_every_composition_is_as_without(name: str) -> None:
+    of = compositions()[name]
+    expected = fg.tree.map(np.asarray, of(plain_twice))
+    assert_same(of(twice), expected)
+    assert_same(of(fg.checkpoint(plain_twice)), expected)
+    assert_same(of(lambda x: fg.checkpoint(twice)(x)), expected)
+
+
+CLOSURES: dict[str, Callable[[Any, Any], Any]] = {
+    # One function of (w, x) closes over x, w, or both.
+    "over x": lambda w, x: fg.checkpoint(lambda w: fnp.sin(w * x) * x)(w),
+    "over w": lambda w, x: fg.checkpoint(lambda x: fnp.sin(w * x) * x)(x),
+    "over both": lambda w, x: fg.checkpoint(lambda: fnp.sin(w * x) * x)(),
+    "nested": lambda w, x: fg.checkpoint(lambda: fg.checkpoint(lambda w: fnp.sin(w * x) * x)(w))(),
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_closures_over_any_tracer_are_followed(name: str) -> None:
+    f = CLOSURES[name]
+    w, xs = 1.3, numbers(4)
+
+    def plain(w, x):
+        return fnp.sin(w * x) * x
+
+    def check(of):
+        assert_same(of(f), fg.tree.map(np.asarray, of(plain)))
+
+    check(lambda f: fg.grad(f, (0, 1))(w, 0.4))
+    check(lambda f: fg.vmap(f, in_axes=(None, 0))(w, xs))
+    check(lambda f: fg.vmap(f, in_axes=(0, None))(xs, w))
+    check(lambda f: fg.vmap(f)(xs, xs))
+    check(lambda f: fg.vmap(fg.grad(f, (0, 1)), in_axes=(None, 0))(w, xs))
+    check(lambda f: fg.grad(lambda w: fnp.sum(fg.vmap(lambda x: f(w, x))(xs)))(w))
+    check(lambda f: fg.grad(lambda w: fnp.sum(fg.vmap(fg.grad(f, 1), in_axes=(None, 0))(w, xs)))(w))
+    check(lambda f: fg.grad(lambda x: fg.grad(lambda w: f(w, x))(w))(0.4))
+    check(lambda f: fg.grad(lambda x: fg.jvp(lambda w: f(w, x), (w,), (1.0,))[1])(0.4))
+    check(lambda f: fg.vmap(lambda x: fg.jvp(lambda w: f(w, x), (w,), (1.0,))[1])(xs))
+    check(lambda f: fg.jvp(lambda w: fg.grad(f, 1)(w, 0.4), (w,), (1.0,)))
+    check(lambda f: fg.hessian(f, (0, 1))(w, 0.4))
+
+
+# --------------------------------------------------------------------------------- trees, dtypes
+
+
+def test_trees_in_every_place() -> None:
+    @fg.checkpoint
+    def f(layer, point, *, scale):
+        return {"y": layer.weight * point.x * scale, "same": point, "n": fnp.argmax(layer.weight)}
+
+    def loss(layer, point):
+        out = f(layer, point, scale=2.0)
+        assert out["n"].dtype == np.int64
+        return fnp.sum(out["y"]) + out["same"].x
+
+    layer, point = Layer(numbers(3), None), Point(2.0, {"unused": 1.0})
+    expected = (Layer(np.full(3, 4.0), None), Point(2 * numbers(3).sum() + 1, {"unused": 0.0}))
+    assert_same(fg.grad(loss, (0, 1))(layer, point), expected)
+
+
+@pytest.mark.parametrize("empty", [None, (), {}, [None, {}]])
+def test_results_without_leaves(empty: Any) -> None:
+    def f(x):
+        assert fg.checkpoint(lambda y: empty)(x) == empty
+        return x
+
+    assert_same(fg.grad(f)(2.0), 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d", "F", "D"])
+def test_dtypes(dtype: str) -> None:
+    x = complex_numbers(3).astype(dtype) if dtype in "FD" else numbers(3).astype(dtype)
+    grad = fg.grad(lambda x: fnp.sum(abs(fg.checkpoint(lambda y: y * y)(x)) ** 2))(x)
+    assert_same(grad, 4 * x * abs(x) ** 2, rtol=1e-2)
+
+
+def test_arguments_and_constants_as_results() -> None:
+    def f(x, y):
+        a, b, c = fg.checkpoint(lambda x: (x, 3.0, y))(x)
+        return a * b + c * c
+
+    assert_same(fg.grad(f, (0, 1))(2.0, 5.0), (3.0, 10.0))
+
+
+def test_one_value_as_several_results() -> None:
+    def f(x):
+        a, b = fg.checkpoint(lambda x: (x * x,) * 2)(x)
+        return a + 10 * b
+
+    assert_same(fg.grad(f)(3.0), 66.0)
+
+
+def test_arrays_count_as_they_were() -> None:
+    scale = np.ones(3)
+    _, pullback = fg.vjp(lambda x: fg.checkpoint(lambda x, s: x * s)(x, scale), numbers(3))
+    scale[:] = np.nan
+    assert_same(pullback(np.ones(3)), (np.ones(3),))
+
+
+def test_a_pullback_can_be_called_many_times_and_under_vmap() -> None:
+    _, pullback = fg.vjp(fg.checkpoint(lambda x: x**3), 2.0)
+    for scale in (1.0, 2.0):
+        assert_same(pullback(scale), (12.0 * scale,))
+    assert_same(fg.vmap(pullback)(np.arange(3.0)), (12.0 * np.arange(3.0),))
+
+
+def test_control_flow_inside() -> None:
+    f = fg.checkpoint(lambda x: x * x if x > 0 else -x)
+    assert_same((fg.grad(f)(3.0), fg.grad(f)(-3.0)), (6.0, -1.0))
+
+
+def test_where_keeps_the_other_branch_out() -> None:
+    f = fg.checkpoint(lambda x: fnp.where(x > 0, fnp.sqrt(x), 0.0))
+    assert_same((fg.grad(f)(0.0), fg.grad(fg.grad(f))(0.0)), (0.0, 0.0))
+    g = lambda x: fnp.where(x > 0, fg.checkpoint(fnp.sqrt)(x), 0.0)  # noqa: E731 - as f
+    assert_same((fg.grad(g)(4.0), fg.grad(g)(-1.0)), (0.25, 0.0))
+
+
+# --------------------------------------------------------------------------------- errors
+
+
+def test_an_error_inside_leaves_nothing_behind() -> None:
+    def fails(x):
+        raise KeyError("from inside")
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="from inside"):
+            fg.grad(lambda x: fg.checkpoint(fails)(x * x))(1.0)
+    assert_same(fg.grad(lambda x: fg.checkpoint(fnp.sin)(x))(0.0), 1.0)
+
+
+def test_arguments_that_are_no_arrays_are_named() -> None:
+    def f(x, options):
+        return x
+
+    with pytest.raises(LeafError, match=r"checkpoint: options\['mode'\]: .*got 'fast'"):
+        fg.checkpoint(f)(1.0, {"mode": "fast"})
+    with pytest.raises(LeafError, match=r"checkpoint: options: .*got 'fast'"):
+        fg.checkpoint(f)(1.0, options="fast")
