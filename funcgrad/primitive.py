@@ -208,6 +208,7 @@ class Primitive:
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)
     quick: bool = field(init=False, repr=False)
+    bilinear: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Lay out what the hot paths read of the differential."""
@@ -216,6 +217,7 @@ class Primitive:
         object.__setattr__(self, "factors", partials.factors)
         object.__setattr__(self, "form", _form_of(self.differential))
         object.__setattr__(self, "quick", quick and None not in partials.factors)
+        object.__setattr__(self, "bilinear", _is_product(self.differential))
 
     def routes(self, arity: int) -> tuple[Any, ...]:
         """For each argument something that is not None if a derivative flows through it."""
@@ -243,3 +245,14 @@ def _form_of(differential: Differential) -> str:
     if isinstance(differential, Linear):
         return "linear" if differential.patch is None else "patching"
     return "linearized" if isinstance(differential, Linearized) else "discrete"
+
+
+def _is_product(differential: Differential) -> bool:
+    """Whether this is a product of two arguments, as a matrix product is."""
+    return (
+        isinstance(differential, Linear)
+        and isinstance(differential.transposes, tuple)
+        and len(differential.transposes) == 2
+        and None not in differential.transposes
+        and not (differential.jointly or differential.structural or differential.gaps)
+    )

@@ -40,6 +40,7 @@ __all__ = [
     "Entry",
     "fit",
     "pull_back",
+    "pull_bilinear",
     "pull_binary",
     "pull_bundle",
     "pull_linear",
@@ -160,6 +161,24 @@ def _scaled(ct: Value, factor: Any, out: Value, x: Value, y: Value) -> Value:
         return -ct
     g = ct * factor(out, x, y)
     return g if g.dtype.kind != "c" else ct * conj(factor(out, x, y))
+
+
+def pull_bilinear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Through a product of two arguments: the fast path of ``pull_linear``."""
+    _, _, primitive, first, second, x, y, out = entry
+    if type(ct) is Masked or out.dtype.kind == "c":
+        pull_linear(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
+        return
+    if ct.shape != out.shape:
+        ct = broadcast(ct, out.shape)
+    transposes = primitive.differential.transposes
+    for operand, arg, transpose in ((first, x, transposes[0]), (second, y, transposes[1])):
+        if operand < 0:
+            continue
+        g = transpose(ct, x, y)
+        if type(arg) is not np.ndarray or g.dtype is not arg.dtype:
+            g = fit(g, arg, shape_of(arg))
+        accumulate(cotangents, operand, g)
 
 
 def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:

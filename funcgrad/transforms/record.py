@@ -22,6 +22,7 @@ import numpy as np
 from funcgrad.border import FREE, explained
 from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives import elementwise as ew
+from funcgrad.primitives.contraction import matmul
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, operate_generally, reveal_primal
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete
@@ -34,6 +35,7 @@ from funcgrad.transforms.pull import (
     accumulate,
     fit,
     pull_back,
+    pull_bilinear,
     pull_binary,
     pull_bundle,
     pull_linear,
@@ -86,6 +88,7 @@ class Recorded(Tensor):
     __sub__, __rsub__ = _operators(ew.subtract)
     __mul__, __rmul__ = _operators(ew.multiply)
     __truediv__, __rtruediv__ = _operators(ew.divide)
+    __matmul__, __rmatmul__ = _operators(matmul)
 
     def _reveal(self, use: str, exact: bool) -> Any:
         self._trace.check()
@@ -169,6 +172,8 @@ class Recorder(Trace):
     def close(self) -> Record:
         """End recording; tracers used from now on raise."""
         entries, self._ledger.entries = self._ledger.entries, None
+        # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
+        self._append = self._ledger.append
         self.__class__ = _Ended
         return Record(entries or (), tuple(self._inputs), self._count())
 
@@ -247,10 +252,14 @@ class Recorder(Trace):
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
-        if not primitive.quick:
+        if primitive.quick:
+            pull = pull_binary
+        elif primitive.bilinear:
+            pull = pull_bilinear
+        else:
             return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
         index = self._count()
-        self._append((pull_binary, index, primitive, first, second, x, y, out))
+        self._append((pull, index, primitive, first, second, x, y, out))
         tracer: Recorded = _new(Recorded)
         tracer._data = out
         tracer._index = index

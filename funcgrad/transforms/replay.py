@@ -12,6 +12,7 @@ from typing import Any, Final
 from funcgrad.trace import Value
 from funcgrad.transforms.pull import (
     Entry,
+    pull_bilinear,
     pull_binary,
     pull_bundle,
     pull_mark,
@@ -40,7 +41,7 @@ def push_through(entries: Sequence[Entry], tangents: Tangents) -> None:
         if pull is pull_unary:
             _, _, primitive, operand, x, out = entry
             tangent = push_forward(primitive, (x,), (tangents.get(operand),), out, _NO_PARAMS)
-        elif pull is pull_binary:
+        elif pull is pull_binary or pull is pull_bilinear:
             _, _, primitive, first, second, x, y, out = entry
             pair = tangents.get(first), tangents.get(second)
             tangent = push_forward(primitive, (x, y), pair, out, _NO_PARAMS)

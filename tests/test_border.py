@@ -1,0 +1,184 @@
+"""Where what users pass becomes a value: conversion, copying and sharing, the words of errors."""
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from funcgrad.border import (
+    checked_dtype,
+    explained,
+    freeze,
+    holds_tensors,
+    is_frozen,
+    operand,
+    read_only,
+)
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
+
+# --------------------------------------------------------------------------------- operand
+
+
+@pytest.mark.parametrize("x", [True, 2, 2.5, 1j, np.float32(1.5), np.int8(3), np.bool_(True)])
+def test_numbers_are_values_as_they_are(x: Any) -> None:
+    assert operand(x, "add") is x
+
+
+def test_tensors_are_values_as_they_are() -> None:
+    x = fg.tensor([1.0])
+    assert operand(x, "add") is x
+
+
+def test_an_array_that_can_be_written_to_is_copied() -> None:
+    x = np.ones(3)
+    value = operand(x, "add")
+    x[0] = 5.0
+    np.testing.assert_array_equal(value, np.ones(3))
+
+
+def test_lists_and_objects_that_convert_become_arrays() -> None:
+    class Converts:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3.0)
+
+    class MyFloat(float):
+        pass
+
+    np.testing.assert_array_equal(operand([[1, 2], (3, 4)], "add"), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(operand(Converts(), "add"), np.arange(3.0))
+    assert operand(MyFloat(2.5), "add") == 2.5
+    assert type(operand(np.ma.masked_array([1.0, 2.0]), "add")) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("x", "kind", "reason"),
+    [
+        ("text", LeafError, "add: expected an array or a number, got 'text' of type str."),
+        (b"bytes", LeafError, "add: expected an array or a number, got b'bytes' of type bytes."),
+        (None, LeafError, "got None of type NoneType"),
+        ({1, 2}, LeafError, "of type set"),
+        ({"a": 1}, LeafError, "of type dict"),
+        (Decimal(1), LeafError, "of type Decimal"),
+        (Fraction(1, 2), LeafError, "of type Fraction"),
+        ([fg.tensor(1.0), 2.0], LeafError, "add: got a list that holds tensors"),
+        (([fg.tensor(1.0)],), LeafError, "add: got a tuple that holds tensors"),
+        ([1, [2, 3]], ShapeError, "add: [1, [2, 3]] does not form an array"),
+        (["a"], DtypeError, "add: the dtype <U1 is not supported"),
+        (np.array(["2020-01-01"], "M8[D]"), DtypeError, "add: the dtype datetime64[D]"),
+        (np.array([object()]), DtypeError, "add: the dtype object"),
+        (np.longdouble(1), DtypeError, "add: the dtype"),
+        (np.zeros(2, [("x", float)]), DtypeError, "is not supported. Tensors are of bool"),
+        ([2**70], DtypeError, "add: the dtype object"),
+    ],
+)
+def test_what_is_no_array_is_refused(x: Any, kind: type[Exception], reason: str) -> None:
+    with pytest.raises(kind) as caught:
+        operand(x, "add")
+    assert reason in str(caught.value)
+
+
+def test_long_reprs_are_cut() -> None:
+    with pytest.raises(LeafError) as caught:
+        operand("x" * 1000, "add")
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [([1, 2], False), ([fg.tensor(1)], True), (([1], [[fg.tensor(1)]]), True), (1, False)],
+)
+def test_holds_tensors(x: Any, expected: bool) -> None:
+    assert holds_tensors(x) is expected
+
+
+# --------------------------------------------------------------------------------- frozen arrays
+
+
+@pytest.mark.parametrize("char", "?bhilqBHILQefdFD")
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0), (2, 3)])
+def test_a_read_only_view_cannot_be_made_writable(char: str, shape: tuple[int, ...]) -> None:
+    x = np.ones(shape, char)
+    view = read_only(x)
+    assert (view.dtype, view.shape) == (x.dtype, shape)
+    np.testing.assert_array_equal(view, x)
+    assert np.shares_memory(view, x) or not x.size
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        view.setflags(write=True)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        view.flags.writeable = True
+    base: Any = view.base
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                base.setflags(write=True)
+        elif isinstance(base, memoryview):
+            assert base.readonly
+            break
+        base = base.base
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.T, lambda x: x[::-2, 1:], lambda x: np.broadcast_to(x, (2, 4, 6)), lambda x: x[0]],
+)
+def test_views_of_any_strides(view: Any) -> None:
+    x = view(np.arange(24.0).reshape(4, 6))
+    np.testing.assert_array_equal(read_only(x), x)
+    assert is_frozen(read_only(x))
+
+
+def test_what_counts_as_frozen() -> None:
+    writable = np.ones(3)
+    flagged = np.ones(3)
+    flagged.flags.writeable = False
+    over_flagged = flagged[:2]
+    ours = np.asarray(fg.tensor([1.0, 2.0]))
+    assert not is_frozen(writable)
+    assert not is_frozen(flagged)  # the flag can be lifted again
+    assert not is_frozen(over_flagged)
+    assert not is_frozen(np.frombuffer(bytearray(8)))
+    assert not is_frozen(np.frombuffer(memoryview(bytearray(8)).toreadonly()))
+    assert is_frozen(ours)
+    assert is_frozen(ours[::-1])
+    assert is_frozen(np.frombuffer(bytes(8)))
+    assert freeze(ours) is ours
+    assert freeze(writable) is not writable
+
+
+# --------------------------------------------------------------------------------- dtypes, words
+
+
+@pytest.mark.parametrize("char", "?bhilqBHILQefdFD")
+def test_dtypes_of_tensors(char: str) -> None:
+    assert checked_dtype(char, "zeros") == np.dtype(char)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "reason"),
+    [
+        ("no such", "zeros: 'no such' is no dtype"),
+        (object, "zeros: the dtype object is not supported"),
+        (str, "zeros: the dtype <U0 is not supported"),
+        (np.longdouble, "is not supported"),
+        (3, "zeros: 3 is no dtype"),
+    ],
+)
+def test_other_dtypes_are_refused(dtype: Any, reason: str) -> None:
+    with pytest.raises(DtypeError) as caught:
+        checked_dtype(dtype, "zeros")
+    assert reason in str(caught.value)
+
+
+def test_numpy_s_complaints_are_explained() -> None:
+    error = explained(ValueError("shapes do not fit"), "dot", np.ones((2, 3)), 1.0, axis=(0,))
+    assert type(error) is ShapeError
+    assert str(error) == (
+        "dot(float64[2,3], float64[]; axis=(0,)): the arguments do not fit. shapes do not fit"
+    )
+    assert type(explained(TypeError("no"), "dot", True)) is DtypeError
+    assert type(explained(ValueError("negative powers"), "power", 1)) is ArgumentError
+    own = FuncgradError("ours")
+    assert explained(own, "dot") is own
