@@ -1,4 +1,4 @@
-"""NumPy's own functions on tensors: ``np.sin(t)`` and ``np.sum(t)`` become ``fnp.sin(t)``, ``fnp.sum(t)``.
+"""NumPy's own functions on tensors: ``np.sum(t)`` becomes ``fnp.sum(t)``.
 
 NumPy asks the arguments' class what to do with a ufunc (``__array_ufunc__``) or another function
 (``__array_function__``); tensors hand the question over to here.
@@ -79,7 +79,7 @@ def _find(home: ModuleType, name: str, path: str) -> Any:
     function = getattr(home, name, None)
     if function is None:
         raise UnknownFunctionError(
-            f"{path} is not available for tensors. Compose it from functions of funcgrad.numpy, give"
+            f"{path} is not available for tensors. Compose it from funcgrad.numpy's functions, give"
             " it a rule with fg.custom_jvp or fg.custom_vjp, or apply it to np.asarray(t) where no"
             " derivative is wanted."
         )

@@ -174,7 +174,8 @@ class Recorder(Trace):
         entries, self._ledger.entries = self._ledger.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
         self._append = self._ledger.append
-        self.__class__ = _Ended
+        # So the hot paths of a running recorder need no test whether it has ended.
+        self.__class__ = _Ended  # pyright: ignore[reportAttributeAccessIssue]
         return Record(entries or (), tuple(self._inputs), self._count())
 
     def check(self) -> None:

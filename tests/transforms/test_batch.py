@@ -81,7 +81,7 @@ def test_keyword_arguments_are_mapped_over_axis_0() -> None:
 
 def test_python_numbers_and_lists_of_axes() -> None:
     assert_same(fg.vmap(lambda x, n: x * n, in_axes=[0, None])(numbers(3), 2), numbers(3) * 2)
-    x = np.float32([1, 2])
+    x = np.array([1, 2], np.float32)
     assert fg.vmap(lambda x, n: x * n, in_axes=(0, None))(x, 2.5).dtype == np.float32
 
 

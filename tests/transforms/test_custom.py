@@ -49,7 +49,7 @@ CUBES = pytest.mark.parametrize("cube", [cube_forward, cube_reverse], ids=["jvp"
 @CUBES
 def test_plain_calls_use_the_function(cube: Any) -> None:
     assert_same(cube(2.0), 8.0)
-    assert_same(cube(np.float32([1, 2])), np.float32([1, 8]))
+    assert_same(cube(np.array([1, 2], np.float32)), np.array([1, 8], np.float32))
     assert cube.__name__.startswith("cube")
 
 

@@ -84,7 +84,7 @@ def test_python_numbers_as_tangents_take_the_primal_s_dtype() -> None:
 
 
 def test_a_python_number_does_not_widen_float32() -> None:
-    x = np.float32([0.1, 0.2])
+    x = np.array([0.1, 0.2], np.float32)
     out, tangent = fg.jvp(lambda s: s * x, (2.0,), (1.0,))
     assert_same((out, tangent), (2.0 * x, x))
 

@@ -150,7 +150,7 @@ def test_the_transpose_of_the_transpose() -> None:
 
 def test_only_shapes_and_dtypes_of_the_example_matter() -> None:
     transposed = fg.linear_transpose(lambda x: 2.0 * x, np.full(2, np.nan, np.float32))
-    assert_same(transposed(np.float32([1, 2])), (np.float32([2, 4]),))
+    assert_same(transposed(np.array([1, 2], np.float32)), (np.array([2, 4], np.float32),))
 
 
 def test_coefficients_may_be_traced() -> None:

@@ -177,8 +177,8 @@ def test_gradients_have_the_dtype_of_the_argument(dtype: str) -> None:
 
 
 def test_each_of_mixed_dtypes_gets_its_own_back() -> None:
-    x32, x64 = np.float32([1, 2]), np.float64([3, 4])
-    z = np.complex64([1j, 2])
+    x32, x64 = np.array([1, 2], np.float32), np.array([3, 4], np.float64)
+    z = np.array([1j, 2], np.complex64)
     grads = fg.grad(lambda a, b, c: fnp.sum(a * b * abs(c) ** 2), (0, 1, 2))(x32, x64, z)
     square = abs(z) ** 2
     expected = (
@@ -190,7 +190,7 @@ def test_each_of_mixed_dtypes_gets_its_own_back() -> None:
 
 
 def test_a_python_number_does_not_widen_float32() -> None:
-    x = np.float32([0.1, 0.2])
+    x = np.array([0.1, 0.2], np.float32)
     value, grad = fg.value_and_grad(lambda s: fnp.sum(s * x))(2.0)
     assert value.dtype == np.float32
     assert value == np.sum(2.0 * x)
