@@ -74,8 +74,9 @@ def test_tensor_of_arrays_keeps_dtype_and_values(char: str) -> None:
 
 
 def test_tensor_of_numbers_and_lists_has_numpy_s_default_dtype() -> None:
-    for x in (True, 2, 2.5, 1j, [1, 2], [[1.0], [2]], (), [[]], [True], 2**63, range(3)):
-        assert_equal(fg.tensor(list(x) if isinstance(x, range) else x), np.array(x))
+    examples: tuple[Any, ...] = (True, 2, 2.5, 1j, 2**63, [1, 2], [[1.0], [2]], (), [[]], [True])
+    for x in examples:
+        assert_equal(fg.tensor(x), np.array(x))
 
 
 @pytest.mark.parametrize("source", DTYPES)
@@ -187,7 +188,9 @@ def test_unary_operators(name: str, char: str) -> None:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("other", [None, "text", object(), {1}, b"x", {}], ids=repr)
+@pytest.mark.parametrize(
+    "other", [None, "text", object(), {1}, b"x", {}], ids=lambda other: type(other).__name__
+)
 def test_unsupported_objects_are_a_type_error(name: str, other: Any) -> None:
     if name in ("eq", "ne"):
         assert BINARY[name](fg.tensor([1.0]), other) is (name == "ne")
@@ -334,7 +337,7 @@ def test_nothing_writes() -> None:
     with pytest.raises(ImmutableError, match="out= would write"):
         np.add(np.ones(2), 1.0, out=t)  # type: ignore[call-overload]
     with pytest.raises(ImmutableError, match=r"np\.add\.at writes"):
-        np.add.at(t, [0], 1.0)  # type: ignore[arg-type]
+        np.add.at(t, [0], 1.0)
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(t)[0] = 5.0
     with pytest.raises(TypeError):

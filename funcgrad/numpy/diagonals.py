@@ -133,8 +133,8 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
     if not shape:
         raise ShapeError(f"{operation}: the array has no axes (0-d).")
     # NumPy takes a 1-d array for the matrix of equal rows.
-    rows = shape[-2] if len(shape) > 1 else shape[0]
-    return value, np.tri(rows, shape[-1], k, np.bool_)
+    rows, columns = (shape[-1], *shape)[-2:]
+    return value, np.tri(rows, columns, k, np.bool_)
 
 
 def tril(x: ArrayLike, /, k: int = 0) -> Tensor:

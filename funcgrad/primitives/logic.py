@@ -44,7 +44,9 @@ def _numbers(arity: int) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         x = np.array([-np.inf, -1.5, -0.0, 0.0, 1.5, np.inf, np.nan])
         for first in (x, x.astype(np.float32), np.arange(-3, 4), x > 0, 0.0, np.zeros((0, 7))):
-            yield Sample((first, np.roll(x, 1), x[:, None])[:arity])
+            yield Sample((first, np.roll(x, 1))[:arity])
+        yield Sample((x[:, None], x)[:arity])
+        yield Sample((np.asarray(-0.0), 0.0)[:arity])
 
     return samples
 
@@ -54,6 +56,7 @@ def _integers(arity: int) -> Callable[[], Iterator[Sample]]:
         x = np.arange(5)
         for first in (x, x.astype(np.uint8), x[:, None], 3, np.zeros((0, 5), np.int16)):
             yield Sample((first, x[::-1])[:arity])
+        yield Sample((np.asarray(6), 3)[:arity])
 
     return samples
 

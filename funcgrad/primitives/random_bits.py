@@ -144,6 +144,7 @@ def _bit_samples(arity: int = 1, **params: Any) -> Callable[[], Iterator[Sample]
         bits = np.array([0, 1, 2**11, 2**63, 2**64 - 1, 12345678901234567890], np.uint64)
         for x in (bits, bits[::-2], bits[:0], bits[5]):
             yield Sample((x,) * arity, params)
+        yield Sample((bits[:, None], bits[::-1], bits[1], bits[5])[:arity], params)
 
     return samples
 

@@ -62,6 +62,7 @@ def _integers() -> Iterator[Sample]:
     x = np.array([12, 18, 0, -6])
     for first in (x, x.astype(np.int16), x[:, None], 8, np.asarray(6), np.zeros((0, 4), np.uint8)):
         yield Sample((first, np.array([8, 27, 5, 4])[::-1]))
+    yield Sample((np.asarray(12), 18))
 
 
 gcd = elementwise("gcd", np.gcd, partials=None, samples=_integers)

@@ -346,6 +346,8 @@ flat_places: Primitive = Primitive(
     lambda: (
         Sample((np.array([2, 0, -1]),), {"shape": (3,)}),
         Sample((np.array([[0], [-1]]), np.array([1, 1, 0])), {"shape": (2, 2)}),
+        Sample((np.asarray(1), -1), {"shape": (2, 3)}),
+        Sample((np.zeros((0, 2), int), 1), {"shape": (0, 3)}),
     ),
 )
 """The numbers, in an array of a shape counted row by row, of the elements at index arrays."""

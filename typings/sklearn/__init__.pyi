@@ -1,0 +1,1 @@
+"""Stubs for what the examples use of scikit-learn, which ships no types."""
