@@ -12,9 +12,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import explained, operand
+from funcgrad.border import checked_dtype, explained, operand
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.dtypes import checked_dtype
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, broadcast_shapes, dtype_of, shape_of

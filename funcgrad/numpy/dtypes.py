@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.errors import DtypeError
-from funcgrad.shape import DTYPES, dtype_of
+from funcgrad.shape import dtype_of
 from funcgrad.trace import TracedValue
 
 __all__ = [
@@ -55,26 +54,6 @@ inf, nan, newaxis = np.inf, np.nan, None
 
 isdtype = np.isdtype
 promote_types = np.promote_types
-
-
-def checked_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
-    """A dtype that tensors can have.
-
-    Raises
-    ------
-    DtypeError
-        It is none.
-    """
-    try:
-        result: np.dtype[Any] = np.dtype(dtype)
-    except TypeError as error:
-        raise DtypeError(f"{operation}: {dtype!r} is no dtype: {error}") from None
-    if result not in DTYPES:
-        raise DtypeError(
-            f"{operation}: the dtype {result} is not supported. Tensors are of bool, integer (8 to"
-            " 64 bits), float16, float32, float64, complex64 or complex128."
-        )
-    return result
 
 
 def _bare(x: Any) -> Any:

@@ -11,10 +11,9 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import operand
+from funcgrad.border import checked_dtype, operand
 from funcgrad.errors import ShapeError, TracerError
 from funcgrad.numpy.creation import astype, made, shape_argument
-from funcgrad.numpy.dtypes import checked_dtype
 from funcgrad.primitives.elementwise import power
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.rounding import floor
