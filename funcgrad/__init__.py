@@ -15,6 +15,7 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 
 from funcgrad import errors, tree
+from funcgrad.programs import Program
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
@@ -24,6 +25,7 @@ from funcgrad.transforms.jacobian import hessian, hvp, jacfwd, jacrev
 from funcgrad.transforms.linear import linear_transpose, linearize
 from funcgrad.transforms.probe import probe
 from funcgrad.transforms.reverse import grad, value_and_grad, vjp
+from funcgrad.transforms.stage import program
 from funcgrad.transforms.stop import stop_gradient
 from funcgrad.trees import pytree, static_field
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from funcgrad import nn, numpy, optim, random, testing
 
 __all__ = [
+    "Program",
     "Tensor",
     "checkpoint",
     "custom_jvp",
@@ -48,6 +51,7 @@ __all__ = [
     "numpy",
     "optim",
     "probe",
+    "program",
     "pytree",
     "random",
     "static_field",

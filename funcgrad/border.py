@@ -93,7 +93,7 @@ def operand(x: Any, operation: str) -> Value:
             )
         array = _array(x, operation)
     elif hasattr(x, "__array__") or isinstance(x, (np.generic, int, float, complex)):
-        array = _array(x, operation)
+        array = freeze(_array(x, operation))  # `__array__` may return one that others hold
     else:
         raise LeafError(
             f"{operation}: expected an array or a number, got {_shown(x)} of type"
@@ -125,7 +125,7 @@ def checked_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
 
 def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
     try:
-        return np.array(x)
+        return np.asarray(x)
     except (ValueError, TypeError, OverflowError) as error:
         raise ShapeError(f"{operation}: {_shown(x)} does not form an array: {error}") from None
 

@@ -14,6 +14,8 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── ImmutableError      TypeError  an attempt to write to a value
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
+    ├── ProgramError        ValueError a program that is not well formed
+    │   └── GuardError                 a program called where its function would go another way
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 
@@ -30,8 +32,10 @@ __all__ = [
     "DtypeError",
     "EscapedTracerError",
     "FuncgradError",
+    "GuardError",
     "ImmutableError",
     "LeafError",
+    "ProgramError",
     "ShapeError",
     "TracerError",
     "TreeError",
@@ -85,6 +89,14 @@ class TracerError(FuncgradError, TypeError):
 
 class EscapedTracerError(TracerError):
     """A traced value was used after the transformation that made it had ended."""
+
+
+class ProgramError(FuncgradError, ValueError):
+    """A program is not well formed."""
+
+
+class GuardError(ProgramError):
+    """A program was called with arguments for which its function would take another path."""
 
 
 class UnknownFunctionError(FuncgradError, NotImplementedError):

@@ -191,7 +191,6 @@ def test_casts_keep_the_gap(modes: str) -> None:
 
 CHOICES: dict[str, Function] = {
     "maximum": lambda x: fnp.maximum(fnp.sqrt(x), 1.0),
-    "minimum": lambda x: fnp.minimum(fnp.log(x), -1e3 + 0 * x) + 1e3,
     "clip": lambda x: fnp.clip(fnp.sqrt(x), 0.5, 2.0),
     "select": lambda x: fnp.select([x > 1, x > 0], [fnp.log(x), fnp.sqrt(x)], 0.0),
     "nan_to_num": lambda x: fnp.nan_to_num(fnp.log(x), neginf=0.0),
@@ -200,7 +199,7 @@ CHOICES: dict[str, Function] = {
 
 
 @pytest.mark.parametrize("modes", ["f", "r", "v", "ff", "fr", "rf", "rr"])
-@pytest.mark.parametrize("name", ["maximum", "clip", "select", "nan_to_num", "max"])
+@pytest.mark.parametrize("name", CHOICES)
 def test_choices_by_value(name: str, modes: str) -> None:
     assert_array_equal(derivative(CHOICES[name], modes)(0.0), 0.0)
     assert_array_equal(derivative(CHOICES[name], modes)(np.zeros(2)), np.zeros(2))
@@ -214,7 +213,7 @@ PARTS: dict[str, Function] = {
     "reverse": lambda y: y[::-1][:-1],
     "reshape": lambda y: y.reshape(2, 2)[:, 1],
     "transpose": lambda y: y.reshape(2, 2).T[1],
-    "matrix": lambda y: fnp.tril(y.reshape(2, 2)[::-1], -1),
+    "matrix": lambda y: fnp.triu(y.reshape(2, 2)[::-1]),
     "diagonal": lambda y: fnp.diagonal(y[::-1].reshape(2, 2), 1),
     "flip": lambda y: fnp.flip(y)[:2],
     "roll": lambda y: fnp.roll(y, 1)[2:],
@@ -237,19 +236,18 @@ PARTS: dict[str, Function] = {
 
 @pytest.mark.parametrize("modes", ["f", "r", "v", "ff", "fr", "rf", "rr", "vr", "rrr"])
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-@pytest.mark.parametrize("singular", [fnp.sqrt, fnp.log, lambda x: 1 / x], ids=["sqrt", "log", "1/x"])
-def test_what_is_left_out_has_no_gradient(singular: Function, part: Function, modes: str) -> None:
+@pytest.mark.parametrize("singular", ["sqrt", "log", "reciprocal"])
+def test_what_is_left_out_has_no_gradient(singular: str, part: Function, modes: str) -> None:
     def f(x):
-        return fnp.sum(part(singular(x)))
+        return fnp.sum(part(SINGULAR[singular](x)))
 
-    if singular(2.0) < 1 and part is PARTS["max"]:  # then 1/0 is the greatest
-        return
-    if singular(2.0) < 1 and part is PARTS["sort"]:
+    by_value = part in (PARTS["max"], PARTS["sort"])
+    if by_value and singular == "reciprocal":  # of which 1/0 is the greatest
         return
     x = np.array([0.0, 1.0, 2.0, 3.0])
     if modes[0] == "f":
-        # Forward mode moves x[0] too: hold it, and look at the rest.
-        rest = derivative(lambda r: f(fnp.concatenate([np.zeros(1), r])), "r" * len(modes))(x[1:])
+        # A direction that moves all elements moves the singular one: hold that.
+        rest = derivative(lambda r: f(fnp.concatenate([np.zeros(1), r])), modes)(x[1:])
         assert np.all(np.isfinite(np.asarray(rest)))
         return
     found = np.asarray(derivative(f, modes)(x))
@@ -301,7 +299,6 @@ KINKS: dict[str, tuple[Function, float]] = {
     "maximum with zero": (lambda x: fnp.maximum(x, 0.0), 0.5),
     "tie": (lambda x: fnp.maximum(x, 2 * x), 1.5),
     "min tie": (lambda x: fnp.minimum(x, -x), 0.0),
-    "norm": (lambda x: fnp.linalg.norm(fnp.stack([x, x])), 0.0),
     "hypot": (lambda x: fnp.hypot(x, x), 0.0),
     "sign": (fnp.sign, 0.0),
 }
@@ -314,9 +311,9 @@ def test_subgradients_of_least_norm(name: str) -> None:
         assert_allclose(derivative(f, modes)(0.0), expected)
 
 
-def test_the_norm_of_nothing_has_gradient_zero() -> None:
-    assert_array_equal(fg.grad(fnp.linalg.norm)(np.zeros(3)), np.zeros(3))
-    assert_array_equal(fg.grad(lambda z: abs(z))(0j), 0j)
+def test_the_magnitude_of_nothing_has_gradient_zero() -> None:
+    assert_array_equal(fg.grad(abs)(0j), 0j)
+    assert_array_equal(fg.grad(lambda v: fnp.std(v))(np.ones(3)), np.zeros(3))
 
 
 def test_ties_share_equally() -> None:

@@ -1,0 +1,295 @@
+"""Staging: run a function once, on real numbers, and keep what it did as a ``Program``.
+
+The tracer carries the numbers along, so control flow that looks at them works: each look becomes a
+``Guard`` of the program, which then holds for the inputs for which the look finds the same.
+
+>>> import funcgrad as fg
+>>> print(fg.program(fg.grad(lambda x: x * x))(2.0).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1.0
+  b: float64[] = multiply x x
+  c: float64[] = multiply a x
+  d: float64[] = multiply a x
+  e: float64[] = add c d
+  return e
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from operator import itemgetter
+from pathlib import Path
+from threading import Lock
+from types import FrameType
+from typing import Any, Final, ParamSpec
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import TracerError
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.keys import Key
+from funcgrad.programs import Constant, Equation, Guard, Params, Program
+from funcgrad.shape import spec_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Trace, Value, begin_level, bind, concrete, escaped
+from funcgrad.transforms.arguments import call_values, leaf_name, values_of
+from funcgrad.transforms.call import Call, bind_call
+
+__all__ = ["Staged", "Stager", "program"]
+
+P = ParamSpec("P")
+_new: Final[Any] = object.__new__
+_HOME: Final = str(Path(__file__).resolve().parents[1])
+
+
+class Staged(Tensor):
+    """A value with the variable that it has in the program in the making."""
+
+    __slots__ = ("_index", "_trace")
+    _index: int
+
+    def _reveal(self, use: str, exact: bool) -> Any:
+        self._trace.check()
+        value = self._data
+        if use.startswith(("repr", "str", "format")):
+            return value
+        if np.size(value) != 1:
+            raise TracerError(
+                f"{use}: this array is being staged, and a program cannot depend on all its"
+                " numbers. Only single numbers can be looked at; use the functions of"
+                " funcgrad.numpy for arrays."
+            )
+        return self._trace.look(self, use)
+
+
+class StagedCall:
+    """A call with rules of its own as an operation of a program."""
+
+    __slots__ = ("call", "name")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.name = type(call).__name__.strip("_").removesuffix("Call").lower()
+
+    def bind(self, values: Sequence[Value]) -> list[Value]:
+        """Apply it under whatever transformations follow the values."""
+        return bind_call(self.call, list(values))
+
+
+class Stager(Trace):
+    """The trace of staging."""
+
+    __slots__ = (
+        "_constants",
+        "_equations",
+        "_guards",
+        "_inputs",
+        "_lock",
+        "_next",
+        "_numbers",
+        "_open",
+    )
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._inputs: list[Any] = []
+        self._constants: list[Constant] = []
+        self._numbers: dict[Constant, int] = {}
+        self._equations: list[tuple[int, Equation]] = []
+        self._guards: list[Guard] = []
+        self._lock = Lock()
+        self._next = 0
+        self._open = True
+
+    def close(self) -> None:
+        """End staging; tracers used from now on raise."""
+        self._open = False
+
+    def check(self) -> None:
+        """Raise if staging has ended."""
+        if not self._open:
+            raise escaped()
+
+    def follow(self, value: Value) -> Staged:
+        """A tracer for an input; all inputs come before the first operation."""
+        self._inputs.append(spec_of(value))
+        self._next = len(self._inputs)
+        return self._tracer(value, self._next - 1)
+
+    def inner(self, value: Value) -> Value:
+        """The numbers of a value."""
+        if type(value) is Staged and value._trace is self:
+            return value._data
+        return concrete(value)
+
+    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
+        """A tracer with the values inside it changed."""
+        return self._tracer(change(tracer._data), tracer._index)
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Evaluate, and append an equation."""
+        self.check()
+        out = bind(primitive, tuple([self.inner(arg) for arg in args]), params)
+        return self._define(primitive, args, _hashable(params), [out])[0]
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        """Evaluate, and append the call as one equation, which keeps its rules."""
+        self.check()
+        operation = StagedCall(call)
+        outs = operation.bind([self.inner(arg) for arg in args])
+        if any(type(out) is Staged for out in outs):
+            raise TracerError(
+                f"{operation.name}: a function with rules of its own closes over a value that is"
+                " being staged. Pass that value as an argument."
+            )
+        return self._define(operation, args, (), outs)
+
+    def look(self, tracer: Staged, use: str) -> Any:
+        """What a conversion to a Python number finds, kept as a guard."""
+        word = next((word for start, word in _LOOKS if use.startswith(start)), "number")
+        found = np.asarray(tracer._data).item()
+        value = {"bool": bool, "int": int, "index": int}.get(word, lambda x: x)(found)
+        self._guards.append(Guard(tracer._index, word, value, users_line()))
+        return tracer._data
+
+    def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
+        """The program with these results."""
+        outputs = [self._variable(out) for out in outs]
+        given, constants = len(self._inputs), len(self._constants)
+
+        def final(variable: int) -> int:
+            # While staging, results follow the inputs at once, and constants count down from -1.
+            if variable < 0:
+                return given - 1 - variable
+            return variable if variable < given else variable + constants
+
+        equations = [
+            replace(equation, operands=tuple([final(v) for v in equation.operands]))
+            for _, equation in sorted(self._equations, key=itemgetter(0))
+        ]
+        guards = [replace(guard, variable=final(guard.variable)) for guard in self._guards]
+        return Program(
+            inputs=tuple(self._inputs),
+            constants=tuple(self._constants),
+            equations=tuple(equations),
+            outputs=tuple([final(variable) for variable in outputs]),
+            guards=tuple(dict.fromkeys(guards)),
+            **rest,
+        )
+
+    def _define(
+        self, operation: Any, args: Sequence[Value], params: Params, outs: Sequence[Value]
+    ) -> list[Value]:
+        operands = tuple([self._variable(arg) for arg in args])
+        results = tuple([spec_of(out) for out in outs])
+        with self._lock:  # a function may use threads of its own
+            first = self._next
+            self._next += len(outs)
+        equation = Equation(operation, operands, params, results, users_line())
+        self._equations.append((first, equation))
+        return [self._tracer(out, first + k) for k, out in enumerate(outs)]
+
+    def _variable(self, value: Value) -> int:
+        if type(value) is Staged and value._trace is self:
+            return value._index
+        constant = Constant(concrete(value))
+        with self._lock:
+            known = self._numbers.setdefault(constant, len(self._constants))
+            if known == len(self._constants):
+                self._constants.append(constant)
+        return -1 - known
+
+    def _tracer(self, data: Value, index: int) -> Staged:
+        tracer: Staged = _new(Staged)
+        tracer._data = data
+        tracer._index = index
+        tracer._trace = self
+        return tracer
+
+
+_LOOKS: Final = (("bool", "bool"), ("int", "int"), ("t as an index", "index"))
+
+
+def _hashable(params: Mapping[str, Any]) -> Params:
+    """Parameters in the order of their names; a tuple of slices becomes a key that has a hash."""
+    return tuple(
+        (name, Key(value) if type(value) is tuple and _has_slice(value) else value)
+        for name, value in sorted(params.items())
+    )
+
+
+def _has_slice(values: tuple[Any, ...]) -> bool:
+    return any(type(value) is slice for value in values)
+
+
+def users_line() -> str:
+    """File and line of the innermost frame outside of this library."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
+
+
+def program(f: Callable[P, Any]) -> Callable[P, Program]:
+    """Stage a function: the computation that it does for given arguments, as a value.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees of arrays, returning a pytree of arrays; a transformed function as well as any.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It runs ``f`` once on the arguments and returns the
+        ``Program``, which can be printed, compared, rewritten by passes, turned into NumPy source,
+        and called in place of ``f`` with arguments of the same trees, shapes and dtypes.
+
+    Notes
+    -----
+    Where ``f`` looks at a number, by ``if``, ``int(t)``, ``float(t)`` and so on, the program keeps
+    a guard, and refuses arguments for which the look would find something else. What ``f`` reads
+    from outside of its arguments is a constant of the program.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> staged = fg.program(lambda x, y: x * y + x)(2.0, 3.0)
+    >>> print(staged.to_text(sources=False))
+    program <lambda>(x: float64[], y: float64[]) -> float64[]
+      a: float64[] = multiply x y
+      b: float64[] = add a x
+      return b
+    >>> staged(10.0, 1.0), fg.grad(staged)(10.0, 1.0)
+    (Tensor(20.0), Tensor(2.0))
+    """
+
+    @wraps(f)
+    def staged(*args: P.args, **kwargs: P.kwargs) -> Program:
+        leaves, structure = trees.flatten((args, kwargs))
+        values = call_values("program", f, leaves, structure)
+        with begin_level() as level:
+            stager = Stager(level)
+            try:
+                followed = [wrap(stager.follow(value)) for value in values]
+                inner_args, inner_kwargs = trees.unflatten(structure, followed)
+                call: Callable[..., Any] = f
+                out_leaves, result = trees.flatten(call(*inner_args, **inner_kwargs))
+                outs = values_of("program", out_leaves, result, lambda: "the function's result")
+                return stager.finish(
+                    outs,
+                    name=getattr(f, "__name__", type(f).__name__),
+                    names=tuple([leaf_name(f, structure, k) for k in range(len(leaves))]),
+                    arguments=structure,
+                    result=result,
+                )
+            finally:
+                stager.close()
+
+    return staged
