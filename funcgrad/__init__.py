@@ -11,11 +11,10 @@ The array functions are in ``funcgrad.numpy``, under NumPy's names; ``fg.nn``, `
 """
 
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from funcgrad import errors, tree
-from funcgrad.programs import Program
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
@@ -25,12 +24,14 @@ from funcgrad.transforms.jacobian import hessian, hvp, jacfwd, jacrev
 from funcgrad.transforms.linear import linear_transpose, linearize
 from funcgrad.transforms.probe import probe
 from funcgrad.transforms.reverse import grad, value_and_grad, vjp
-from funcgrad.transforms.stage import program
 from funcgrad.transforms.stop import stop_gradient
 from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
     from funcgrad import nn, numpy, optim, random, testing
+    from funcgrad.programs import Program
+    from funcgrad.transforms.jit import jit
+    from funcgrad.transforms.stage import program
 
 __all__ = [
     "Program",
@@ -44,6 +45,7 @@ __all__ = [
     "hvp",
     "jacfwd",
     "jacrev",
+    "jit",
     "jvp",
     "linear_transpose",
     "linearize",
@@ -66,11 +68,19 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_ON_DEMAND = ("nn", "numpy", "optim", "random", "testing")
+_SUBMODULES = ("nn", "numpy", "optim", "random", "testing")
+_FUNCTIONS = (
+    ("Program", "funcgrad.programs"),
+    ("jit", "funcgrad.transforms.jit"),
+    ("program", "funcgrad.transforms.stage"),
+)
 
 
-def __getattr__(name: str) -> _ModuleType:
-    """Load a submodule when it is first used: importing them all would double the import time."""
-    if name in _ON_DEMAND:
+def __getattr__(name: str) -> _Any:
+    """Load what a script may not need when it is first used: it would double the import time."""
+    if name in _SUBMODULES:
         return _import_module(f"funcgrad.{name}")
+    for known, module in _FUNCTIONS:
+        if name == known:
+            return getattr(_import_module(module), name)
     raise AttributeError(f"module 'funcgrad' has no attribute {name!r}")

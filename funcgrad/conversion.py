@@ -46,6 +46,10 @@ class Conversions(TracedValue):
         """
         raise NotImplementedError
 
+    def round(self, decimals: int = 0) -> Any:
+        """Rounded to so many decimals."""
+        raise NotImplementedError
+
     def __bool__(self) -> bool:
         value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
         if shape_of(value) and np.size(value) != 1:
@@ -57,6 +61,14 @@ class Conversions(TracedValue):
 
     def __int__(self) -> int:
         return int(self._scalar("int(t)", exact=False))
+
+    __trunc__ = __int__
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
+        if ndigits is None:
+            return round(self._scalar("round(t)", exact=False))
+        return self.round(ndigits)
 
     def __index__(self) -> int:
         value = self._scalar("t as an index", exact=False)
@@ -109,7 +121,12 @@ class Conversions(TracedValue):
 
     def __format__(self, spec: str) -> str:
         array = self._seen()
-        return format(array.item() if array.size == 1 and spec else str(array), spec)
+        if spec and array.size != 1:
+            raise ShapeError(
+                f"A format such as {spec!r} is for one number, but the tensor has the shape"
+                f" {self.shape}: format its elements, or write np.array2string(t, precision=3)."
+            )
+        return format(array.item(), spec) if spec else str(array)
 
 
 def _shown(array: np.ndarray[Any, Any], name: str) -> str:

@@ -197,6 +197,11 @@ class Primitive:
         See ``Batch``.
     samples : callable
         ``() -> iterable of Sample``.
+    source : callable, optional
+        ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression, the same to the
+        last bit, in terms of operands that print as what stands for them; ``operand.array`` prints
+        as an array also where the operand is a number. Further lines may write into ``{out}``, what
+        the expression made. None where there is no short text; a function of NumPy needs none.
     """
 
     name: str
@@ -205,6 +210,7 @@ class Primitive:
     differential: Differential
     batch: Batch
     samples: Callable[[], Iterable[Sample]] = tuple
+    source: Callable[..., str | None] | None = None
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)
     quick: bool = field(init=False, repr=False)

@@ -19,113 +19,25 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
+from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.border import operand
+from funcgrad.equations import Constant, Equation, Guard, spec_inside
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
 from funcgrad.primitive import Primitive
-from funcgrad.shape import Spec, spec_of
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import Spec
+from funcgrad.source.literals import letters
+from funcgrad.source.writer import numpy_source
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value, bind, concrete
+from funcgrad.trace import RAW, Value, bind, concrete
 from funcgrad.trees import Structure
 
-__all__ = ["Constant", "Equation", "Guard", "Operation", "Params", "Program", "letters"]
-
-Params: TypeAlias = tuple[tuple[str, Any], ...]
-"""Static parameters by name, in the order of the names: a mapping that can be hashed."""
-
-
-class CalledOperation(Protocol):
-    """A whole call that keeps its own rules, such as that of a custom derivative."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in print."""
-
-    def bind(self, values: Sequence[Value]) -> list[Value]:
-        """Apply it under whatever transformations follow the values."""
-
-
-Operation: TypeAlias = Primitive | CalledOperation
-
-
-@dataclass(frozen=True, slots=True)
-class Equation:
-    """One operation of a program.
-
-    Attributes
-    ----------
-    operation : Primitive, or a call with rules of its own
-    operands : tuple of int
-        Variables.
-    params : tuple of pairs
-    results : tuple of Spec
-        What it defines: one variable for a primitive.
-    source : str
-        The user's line that it came from; it plays no part in comparisons.
-    """
-
-    operation: Any
-    operands: tuple[int, ...]
-    params: Params
-    results: tuple[Spec, ...]
-    source: str = field(default="", compare=False)
-
-
-class Constant:
-    """A value inside a program; two are equal when dtype, shape and every bit are."""
-
-    __slots__ = ("spec", "value")
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-        self.spec = spec_of(value)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Constant) or self.spec != other.spec:
-            return False
-        return np.asarray(self.value).tobytes() == np.asarray(other.value).tobytes()
-
-    def __hash__(self) -> int:
-        start = np.asarray(self.value).reshape(-1)[:64]
-        return hash((self.spec, start.tobytes()))
-
-    def __repr__(self) -> str:
-        return f"Constant({self})"
-
-    def __str__(self) -> str:
-        array = np.asarray(self.value)
-        if not array.ndim:
-            return str(array.item())
-        numbers = [str(number) for number in array.reshape(-1)[:3].tolist()]
-        return f"{self.spec} {' '.join(numbers)}{' ...' if array.size > 3 else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A fact about a variable that the function's control flow relied on when it was staged.
-
-    Attributes
-    ----------
-    variable : int
-    use : str
-        What the function did with it, such as ``bool(t)``.
-    value : bool, int, float or complex
-        What it found. The program holds for inputs for which it finds the same.
-    source : str
-        The user's line.
-    """
-
-    variable: int
-    use: str
-    value: Any
-    source: str = field(default="", compare=False)
+__all__ = ["Program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +76,12 @@ class Program:
     @classmethod
     def __tree_unflatten__(cls, aux: Program, children: Any) -> Program:
         return aux
+
+    def __copy__(self) -> Program:
+        return self  # nothing in it ever changes
+
+    def __deepcopy__(self, memo: Any) -> Program:
+        return self
 
     def specs(self) -> list[Spec]:
         """The shape and dtype of every variable."""
@@ -248,33 +166,26 @@ class Program:
         Raises
         ------
         ProgramError
-            A variable is used before it is defined, or an equation's result is not of the shape and
-            dtype that its operation gives.
+            A variable is used before it is defined, an equation's result is not of the shape and
+            dtype that its operation gives, parameters cannot be compared, or inputs and outputs do
+            not fit the trees.
         """
         defined = [*self.inputs, *(constant.spec for constant in self.constants)]
         for position, equation in enumerate(self.equations):
+            place = f"{self.name}: equation {position} ({equation.operation.name})"
             for variable in equation.operands:
                 if not 0 <= variable < len(defined):
                     raise ProgramError(
-                        f"{self.name}: equation {position} ({equation.operation.name}) uses the"
-                        f" variable {variable}, but {len(defined)} are defined before it."
+                        f"{place} uses the variable {variable}, but {len(defined)} are defined"
+                        " before it."
                     )
-            if isinstance(equation.operation, Primitive):
-                operands = [defined[variable] for variable in equation.operands]
-                expected = equation.operation.result(*operands, **dict(equation.params))
-                found = equation.results
-                if len(found) != 1 or not _same(found[0], expected):
-                    raise ProgramError(
-                        f"{self.name}: equation {position} ({equation.operation.name}) of"
-                        f" {', '.join(map(str, operands))} gives {expected}, not"
-                        f" {', '.join(map(str, found))}."
-                    )
+            _verify_results(place, equation, [defined[k] for k in equation.operands])
             defined += equation.results
         for variable in (*self.outputs, *(guard.variable for guard in self.guards)):
             if not 0 <= variable < len(defined):
                 raise ProgramError(f"{self.name}: the output or guard {variable} is not defined.")
-        if self.arguments.num_leaves != len(self.inputs):
-            raise ProgramError(f"{self.name}: the inputs do not fit the arguments' tree.")
+        if not len(self.inputs) == len(self.names) == self.arguments.num_leaves:
+            raise ProgramError(f"{self.name}: the inputs do not fit the arguments' tree or names.")
         if self.result.num_leaves != len(self.outputs):
             raise ProgramError(f"{self.name}: the outputs do not fit the result's tree.")
         return self
@@ -316,6 +227,37 @@ class Program:
         lines.append(f"  return {', '.join(names[variable] for variable in self.outputs)}")
         return "\n".join(lines)
 
+    def to_numpy_source(self, lines: bool = False) -> str:
+        """The program as a Python module over NumPy: what the NumPy backend runs.
+
+        Parameters
+        ----------
+        lines : bool
+            Whether comments name the user's lines that the equations came from.
+
+        Returns
+        -------
+        str
+            It defines a function of the flat inputs that returns the tuple of the flat outputs, to
+            the last bit as the program has them. Large arrays among the program's constants are
+            not written out; the text expects them in a global tuple ``constants``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> staged = fg.program(lambda x, y: x * y + 1.0)(2.0, 3.0)
+        >>> print(staged.to_numpy_source())
+        import numpy as np
+        from numpy import multiply
+        <BLANKLINE>
+        <BLANKLINE>
+        def f(x, y):
+            a = multiply(x, y)
+            b = a + 1.0
+            return (b,)
+        """
+        return numpy_source(self, lines).text
+
     def _guard_lines(self, names: Sequence[str], variables: range) -> list[str]:
         return [
             f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
@@ -335,48 +277,71 @@ def _printed(equation: Equation, names: Sequence[str], defined: range, sources: 
     return f"{line:<60}  # {equation.source}" if sources and equation.source else line
 
 
-def letters(number: int) -> str:
-    """The name of a variable in print: a, b, ..., z, aa, ab, ...
+def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
+    """Check what an equation says of its results against its operation's own rule."""
+    try:
+        hash(equation)
+    except TypeError as error:
+        raise ProgramError(f"{place} has a parameter that cannot be compared: {error}.") from None
+    if not isinstance(equation.operation, Primitive):
+        return
+    given = ", ".join(map(str, operands)) or "nothing"
+    try:
+        expected = equation.operation.result(*operands, **dict(equation.params))
+    except Exception as error:  # a rule may fail in any way on what it is not made for
+        raise ProgramError(f"{place} is not defined for {given}: {error}") from error
+    if equation.results != (expected,):
+        raise ProgramError(
+            f"{place} of {given} gives {_described(expected)}, not"
+            f" {', '.join(map(_described, equation.results)) or 'nothing'}."
+        )
 
-    >>> [letters(n) for n in (0, 25, 26, 701, 702)]
-    ['a', 'z', 'aa', 'zz', 'aaa']
-    """
-    text = ""
-    number += 1
-    while number:
-        number, digit = divmod(number - 1, 26)
-        text = chr(ord("a") + digit) + text
-    return text
+
+def _described(spec: Spec) -> str:
+    return f"{spec}{' (a Python number)' if spec.weak else ''}"
 
 
-def _same(first: Spec, second: Spec) -> bool:
-    return first.shape == second.shape and first.dtype == second.dtype
+_KINDS: Final = "bifc"  # a Python number becomes an array of its kind or of a later one
 
 
 def _checked(program: Program, position: int, leaf: Any, spec: Spec) -> Value:
     value = concrete(operand(leaf, f"program {program.name}"))
-    own = spec_of(value)
-    path = program.names[position]
+    own = spec_inside(value)
+    if own == spec:
+        return value
+    path = f"program {program.name}: {program.names[position]}"
     if own.shape != spec.shape:
         raise ShapeError(
-            f"program {program.name}: {path}: expected shape {spec.shape}, got {own.shape}. A"
-            " program holds for the shapes that it was staged with."
+            f"{path}: expected shape {spec.shape}, got {own.shape}. A program holds for the shapes"
+            " that it was staged with."
         )
-    if own.weak and not spec.weak and own.dtype.kind in ("c" if spec.dtype.kind == "c" else "biuf"):
-        return spec.dtype.type(value)
-    if own.dtype != spec.dtype:
-        raise DtypeError(
-            f"program {program.name}: {path}: expected dtype {spec.dtype}, got {own.dtype}. A"
-            " program holds for the dtypes that it was staged with."
-        )
-    return value.item() if spec.weak and isinstance(value, np.generic) else value
+    if own.dtype == spec.dtype or (own.weak and _gives_way(own, spec)):
+        try:
+            return _fitted(value, spec)
+        except OverflowError as error:
+            raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
+    raise DtypeError(
+        f"{path}: expected dtype {spec.dtype}, got {own.dtype}. A program holds for the dtypes that"
+        " it was staged with."
+    )
+
+
+def _gives_way(own: Spec, spec: Spec) -> bool:
+    kinds = [each.dtype.kind.replace("u", "i") for each in (own, spec)]
+    return _KINDS.index(kinds[0]) <= _KINDS.index(kinds[1])
+
+
+def _fitted(value: Value, spec: Spec) -> Value:
+    """A value as strong as the program's input is, so that promotion goes the same way."""
+    if type(value) not in RAW:
+        return value if spec.weak else cast(value, dtype=spec.dtype)
+    strong = spec.dtype.type(value)
+    return strong.item() if spec.weak else strong
 
 
 def _check_guard(program: Program, guard: Guard, value: Value) -> None:
-    """Compare as the function did; a tracer answers, or refuses, as it would there."""
-    read: Mapping[str, Any] = {"bool": bool, "int": int, "index": int}
-    found = read[guard.use](value) if guard.use in read else np.asarray(value).item()
-    if found != guard.value and not (found != found and guard.value != guard.value):
+    found = guard.finds(value)
+    if not guard.holds(found):
         raise GuardError(
             f"program {program.name}: when it was staged, {guard.use} of a value was"
             f" {guard.value!r}; for these arguments it is {found!r}, and the function would go"

@@ -15,7 +15,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import AxisError, ShapeError
+from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError
 
 __all__ = [
     "DTYPES",
@@ -111,8 +111,15 @@ def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
     ------
     AxisError
         The axis is outside ``-ndim .. ndim - 1``.
+    DtypeError
+        It is no integer.
     """
-    number = index(axis)
+    try:
+        number = index(axis)
+    except TypeError as error:
+        if isinstance(error, FuncgradError):  # a traced axis has words of its own
+            raise
+        raise DtypeError(f"{operation}: an axis is an integer, not {axis!r}.") from None
     if not -ndim <= number < ndim:
         raise AxisError(
             f"{operation}: axis {number} is out of bounds for an array of {ndim} dimensions; it has"

@@ -183,14 +183,19 @@ def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any
         A raw value when no argument was a tracer, otherwise what the trace makes of it.
     """
     trace = None
+    wrapped = False
     for arg in args:
         if type(arg) not in RAW:
             other = arg._trace
-            if other is not trace and other is not None:
+            if other is None:
+                wrapped = True
+            elif other is not trace:
                 trace = other if trace is None else innermost(trace, other)
-    if trace is None:
-        return primitive.evaluate(*[concrete(arg) for arg in args], **params)
-    return trace.process(primitive, args, params)
+    if trace is not None:
+        return trace.process(primitive, args, params)
+    if wrapped:
+        args = tuple([concrete(arg) for arg in args])
+    return primitive.evaluate(*args, **params)
 
 
 def bind1(primitive: Operation, x: Value) -> Value:

@@ -6,6 +6,8 @@ The subjects are discovered; see ``tests/conformance.py``.
 import gc
 import weakref
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from funcgrad.primitive import DISCRETE, Linear, Primitive, Selection
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
@@ -203,6 +206,35 @@ def test_linearize_equals_forward(case: Case) -> None:
     expected, tangent = fg.jvp(f, point, along)
     assert_array_equal(out, expected)
     assert_near(push(*along), tangent, 1e-12, "linearize")
+
+
+# Cotangents of a sum are smaller than what is summed, those of a choice have gaps.
+FORMS: dict[str, Callable[..., Any]] = {
+    "sum": lambda y, axis, mask: fnp.sum(y, axis=axis),
+    "kept sum": lambda y, axis, mask: fnp.sum(y, axis=axis, keepdims=True),
+    "several sums": lambda y, axis, mask: fnp.sum(y) + fnp.sum(y, axis=axis, keepdims=True) + y,
+    "choice": lambda y, axis, mask: fnp.where(mask, y, 0),
+    "choice of sums": lambda y, axis, mask: fnp.where(
+        np.all(mask, axis=axis), fnp.sum(y, axis=axis), 0
+    ),
+    "sum and slice": lambda y, axis, mask: fnp.sum(y, axis=axis, keepdims=True) + y[:1],
+}
+
+
+@by_case([case for case in SMOOTH if case.value().ndim])
+def test_cotangents_of_every_form(case: Case) -> None:
+    f, point = case.function(case.differentiable), case.point(case.differentiable)
+    value, rng = case.value(), case.rng()
+    mask = rng.uniform(size=value.shape) < 0.6
+    pullback = fg.vjp(f, *point)[1]
+    tolerance = ROUNDING[coarsest([*point, value])]
+    for axis in {0, value.ndim - 1}:
+        for name, choose in FORMS.items():
+            form = partial(choose, axis=axis, mask=mask)
+            out, of_form = fg.vjp(form, value)
+            u = direction(rng, out)
+            found = fg.vjp(lambda *x, form=form: form(f(*x)), *point)[1](u)
+            assert_near(found, pullback(of_form(u)[0]), tolerance, name)
 
 
 @by_case(KINKS)

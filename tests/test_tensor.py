@@ -431,7 +431,7 @@ def test_str_and_format() -> None:
     assert str(fg.tensor(1.5)) == "1.5"
     assert f"{fg.tensor(1.25):.1f} {fg.tensor([2]):3d} {fg.tensor([1.0, 2.0])}" == "1.2   2 [1. 2.]"
     assert f"{fg.tensor(0.5):.0%}" == "50%"
-    with pytest.raises(ValueError, match="Unknown format code"):
+    with pytest.raises(ValueError, match="is for one number"):
         format(fg.tensor([1.0, 2.0]), ".1f")
 
 

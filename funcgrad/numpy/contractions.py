@@ -16,7 +16,7 @@ from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.contraction import contract
 from funcgrad.primitives.contraction import matmul as matmul_primitive
-from funcgrad.primitives.structural import move_axis, reshape, roll
+from funcgrad.primitives.structural import flat, move_axis, reshape, roll
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value, bind
@@ -362,7 +362,7 @@ def cross(
     # Component i+1 of the rolled difference is a[i+1] b[i+2] - a[i+2] b[i+1].
     ahead = ew.multiply(x, _rolled(y))
     behind = ew.multiply(_rolled(x), y)
-    product = _rolled(ew.subtract(ahead, behind))
+    product = _rolled(apply2(ew.subtract, ahead, behind))
     rank = len(shape_of(product))
     return wrap(move_axis(product, rank - 1, normalize_axis(axisc, rank, "cross")))
 
@@ -424,7 +424,7 @@ def einsum(*operands: Any, optimize: Any = None) -> Tensor:
 
 def _flat(x: ArrayLike, name: str) -> Value:
     value = operand(x, name)
-    return value if len(shape_of(value)) == 1 else reshape(value, shape=(-1,))
+    return value if len(shape_of(value)) == 1 else flat(value)
 
 
 def _conjugated(x: Value) -> Value:

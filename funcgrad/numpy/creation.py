@@ -8,12 +8,13 @@ Tensor([[1.5, 1.5],
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import checked_dtype, explained, operand
-from funcgrad.errors import ShapeError
+from funcgrad.errors import DtypeError, ShapeError, TracerError
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, broadcast_shapes, dtype_of, shape_of
@@ -41,12 +42,14 @@ __all__ = [
 # ----------------------------------------------------------------------------------- from values
 
 
-def array(obj: ArrayLike, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> Tensor:
+def array(
+    object: ArrayLike, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0
+) -> Tensor:
     """A tensor of the elements of an array, a number or nested sequences: ``fg.tensor``.
 
     Parameters
     ----------
-    obj : array_like
+    object : array_like
         Nested sequences may hold tensors, also traced ones.
     dtype : dtype, optional
     copy : bool, optional
@@ -63,19 +66,19 @@ def array(obj: ArrayLike, dtype: Any = None, *, copy: bool | None = True, ndmin:
     >>> array([1, 2], ndmin=2)
     Tensor([[1, 2]])
     """
-    made = tensor(obj, dtype)
+    made = tensor(object, dtype)
     if made.ndim >= ndmin:
         return made
     result: Tensor = wrap(reshape(made, shape=(1,) * (ndmin - made.ndim) + made.shape))
     return result
 
 
-def asarray(obj: ArrayLike, /, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
+def asarray(a: ArrayLike, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
     """A tensor of the elements of something, itself if it is one already.
 
     Parameters
     ----------
-    obj : array_like
+    a : array_like
     dtype : dtype, optional
     copy : bool, optional
         Without meaning here: what could be written to is copied, what cannot is shared.
@@ -85,7 +88,7 @@ def asarray(obj: ArrayLike, /, dtype: Any = None, *, copy: bool | None = None) -
     >>> asarray([1.0, 2.0])
     Tensor([1., 2.])
     """
-    return tensor(obj, dtype)
+    return tensor(a, dtype)
 
 
 def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Tensor:
@@ -112,7 +115,7 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Tensor:
     return wrap(cast(value, dtype=target))
 
 
-def copy(x: ArrayLike, /) -> Tensor:
+def copy(a: ArrayLike) -> Tensor:
     """A tensor of the elements of an array; a tensor itself, which nobody can write to.
 
     Examples
@@ -120,7 +123,7 @@ def copy(x: ArrayLike, /) -> Tensor:
     >>> copy([1.0])
     Tensor([1.])
     """
-    return tensor(x)
+    return tensor(a)
 
 
 # -------------------------------------------------------------------------------------- constant
@@ -130,17 +133,29 @@ def shape_argument(shape: Any, operation: str) -> Shape:
     try:
         sizes = (shape,) if hasattr(shape, "__index__") else shape
         return tuple([n.__index__() for n in sizes])
+    except TracerError:
+        raise
     except (TypeError, AttributeError):
         raise ShapeError(
             f"{operation}: a shape is an integer or a sequence of integers, not {shape!r}."
         ) from None
 
 
+def integers(x: Any, operation: str, argument: str) -> tuple[int, ...]:
+    """One or several integers, as a tuple."""
+    try:
+        return (index(x),) if not np.ndim(x) else tuple([index(n) for n in x])
+    except TypeError as error:
+        if isinstance(error, TracerError):
+            raise
+        raise DtypeError(f"{operation}: {argument} has to be of integers, not {x!r}.") from None
+
+
 def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -> Tensor:
     """What a function of NumPy makes, with its errors explained."""
     try:
         result: Tensor = wrap(build(*args, **kwargs)[()])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ZeroDivisionError) as error:
         raise explained(error, operation) from error
     return result
 
@@ -208,7 +223,7 @@ def _like(x: ArrayLike, dtype: Any, shape: Any, operation: str) -> tuple[Any, np
     )
 
 
-def zeros_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+def zeros_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Tensor:
     """Zeros of the shape and the dtype of an array.
 
     Examples
@@ -216,10 +231,10 @@ def zeros_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tens
     >>> zeros_like([1.0, 2.0])
     Tensor([0., 0.])
     """
-    return zeros(*_like(x, dtype, shape, "zeros_like"))
+    return zeros(*_like(a, dtype, shape, "zeros_like"))
 
 
-def ones_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+def ones_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Tensor:
     """Ones of the shape and the dtype of an array.
 
     Examples
@@ -227,10 +242,10 @@ def ones_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tenso
     >>> ones_like([3, 4])
     Tensor([1, 1])
     """
-    return ones(*_like(x, dtype, shape, "ones_like"))
+    return ones(*_like(a, dtype, shape, "ones_like"))
 
 
-def empty_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+def empty_like(prototype: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
     """Zeros of the shape and the dtype of an array; see ``empty``.
 
     Examples
@@ -238,11 +253,11 @@ def empty_like(x: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tens
     >>> empty_like([3.0])
     Tensor([0.])
     """
-    return zeros(*_like(x, dtype, shape, "empty_like"))
+    return zeros(*_like(prototype, dtype, shape, "empty_like"))
 
 
 def full_like(
-    x: ArrayLike, /, fill_value: ArrayLike, dtype: Any = None, *, shape: Any = None
+    a: ArrayLike, fill_value: ArrayLike, dtype: Any = None, *, shape: Any = None
 ) -> Tensor:
     """One value everywhere, in the shape and the dtype of an array; differentiable in the value.
 
@@ -251,11 +266,11 @@ def full_like(
     >>> full_like([1.0, 2.0], 7)
     Tensor([7., 7.])
     """
-    sizes, kind = _like(x, dtype, shape, "full_like")
+    sizes, kind = _like(a, dtype, shape, "full_like")
     return full(sizes, fill_value, kind)
 
 
-def eye(n: SupportsIndex, m: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def eye(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on a diagonal of a matrix, zeros elsewhere.
 
     Examples
@@ -264,7 +279,7 @@ def eye(n: SupportsIndex, m: SupportsIndex | None = None, k: int = 0, dtype: Any
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    return made(np.eye, "eye", n, m, k, float_dtype(dtype, "eye"))
+    return made(np.eye, "eye", N, M, k, float_dtype(dtype, "eye"))
 
 
 def identity(n: SupportsIndex, dtype: Any = None) -> Tensor:
@@ -278,7 +293,7 @@ def identity(n: SupportsIndex, dtype: Any = None) -> Tensor:
     return eye(n, dtype=dtype)
 
 
-def tri(n: SupportsIndex, m: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def tri(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on and below a diagonal of a matrix, zeros above.
 
     Examples
@@ -287,4 +302,4 @@ def tri(n: SupportsIndex, m: SupportsIndex | None = None, k: int = 0, dtype: Any
     Tensor([[1., 0.],
             [1., 1.]])
     """
-    return made(np.tri, "tri", n, m, k, float_dtype(dtype, "tri"))
+    return made(np.tri, "tri", N, M, k, float_dtype(dtype, "tri"))

@@ -53,12 +53,12 @@ def _diagonal(x: Value, offset: int, axis1: int, axis2: int, operation: str) -> 
     return gather(x, steps + rows, steps + columns, axis=len(others), unique=True)
 
 
-def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements on a diagonal of two axes, along a last axis.
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     offset : int
         How far above the main diagonal; negative below.
     axis1, axis2 : int
@@ -69,13 +69,13 @@ def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -
     >>> diagonal([[1.0, 2.0], [3.0, 4.0]])
     Tensor([1., 4.])
     """
-    value = operand(x, "diagonal")
+    value = operand(a, "diagonal")
     result: Tensor = wrap(_diagonal(value, int(offset), axis1, axis2, "diagonal"))
     return result
 
 
 def trace(
-    x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
 ) -> Tensor:
     """The sum of the elements on a diagonal of two axes.
 
@@ -84,7 +84,7 @@ def trace(
     >>> trace([[1.0, 2.0], [3.0, 4.0]])
     Tensor(5.0)
     """
-    chosen = _diagonal(operand(x, "trace"), int(offset), axis1, axis2, "trace")
+    chosen = _diagonal(operand(a, "trace"), int(offset), axis1, axis2, "trace")
     if dtype is not None:
         chosen = cast(chosen, dtype=np.dtype(dtype))
     rank = len(shape_of(chosen))
@@ -92,7 +92,7 @@ def trace(
     return result
 
 
-def diag(x: ArrayLike, /, k: int = 0) -> Tensor:
+def diag(v: ArrayLike, k: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a 1-d array on its diagonal.
 
     Examples
@@ -100,7 +100,7 @@ def diag(x: ArrayLike, /, k: int = 0) -> Tensor:
     >>> diag([[1.0, 2.0], [3.0, 4.0]], k=1)
     Tensor([2.])
     """
-    value = operand(x, "diag")
+    value = operand(v, "diag")
     shape = shape_of(value)
     if len(shape) == 2:
         return diagonal(value, k)
@@ -109,7 +109,7 @@ def diag(x: ArrayLike, /, k: int = 0) -> Tensor:
     return diagflat(value, k)
 
 
-def diagflat(x: ArrayLike, /, k: int = 0) -> Tensor:
+def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     """The matrix with all elements of an array, row by row, on a diagonal.
 
     Examples
@@ -118,7 +118,7 @@ def diagflat(x: ArrayLike, /, k: int = 0) -> Tensor:
     Tensor([[0., 1.],
             [0., 0.]])
     """
-    value = operand(x, "diagflat")
+    value = operand(v, "diagflat")
     count = int(np.prod(shape_of(value)))
     size, steps = count + abs(k), np.arange(count)
     flat = reshape(value, shape=(count,))
@@ -137,7 +137,7 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
     return value, np.tri(rows, columns, k, np.bool_)
 
 
-def tril(x: ArrayLike, /, k: int = 0) -> Tensor:
+def tril(m: ArrayLike, k: int = 0) -> Tensor:
     """Matrices with the elements above a diagonal zero.
 
     Examples
@@ -146,12 +146,12 @@ def tril(x: ArrayLike, /, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [3., 4.]])
     """
-    value, lower = _triangle(x, int(k), "tril")
+    value, lower = _triangle(m, int(k), "tril")
     result: Tensor = wrap(where(lower, value, np.zeros((), dtype_of(value))))
     return result
 
 
-def triu(x: ArrayLike, /, k: int = 0) -> Tensor:
+def triu(m: ArrayLike, k: int = 0) -> Tensor:
     """Matrices with the elements below a diagonal zero.
 
     Examples
@@ -160,12 +160,12 @@ def triu(x: ArrayLike, /, k: int = 0) -> Tensor:
     Tensor([[1., 2.],
             [0., 4.]])
     """
-    value, below = _triangle(x, int(k) - 1, "triu")
+    value, below = _triangle(m, int(k) - 1, "triu")
     result: Tensor = wrap(where(below, np.zeros((), dtype_of(value)), value))
     return result
 
 
-def vander(x: ArrayLike, /, n: SupportsIndex | None = None, increasing: bool = False) -> Tensor:
+def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = False) -> Tensor:
     """The matrix of the powers of a 1-d array, a column for each.
 
     Examples
@@ -178,7 +178,7 @@ def vander(x: ArrayLike, /, n: SupportsIndex | None = None, increasing: bool = F
     shape = shape_of(value)
     if len(shape) != 1:
         raise ShapeError(f"vander: the array has to be 1-d, not of the shape {shape}.")
-    exponents = np.arange(shape[0] if n is None else n.__index__())
+    exponents = np.arange(shape[0] if N is None else N.__index__())
     result: Tensor = value[:, None] ** (exponents if increasing else exponents[::-1])
     return result
 
@@ -227,21 +227,21 @@ def _matrix_shape(x: ArrayLike, operation: str) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def tril_indices_from(x: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
     """``tril_indices`` for the shape of a matrix."""
-    rows, columns = _matrix_shape(x, "tril_indices_from")
+    rows, columns = _matrix_shape(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(x: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
     """``triu_indices`` for the shape of a matrix."""
-    rows, columns = _matrix_shape(x, "triu_indices_from")
+    rows, columns = _matrix_shape(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
 
 
-def diag_indices_from(x: ArrayLike) -> tuple[Tensor, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Tensor, ...]:
     """``diag_indices`` for a square array."""
-    shape = shape_of(operand(x, "diag_indices_from"))
+    shape = shape_of(operand(arr, "diag_indices_from"))
     if len(shape) < 2 or len(set(shape)) > 1:
         raise ShapeError(f"diag_indices_from: all sizes have to be equal, not {shape}.")
     return diag_indices(shape[0], len(shape))

@@ -73,7 +73,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return found
 
 
-def can_cast(from_: Any, to: Any, /, casting: Any = "safe") -> Any:
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
     """Whether a cast from a dtype, or the dtype of a tensor, to another is possible.
 
     Examples
@@ -84,7 +84,7 @@ def can_cast(from_: Any, to: Any, /, casting: Any = "safe") -> Any:
     return np.can_cast(_bare(from_), to, casting)
 
 
-def finfo(dtype: Any, /) -> Any:
+def finfo(dtype: Any) -> Any:
     """What a floating dtype, or that of a tensor, can represent: NumPy's ``finfo``.
 
     Examples

@@ -42,9 +42,8 @@ __all__ = [
 
 
 def take(
-    x: ArrayLike,
+    a: ArrayLike,
     indices: ArrayLike,
-    /,
     axis: SupportsIndex | None = None,
     *,
     mode: Literal["raise", "wrap", "clip"] = "raise",
@@ -53,11 +52,11 @@ def take(
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     indices : array_like of integers
         Of any shape, which the result has in place of the axis. May be traced.
     axis : int, optional
-        By default the elements of ``x`` are taken row by row, as one axis.
+        By default the elements of ``a`` are taken row by row, as one axis.
     mode : {"raise", "wrap", "clip"}
         What to do with positions outside: an error, counting round, or the nearest end.
 
@@ -72,7 +71,7 @@ def take(
     Tensor([[3., 1.],
             [6., 4.]])
     """
-    value, chosen = operand(x, "take"), _integers(indices, "take", "indices")
+    value, chosen = operand(a, "take"), _integers(indices, "take", "indices")
     if axis is None:
         value = reshape(value, shape=(int(np.prod(shape_of(value))),))
         axis = 0
@@ -90,14 +89,14 @@ def take(
         raise explain_index(shape, (*(slice(None),) * axis, chosen), error) from None
 
 
-def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: SupportsIndex | None = -1) -> Tensor:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | None = -1) -> Tensor:
     """The elements at positions along an axis that may differ along the other axes.
 
     Parameters
     ----------
-    x : array_like
+    arr : array_like
     indices : array_like of integers
-        Of as many axes as ``x``; the other axes broadcast. What ``argsort`` returns, for example.
+        Of as many axes as ``arr``; the other axes broadcast. What ``argsort`` returns, for example.
     axis : int, optional
         None: along all elements as one axis.
 
@@ -114,7 +113,10 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: SupportsIndex | N
     Tensor([[1.],
             [2.]])
     """
-    value, chosen = operand(x, "take_along_axis"), _integers(indices, "take_along_axis", "indices")
+    value, chosen = (
+        operand(arr, "take_along_axis"),
+        _integers(indices, "take_along_axis", "indices"),
+    )
     value, axis = _raveled("take_along_axis", value, chosen, axis)
     try:
         return wrap(_take_along(value, chosen, axis))
@@ -124,7 +126,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: SupportsIndex | N
 
 
 def put_along_axis(
-    x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: SupportsIndex | None
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: SupportsIndex | None
 ) -> Tensor:
     """A new tensor with the elements at positions along an axis replaced.
 
@@ -132,7 +134,7 @@ def put_along_axis(
 
     Parameters
     ----------
-    x : array_like
+    arr : array_like
     indices : array_like of integers
         As for ``take_along_axis``.
     values : array_like
@@ -142,7 +144,7 @@ def put_along_axis(
     Returns
     -------
     Tensor
-        Of the shape of ``x``, or 1-d for ``axis=None``.
+        Of the shape of ``arr``, or 1-d for ``axis=None``.
 
     Examples
     --------
@@ -150,7 +152,7 @@ def put_along_axis(
     Tensor([[3., 0.],
             [0., 4.]])
     """
-    value, chosen = operand(x, "put_along_axis"), _integers(indices, "put_along_axis", "indices")
+    value, chosen = operand(arr, "put_along_axis"), _integers(indices, "put_along_axis", "indices")
     value, axis = _raveled("put_along_axis", value, chosen, axis)
     key: list[Any] = list(np.ix_(*[np.arange(n) for n in shape_of(value)]))
     key[axis] = chosen
@@ -183,7 +185,7 @@ def _integers(x: ArrayLike, operation: str, argument: str) -> Value:
     return value
 
 
-def compress(condition: ArrayLike, x: ArrayLike, /, axis: SupportsIndex | None = None) -> Tensor:
+def compress(condition: ArrayLike, a: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """The slices along an axis for which a condition, a 1-d concrete mask, holds.
 
     Examples
@@ -194,10 +196,10 @@ def compress(condition: ArrayLike, x: ArrayLike, /, axis: SupportsIndex | None =
     mask = revealed(condition, "compress", "condition") != 0
     if mask.ndim != 1:
         raise ShapeError(f"compress: the condition has to be 1-d, not of shape {mask.shape}.")
-    return take(x, np.flatnonzero(mask), axis)
+    return take(a, np.flatnonzero(mask), axis)
 
 
-def extract(condition: ArrayLike, x: ArrayLike, /) -> Tensor:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Tensor:
     """The elements for which a condition, a concrete mask, holds, on one axis.
 
     Examples
@@ -205,7 +207,7 @@ def extract(condition: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> extract([[True, False], [False, True]], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([1., 4.])
     """
-    return take(x, np.flatnonzero(revealed(condition, "extract", "condition")))
+    return take(arr, np.flatnonzero(revealed(condition, "extract", "condition")))
 
 
 # ------------------------------------------------------------------------------------ positions
@@ -231,7 +233,7 @@ def revealed(x: ArrayLike, operation: str, argument: str = "x") -> np.ndarray[An
     return np.asarray(value)
 
 
-def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
+def nonzero(a: ArrayLike) -> tuple[Tensor, ...]:
     """The positions of the elements that are not zero, a tensor for each axis.
 
     The argument has to be concrete; inside ``vmap``, use the three-argument ``where``.
@@ -241,13 +243,13 @@ def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
     >>> nonzero([0.0, 2.0, 3.0])
     (Tensor([1, 2]),)
     """
-    array = revealed(x, "nonzero")
+    array = revealed(a, "nonzero")
     if not array.ndim:
         raise ShapeError("nonzero: the array has no axes (0-d) to count positions along.")
     return tuple([wrap(positions) for positions in np.nonzero(array)])
 
 
-def argwhere(x: ArrayLike, /) -> Tensor:
+def argwhere(a: ArrayLike) -> Tensor:
     """The positions of the elements that are not zero, a row for each; see ``nonzero``.
 
     Examples
@@ -256,11 +258,11 @@ def argwhere(x: ArrayLike, /) -> Tensor:
     Tensor([[0, 1],
             [1, 0]])
     """
-    found: Tensor = wrap(np.argwhere(revealed(x, "argwhere")))
+    found: Tensor = wrap(np.argwhere(revealed(a, "argwhere")))
     return found
 
 
-def flatnonzero(x: ArrayLike, /) -> Tensor:
+def flatnonzero(a: ArrayLike) -> Tensor:
     """The positions of the elements that are not zero, counted row by row; see ``nonzero``.
 
     Examples
@@ -268,7 +270,7 @@ def flatnonzero(x: ArrayLike, /) -> Tensor:
     >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]])
     Tensor([1, 2])
     """
-    found: Tensor = wrap(np.flatnonzero(revealed(x, "flatnonzero")))
+    found: Tensor = wrap(np.flatnonzero(revealed(a, "flatnonzero")))
     return found
 
 

@@ -112,7 +112,7 @@ def _typed(x: Value, dtype: Any) -> Tensor:
 concat = concatenate
 
 
-def stack(arrays: Sequence[ArrayLike], /, axis: SupportsIndex = 0, *, dtype: Any = None) -> Tensor:
+def stack(arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: Any = None) -> Tensor:
     """Arrays of one shape along a new axis.
 
     Raises
@@ -134,7 +134,7 @@ def stack(arrays: Sequence[ArrayLike], /, axis: SupportsIndex = 0, *, dtype: Any
     return _typed(_p.stack(*values, axis=axis), dtype)
 
 
-def vstack(arrays: Sequence[ArrayLike], /, *, dtype: Any = None) -> Tensor:
+def vstack(tup: Sequence[ArrayLike], *, dtype: Any = None) -> Tensor:
     """Arrays one below the other; 1-d ones are rows.
 
     Examples
@@ -143,14 +143,14 @@ def vstack(arrays: Sequence[ArrayLike], /, *, dtype: Any = None) -> Tensor:
     Tensor([[1., 2.],
             [3., 4.]])
     """
-    rows = [atleast_2d(x) for x in _parts(arrays, "vstack")]
+    rows = [atleast_2d(x) for x in _parts(tup, "vstack")]
     return concatenate(rows, 0, dtype=dtype)
 
 
 row_stack = vstack
 
 
-def hstack(arrays: Sequence[ArrayLike], /, *, dtype: Any = None) -> Tensor:
+def hstack(tup: Sequence[ArrayLike], *, dtype: Any = None) -> Tensor:
     """Arrays side by side: along axis 1, or 0 where they are 1-d.
 
     Examples
@@ -158,11 +158,11 @@ def hstack(arrays: Sequence[ArrayLike], /, *, dtype: Any = None) -> Tensor:
     >>> hstack([[1.0], [2.0, 3.0]])
     Tensor([1., 2., 3.])
     """
-    parts = [atleast_1d(x) for x in _parts(arrays, "hstack")]
+    parts = [atleast_1d(x) for x in _parts(tup, "hstack")]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
 
 
-def dstack(arrays: Sequence[ArrayLike], /) -> Tensor:
+def dstack(tup: Sequence[ArrayLike]) -> Tensor:
     """Arrays one behind the other along axis 2.
 
     Examples
@@ -171,10 +171,10 @@ def dstack(arrays: Sequence[ArrayLike], /) -> Tensor:
     Tensor([[[1., 3.],
              [2., 4.]]])
     """
-    return concatenate([atleast_3d(x) for x in _parts(arrays, "dstack")], 2)
+    return concatenate([atleast_3d(x) for x in _parts(tup, "dstack")], 2)
 
 
-def column_stack(arrays: Sequence[ArrayLike], /) -> Tensor:
+def column_stack(tup: Sequence[ArrayLike]) -> Tensor:
     """Arrays side by side; 1-d ones are columns.
 
     Examples
@@ -183,7 +183,7 @@ def column_stack(arrays: Sequence[ArrayLike], /) -> Tensor:
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    columns = [wrap(x) for x in _parts(arrays, "column_stack")]
+    columns = [wrap(x) for x in _parts(tup, "column_stack")]
     columns = [
         x if len(shape_of(x)) > 1 else wrap(reshape(x, shape=(int(np.prod(shape_of(x))), 1)))
         for x in columns
@@ -226,7 +226,7 @@ def _block(arrays: Any, depth: int, rank: int) -> Tensor:
     return result
 
 
-def append(x: ArrayLike, values: ArrayLike, /, axis: SupportsIndex | None = None) -> Tensor:
+def append(arr: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """Values behind an array; without an axis, the elements of both on one axis.
 
     Examples
@@ -234,7 +234,7 @@ def append(x: ArrayLike, values: ArrayLike, /, axis: SupportsIndex | None = None
     >>> append([1.0, 2.0], 3.0)
     Tensor([1., 2., 3.])
     """
-    return concatenate([operand(x, "append"), operand(values, "append")], axis)
+    return concatenate([operand(arr, "append"), operand(values, "append")], axis)
 
 
 # ----------------------------------------------------------------------------------------- apart
@@ -262,7 +262,7 @@ def _sections(x: Value, bounds: Sequence[int], axis: int) -> list[Tensor]:
     return [wrap(view(x, key=Key((*lead, slice(start, stop))))) for start, stop in pairs]
 
 
-def array_split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
     """Cut along an axis into so many parts, the first ones longer if need be, or at positions.
 
     Examples
@@ -270,7 +270,7 @@ def array_split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex =
     >>> array_split([1, 2, 3], 2)
     [Tensor([1, 2]), Tensor([3])]
     """
-    value = operand(x, "array_split")
+    value = operand(ary, "array_split")
     place = normalize_axis(axis, len(shape_of(value)), "array_split")
     if not hasattr(indices_or_sections, "__index__") or shape_of(indices_or_sections):
         return _sections(value, [int(i) for i in indices_or_sections], place)
@@ -282,7 +282,7 @@ def array_split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex =
     return _sections(value, np.cumsum(sizes)[:-1].tolist(), place)
 
 
-def split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
     """Cut along an axis into so many equal parts, or at positions.
 
     Raises
@@ -297,7 +297,7 @@ def split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex = 0) ->
     >>> split([1.0, 2.0, 3.0, 4.0], [1])
     [Tensor([1.]), Tensor([2., 3., 4.])]
     """
-    value = operand(x, "split")
+    value = operand(ary, "split")
     place = normalize_axis(axis, len(shape_of(value)), "split")
     if hasattr(indices_or_sections, "__index__") and not shape_of(indices_or_sections):
         count, size = int(indices_or_sections), shape_of(value)[place]
@@ -309,7 +309,7 @@ def split(x: ArrayLike, /, indices_or_sections: Any, axis: SupportsIndex = 0) ->
     return array_split(value, indices_or_sections, place)
 
 
-def hsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
     """``split`` along axis 1, or 0 for a 1-d array.
 
     Examples
@@ -317,11 +317,11 @@ def hsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
     >>> hsplit([[1.0, 2.0]], 2)
     [Tensor([[1.]]), Tensor([[2.]])]
     """
-    value = operand(x, "hsplit")
+    value = operand(ary, "hsplit")
     return split(value, indices_or_sections, 1 if len(shape_of(value)) > 1 else 0)
 
 
-def vsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
     """``split`` along axis 0 of an array of at least two.
 
     Examples
@@ -329,10 +329,10 @@ def vsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
     >>> vsplit([[1.0], [2.0]], 2)
     [Tensor([[1.]]), Tensor([[2.]])]
     """
-    return _split_at_least("vsplit", x, indices_or_sections, 0, 2)
+    return _split_at_least("vsplit", ary, indices_or_sections, 0, 2)
 
 
-def dsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
     """``split`` along axis 2.
 
     Examples
@@ -340,7 +340,7 @@ def dsplit(x: ArrayLike, /, indices_or_sections: Any) -> list[Tensor]:
     >>> dsplit([[[1.0, 2.0]]], 2)
     [Tensor([[[1.]]]), Tensor([[[2.]]])]
     """
-    return _split_at_least("dsplit", x, indices_or_sections, 2, 3)
+    return _split_at_least("dsplit", ary, indices_or_sections, 2, 3)
 
 
 def _split_at_least(

@@ -201,7 +201,7 @@ def isnan(x: ArrayLike, /) -> Tensor:
     return apply1(_p.isnan, x)
 
 
-def isposinf(x: ArrayLike, /) -> Tensor:
+def isposinf(x: ArrayLike) -> Tensor:
     """Whether a real number is plus infinity.
 
     Examples
@@ -214,7 +214,7 @@ def isposinf(x: ArrayLike, /) -> Tensor:
     return isinf(value) & ~apply1(_p.signbit, value)
 
 
-def isneginf(x: ArrayLike, /) -> Tensor:
+def isneginf(x: ArrayLike) -> Tensor:
     """Whether a real number is minus infinity.
 
     Examples

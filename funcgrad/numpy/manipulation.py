@@ -14,8 +14,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import AxisError, FuncgradError, ShapeError
-from funcgrad.numpy.creation import shape_argument
+from funcgrad.errors import ArgumentError, AxisError, ShapeError
+from funcgrad.numpy.creation import integers, shape_argument
 from funcgrad.primitives import structural as _p
 from funcgrad.primitives.reduction import broadcast_to as _broadcast_to
 from funcgrad.primitives.structural import move_axis
@@ -70,7 +70,7 @@ def _reshaped(x: Value, shape: Shape) -> Tensor:
 # ---------------------------------------------------------------------------------------- shapes
 
 
-def shape(x: ArrayLike, /) -> Shape:
+def shape(a: ArrayLike) -> Shape:
     """The sizes of the axes.
 
     Examples
@@ -78,10 +78,10 @@ def shape(x: ArrayLike, /) -> Shape:
     >>> shape([[1, 2]])
     (1, 2)
     """
-    return shape_of(operand(x, "shape"))
+    return shape_of(operand(a, "shape"))
 
 
-def ndim(x: ArrayLike, /) -> int:
+def ndim(a: ArrayLike) -> int:
     """The number of axes.
 
     Examples
@@ -89,10 +89,10 @@ def ndim(x: ArrayLike, /) -> int:
     >>> ndim([[1, 2]])
     2
     """
-    return len(shape_of(operand(x, "ndim")))
+    return len(shape_of(operand(a, "ndim")))
 
 
-def size(x: ArrayLike, /, axis: SupportsIndex | None = None) -> int:
+def size(a: ArrayLike, axis: SupportsIndex | None = None) -> int:
     """The number of elements, or of those along an axis.
 
     Examples
@@ -100,22 +100,23 @@ def size(x: ArrayLike, /, axis: SupportsIndex | None = None) -> int:
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)
     """
-    sizes = shape_of(operand(x, "size"))
+    sizes = shape_of(operand(a, "size"))
     if axis is None:
         return int(np.prod(sizes))
     return sizes[normalize_axis(axis, len(sizes), "size")]
 
 
-def reshape(x: ArrayLike, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
+def reshape(a: ArrayLike, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
     """The same elements, row by row, in another shape; a view.
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     shape : int or sequence of int
         One size may be -1: what the others leave.
-    order : "C"
-        Row by row. NumPy's other orders depend on the layout in memory, which tensors hide.
+    order : {"C", "F"}
+        Row by row, or column by column. NumPy's other orders depend on the layout in memory, which
+        tensors hide.
     copy : bool, optional
         Without meaning here: tensors cannot be written to.
 
@@ -130,10 +131,13 @@ def reshape(x: ArrayLike, /, shape: Any, order: str = "C", *, copy: bool | None 
     Tensor([[1, 2],
             [3, 4]])
     """
+    value, wanted = operand(a, "reshape"), shape_argument(shape, "reshape")
+    if order == "F":
+        columns = reshape(_p.reverse_axes(value), wanted[::-1])
+        return wrap(_p.reverse_axes(columns))
     if order != "C":
-        raise FuncgradError(f"reshape: only order='C' (row by row) is there, not {order!r}.")
-    value = operand(x, "reshape")
-    return _reshaped(value, _resolved(shape_argument(shape, "reshape"), shape_of(value)))
+        raise ArgumentError(f"reshape: order has to be 'C' or 'F', not {order!r}.")
+    return _reshaped(value, _resolved(wanted, shape_of(value)))
 
 
 def _resolved(wanted: Shape, own: Shape) -> Shape:
@@ -150,7 +154,7 @@ def _resolved(wanted: Shape, own: Shape) -> Shape:
     return wanted
 
 
-def ravel(x: ArrayLike, /, order: str = "C") -> Tensor:
+def ravel(a: ArrayLike, order: str = "C") -> Tensor:
     """All elements, row by row, on one axis; a view.
 
     Examples
@@ -158,10 +162,10 @@ def ravel(x: ArrayLike, /, order: str = "C") -> Tensor:
     >>> ravel([[1, 2], [3, 4]])
     Tensor([1, 2, 3, 4])
     """
-    return reshape(x, -1, order)
+    return reshape(a, -1, order)
 
 
-def squeeze(x: ArrayLike, /, axis: AxisLike = None) -> Tensor:
+def squeeze(a: ArrayLike, axis: AxisLike = None) -> Tensor:
     """Without axes of size 1; by default without all of them.
 
     Raises
@@ -174,21 +178,21 @@ def squeeze(x: ArrayLike, /, axis: AxisLike = None) -> Tensor:
     >>> squeeze([[1.0, 2.0]])
     Tensor([1., 2.])
     """
-    value = operand(x, "squeeze")
+    value = operand(a, "squeeze")
     own = shape_of(value)
     if axis is None:
         return _reshaped(value, tuple([n for n in own if n != 1]))
     axes = normalize_axes(axis, len(own), "squeeze")
-    for a in axes:
-        if own[a] != 1:
+    for place in axes:
+        if own[place] != 1:
             raise ShapeError(
-                f"squeeze: axis {a} of the shape {own} has the size {own[a]}, not 1, and cannot be"
-                " left out."
+                f"squeeze: axis {place} of the shape {own} has the size {own[place]}, not 1, and"
+                " cannot be left out."
             )
-    return _reshaped(value, tuple([n for a, n in enumerate(own) if a not in axes]))
+    return _reshaped(value, tuple([n for place, n in enumerate(own) if place not in axes]))
 
 
-def expand_dims(x: ArrayLike, /, axis: AxisLike = 0) -> Tensor:
+def expand_dims(a: ArrayLike, axis: AxisLike = 0) -> Tensor:
     """With new axes of size 1 at places counted in the result.
 
     Examples
@@ -196,12 +200,12 @@ def expand_dims(x: ArrayLike, /, axis: AxisLike = 0) -> Tensor:
     >>> expand_dims([1.0, 2.0], 1).shape
     (2, 1)
     """
-    value = operand(x, "expand_dims")
+    value = operand(a, "expand_dims")
     own = iter(shape_of(value))
     count = 1 if axis is None or not isinstance(axis, Sequence) else len(axis)
     rank = len(shape_of(value)) + count
     axes = normalize_axes(0 if axis is None else axis, rank, "expand_dims")
-    return _reshaped(value, tuple([1 if a in axes else next(own) for a in range(rank)]))
+    return _reshaped(value, tuple([1 if place in axes else next(own) for place in range(rank)]))
 
 
 def _at_least(name: str, arrays: tuple[ArrayLike, ...], widen: Any) -> Any:
@@ -249,7 +253,7 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
     return _at_least("atleast_3d", arrays, widen)
 
 
-def broadcast_to(x: ArrayLike, /, shape: Any) -> Tensor:
+def broadcast_to(array: ArrayLike, shape: Any) -> Tensor:
     """An array repeated along new axes and along those of size 1.
 
     Raises
@@ -263,7 +267,7 @@ def broadcast_to(x: ArrayLike, /, shape: Any) -> Tensor:
     Tensor([[1., 2.],
             [1., 2.]])
     """
-    value, wanted = operand(x, "broadcast_to"), shape_argument(shape, "broadcast_to")
+    value, wanted = operand(array, "broadcast_to"), shape_argument(shape, "broadcast_to")
     return _widened(value, wanted, "broadcast_to")
 
 
@@ -292,7 +296,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
 # --------------------------------------------------------------------------------- order of axes
 
 
-def transpose(x: ArrayLike, /, axes: AxisLike = None) -> Tensor:
+def transpose(a: ArrayLike, axes: AxisLike = None) -> Tensor:
     """The axes in another order, reversed by default; a view.
 
     Examples
@@ -301,27 +305,27 @@ def transpose(x: ArrayLike, /, axes: AxisLike = None) -> Tensor:
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    value = operand(x, "transpose")
+    value = operand(a, "transpose")
     if axes is None:
         return wrap(_p.reverse_axes(value))
     return permute_dims(value, axes)
 
 
-def permute_dims(x: ArrayLike, /, axes: AxisLike) -> Tensor:
+def permute_dims(a: ArrayLike, axes: AxisLike) -> Tensor:
     """The axes in another order; a view.
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     axes : sequence of int
-        For each axis of the result, the axis that it is of ``x``.
+        For each axis of the result, the axis that it is of ``a``.
 
     Examples
     --------
     >>> permute_dims([[[1.0, 2.0]]], (2, 0, 1)).shape
     (2, 1, 1)
     """
-    value = operand(x, "permute_dims")
+    value = operand(a, "permute_dims")
     rank = len(shape_of(value))
     order = normalize_axes(axes, rank, "permute_dims")
     if len(order) != rank:
@@ -341,7 +345,7 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
     return result
 
 
-def swapaxes(x: ArrayLike, /, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
+def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
     """With two axes exchanged; a view.
 
     Examples
@@ -350,7 +354,7 @@ def swapaxes(x: ArrayLike, /, axis1: SupportsIndex, axis2: SupportsIndex) -> Ten
     Tensor([[1.],
             [2.]])
     """
-    value = operand(x, "swapaxes")
+    value = operand(a, "swapaxes")
     order = list(range(len(shape_of(value))))
     first = normalize_axis(axis1, len(order), "swapaxes")
     second = normalize_axis(axis2, len(order), "swapaxes")
@@ -358,7 +362,7 @@ def swapaxes(x: ArrayLike, /, axis1: SupportsIndex, axis2: SupportsIndex) -> Ten
     return _permuted(value, tuple(order))
 
 
-def moveaxis(x: ArrayLike, source: AxisLike, destination: AxisLike, /) -> Tensor:
+def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Tensor:
     """Axes moved to new places; the others keep their order.
 
     Examples
@@ -366,19 +370,19 @@ def moveaxis(x: ArrayLike, source: AxisLike, destination: AxisLike, /) -> Tensor
     >>> moveaxis([[[1.0, 2.0]]], 2, 0).shape
     (2, 1, 1)
     """
-    value = operand(x, "moveaxis")
+    value = operand(a, "moveaxis")
     rank = len(shape_of(value))
     sources = normalize_axes(source, rank, "moveaxis")
     places = normalize_axes(destination, rank, "moveaxis")
     if len(sources) != len(places):
         raise ShapeError(f"moveaxis: {len(sources)} axes cannot move to {len(places)} places.")
-    order = [a for a in range(rank) if a not in sources]
-    for place, a in sorted(zip(places, sources, strict=True)):
-        order.insert(place, a)
+    order = [old for old in range(rank) if old not in sources]
+    for place, old in sorted(zip(places, sources, strict=True)):
+        order.insert(place, old)
     return _permuted(value, tuple(order))
 
 
-def rollaxis(x: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Tensor:
+def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Tensor:
     """One axis moved in front of another; ``moveaxis`` is easier to read.
 
     Examples
@@ -386,7 +390,7 @@ def rollaxis(x: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
     >>> rollaxis([[[1.0, 2.0]]], 2).shape
     (2, 1, 1)
     """
-    value = operand(x, "rollaxis")
+    value = operand(a, "rollaxis")
     rank = len(shape_of(value))
     place = index(start)
     if not -rank <= place <= rank:
@@ -400,7 +404,7 @@ def rollaxis(x: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
 # ------------------------------------------------------------------------------ order of elements
 
 
-def flip(x: ArrayLike, /, axis: AxisLike = None) -> Tensor:
+def flip(m: ArrayLike, axis: AxisLike = None) -> Tensor:
     """The elements in reverse order along axes, by default along all.
 
     Examples
@@ -408,13 +412,13 @@ def flip(x: ArrayLike, /, axis: AxisLike = None) -> Tensor:
     >>> flip([1.0, 2.0, 3.0])
     Tensor([3., 2., 1.])
     """
-    value = operand(x, "flip")
+    value = operand(m, "flip")
     axes = normalize_axes(axis, len(shape_of(value)), "flip")
     result: Tensor = wrap(_p.flip(value, axis=axes))
     return result
 
 
-def fliplr(x: ArrayLike, /) -> Tensor:
+def fliplr(m: ArrayLike) -> Tensor:
     """The columns in reverse order: ``flip`` along axis 1.
 
     Examples
@@ -422,10 +426,10 @@ def fliplr(x: ArrayLike, /) -> Tensor:
     >>> fliplr([[1.0, 2.0]])
     Tensor([[2., 1.]])
     """
-    return flip(x, 1)
+    return flip(m, 1)
 
 
-def flipud(x: ArrayLike, /) -> Tensor:
+def flipud(m: ArrayLike) -> Tensor:
     """The rows in reverse order: ``flip`` along axis 0.
 
     Examples
@@ -433,10 +437,10 @@ def flipud(x: ArrayLike, /) -> Tensor:
     >>> flipud([1.0, 2.0])
     Tensor([2., 1.])
     """
-    return flip(x, 0)
+    return flip(m, 0)
 
 
-def rot90(x: ArrayLike, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     """Rotated by so many right angles, from the first towards the second of two axes.
 
     Examples
@@ -445,7 +449,7 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor
     Tensor([[2., 4.],
             [1., 3.]])
     """
-    value = operand(x, "rot90")
+    value = operand(m, "rot90")
     first, second = normalize_axes(tuple(axes), len(shape_of(value)), "rot90")
     if k % 4 == 0:
         return wrap(value)
@@ -456,12 +460,12 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor
     return flip(swapaxes(value, first, second), second)
 
 
-def roll(x: ArrayLike, /, shift: Any, axis: AxisLike = None) -> Tensor:
+def roll(a: ArrayLike, shift: Any, axis: AxisLike = None) -> Tensor:
     """The elements shifted along axes; those that leave at the end come in at the front.
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     shift : int or tuple of int
     axis : int or tuple of int, optional
         By default the elements are shifted row by row, as on one axis.
@@ -471,15 +475,14 @@ def roll(x: ArrayLike, /, shift: Any, axis: AxisLike = None) -> Tensor:
     >>> roll([1.0, 2.0, 3.0], 1)
     Tensor([3., 1., 2.])
     """
-    value = operand(x, "roll")
+    value, shifts = operand(a, "roll"), integers(shift, "roll", "shift")
     own = shape_of(value)
     if axis is None:
-        total = sum(_shifts(shift))
+        total = sum(shifts)
         flat = _p.reshape(value, shape=(int(np.prod(own)),))
         return _reshaped(_p.roll(flat, shift=(total,), axis=(0,)), own)
     named = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    axes = tuple([normalize_axis(a, len(own), "roll") for a in named])
-    shifts = _shifts(shift)
+    axes = tuple([normalize_axis(place, len(own), "roll") for place in named])
     if len(shifts) == 1:
         shifts *= len(axes)
     elif len(axes) == 1:
@@ -488,8 +491,3 @@ def roll(x: ArrayLike, /, shift: Any, axis: AxisLike = None) -> Tensor:
         raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes.")
     result: Tensor = wrap(_p.roll(value, shift=shifts, axis=axes))
     return result
-
-
-def _shifts(shift: Any) -> tuple[int, ...]:
-    """Shifts as a tuple of ints."""
-    return tuple([index(s) for s in shift]) if isinstance(shift, Sequence) else (index(shift),)

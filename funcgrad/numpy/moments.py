@@ -342,7 +342,7 @@ def _variables(m: ArrayLike, rowvar: bool) -> Value:
     if not is_inexact(dtype_of(x)):
         x = cast(x, dtype=np.dtype(np.float64))
     if rank < 2:
-        return reshape(x, shape=(1, -1))
+        return reshape(x, shape=(1, *(shape_of(x) or (1,))))
     return x if rowvar else reverse_axes(x)
 
 

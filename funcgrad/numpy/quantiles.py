@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import DtypeError, FuncgradError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.logic import isnan
 from funcgrad.primitives.rounding import floor
@@ -41,9 +41,8 @@ _STEPS: Final = ("lower", "higher", "nearest", "midpoint")
 
 
 def quantile(
-    x: ArrayLike,
+    a: ArrayLike,
     q: ArrayLike,
-    /,
     axis: AxisLike = None,
     *,
     method: str = "linear",
@@ -56,7 +55,7 @@ def quantile(
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
         Real; the result is NaN where an element is.
     q : array_like
         From 0 to 1; its axes come first in the result.
@@ -70,7 +69,7 @@ def quantile(
 
     Raises
     ------
-    FuncgradError
+    ArgumentError
         ``q`` is outside 0 to 1, or the method is none of these.
 
     Examples
@@ -80,13 +79,12 @@ def quantile(
     """
     order = operand(q, "quantile")
     _check_order("quantile", order, 1)
-    return _quantile(x, order, axis, method, keepdims, "quantile")
+    return _quantile(a, order, axis, method, keepdims, "quantile")
 
 
 def percentile(
-    x: ArrayLike,
+    a: ArrayLike,
     q: ArrayLike,
-    /,
     axis: AxisLike = None,
     *,
     method: str = "linear",
@@ -101,10 +99,10 @@ def percentile(
     """
     order = operand(q, "percentile")
     _check_order("percentile", order, 100)
-    return _quantile(x, order / 100, axis, method, keepdims, "percentile")
+    return _quantile(a, order / 100, axis, method, keepdims, "percentile")
 
 
-def median(x: ArrayLike, /, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The middle one of the sorted elements over axes, or the mean of the middle two.
 
     The derivative goes to that element, or half to each of the two.
@@ -115,13 +113,13 @@ def median(x: ArrayLike, /, axis: AxisLike = None, *, keepdims: bool = False) ->
     >>> fg.grad(median)(fg.tensor([3.0, 1.0, 2.0, 10.0]))
     Tensor([0.5, 0. , 0.5, 0. ])
     """
-    return _quantile(x, 0.5, axis, "linear", keepdims, "median")
+    return _quantile(a, 0.5, axis, "linear", keepdims, "median")
 
 
 def _check_order(operation: str, q: Value, top: int) -> None:
     value = concrete(q)
     if type(value) in RAW and not np.all((value >= 0) & (value <= top)):
-        raise FuncgradError(f"{operation}: q has to be in 0 .. {top}.")
+        raise ArgumentError(f"{operation}: q has to be in 0 .. {top}.")
 
 
 def _quantile(
@@ -178,7 +176,7 @@ def _position(q: Value, size: int, method: str, operation: str) -> Value:
         position = q * (size + 1 - alpha - beta) + (alpha - 1)
         return position if method == "linear" else minimum(maximum(position, 0), size - 1)
     if method not in _STEPS:
-        raise FuncgradError(
+        raise ArgumentError(
             f"{operation}: the method {method!r} is not there; it has to be one of"
             f" {', '.join([*_CONTINUOUS, *_STEPS])}."
         )

@@ -7,12 +7,13 @@ Tensor([0. , 0.5, 1. ])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import checked_dtype, operand
-from funcgrad.errors import ShapeError, TracerError
+from funcgrad.errors import DtypeError, ShapeError, TracerError
 from funcgrad.numpy.creation import astype, made, shape_argument
 from funcgrad.primitives.elementwise import power
 from funcgrad.primitives.reduction import broadcast_to
@@ -54,7 +55,7 @@ def arange(
     Parameters
     ----------
     start, stop, step : number
-        Concrete, since the length depends on them.
+        Concrete, since the length depends on them; differentiable in ``start`` and ``step``.
     dtype : dtype, optional
 
     Examples
@@ -66,7 +67,13 @@ def arange(
     bounds = [_concrete_number(x, "arange") for x in (start, stop) if x is not None]
     if len(bounds) == 1:
         bounds = [type(bounds[0])(0) if type(bounds[0]) is float else 0, *bounds]
-    return made(np.arange, "arange", *bounds, _concrete_number(step, "arange"), kind)
+        start = bounds[0]
+    numbers = made(np.arange, "arange", *bounds, _concrete_number(step, "arange"), kind)
+    first, gap = concrete(operand(start, "arange")), concrete(operand(step, "arange"))
+    if type(first) in RAW and type(gap) in RAW:
+        return numbers
+    traced = wrap(first + gap * np.arange(numbers.size))
+    return astype(traced, numbers.dtype)
 
 
 def linspace(
@@ -76,7 +83,6 @@ def linspace(
     endpoint: bool = True,
     retstep: bool = False,
     dtype: Any = None,
-    *,
     axis: int = 0,
 ) -> Any:
     """So many numbers, evenly spaced, from ``start`` to ``stop``; differentiable in both.
@@ -126,7 +132,14 @@ def linspace(
 
 
 def _count(num: SupportsIndex, operation: str) -> int:
-    count = num.__index__()
+    try:
+        count = index(num)
+    except TypeError as error:
+        if isinstance(error, TracerError):
+            raise
+        raise DtypeError(
+            f"{operation}: the number of samples has to be an integer, not {num!r}."
+        ) from None
     if count < 0:
         raise ShapeError(f"{operation}: the number of samples, {count}, must not be negative.")
     return count
@@ -139,7 +152,6 @@ def logspace(
     endpoint: bool = True,
     base: ArrayLike = 10.0,
     dtype: Any = None,
-    *,
     axis: int = 0,
 ) -> Tensor:
     """Powers of a base, with evenly spaced exponents; differentiable in all three.
@@ -160,7 +172,6 @@ def geomspace(
     num: SupportsIndex = 50,
     endpoint: bool = True,
     dtype: Any = None,
-    *,
     axis: int = 0,
 ) -> Tensor:
     """Numbers with a constant ratio from ``start`` to ``stop``; differentiable in both.

@@ -18,7 +18,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
 from funcgrad.primitives.cumulative import reduce_prod
-from funcgrad.primitives.structural import cast, reshape
+from funcgrad.primitives.structural import cast, flat
 from funcgrad.shape import (
     AxisLike,
     dtype_of,
@@ -285,12 +285,13 @@ def _bounded(
         raise ShapeError(
             f"{name}: where= may leave no element; give with initial= what the result is then."
         )
-    bound = operand(initial, name)
+    a, bound = operand(a, name), operand(initial, name)
+    if dtype_of(bound) != dtype_of(a):
+        bound = cast(bound, dtype=dtype_of(a))
     x = prepared(a, name, None, where, bound)
     shape = shape_of(x)
     axes = normalize_axes(axis, len(shape), name)
     if _is_empty(shape, axes):
-        bound = bound if shape_of(bound) else cast(bound, dtype=dtype_of(x))
         return wrap(rd.broadcast_to(bound, shape=reduced_shape(shape, axes, keepdims)))
     return apply2(choose, reduced(primitive, x, axes, keepdims), bound)
 
@@ -413,5 +414,5 @@ def _find(primitive: Primitive, a: ArrayLike, axis: int | None, keepdims: bool) 
     if axis is not None:
         return reduced(primitive, a, axis, keepdims)
     x = operand(a, primitive.name)
-    found = reduced(primitive, reshape(x, shape=(-1,)), 0, False)
+    found = reduced(primitive, flat(x), 0, False)
     return found.reshape((1,) * len(shape_of(x))) if keepdims else found

@@ -7,13 +7,13 @@ Tensor([1., 1., 2., 2.])
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import explained, operand
-from funcgrad.errors import FuncgradError, ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.creation import integers
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
 from funcgrad.primitives.indexing import gather
@@ -40,12 +40,12 @@ def _on_axis(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[
     return value, normalize_axis(axis, len(shape), operation), shape
 
 
-def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """Each element, or each slice along an axis, several times.
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     repeats : int, or 1-d array_like of integers
         How often; concrete, since the shape of the result depends on it.
     axis : int, optional
@@ -56,21 +56,25 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: SupportsIndex | None = Non
     >>> repeat([[1.0, 2.0]], [2, 1], axis=1)
     Tensor([[1., 1., 2.]])
     """
-    value, a, shape = _on_axis(x, axis, "repeat")
+    value, along, shape = _on_axis(a, axis, "repeat")
     counts = revealed(repeats, "repeat", "repeats")
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ShapeError("repeat: repeats have to be integers that are not negative.")
     if counts.size == 1:
         count = int(counts.reshape(()))
         wide = broadcast_to(
-            reshape(value, shape=(*shape[: a + 1], 1, *shape[a + 1 :])),
-            shape=(*shape[: a + 1], count, *shape[a + 1 :]),
+            reshape(value, shape=(*shape[: along + 1], 1, *shape[along + 1 :])),
+            shape=(*shape[: along + 1], count, *shape[along + 1 :]),
         )
-        result: Tensor = wrap(reshape(wide, shape=(*shape[:a], shape[a] * count, *shape[a + 1 :])))
+        result: Tensor = wrap(
+            reshape(wide, shape=(*shape[:along], shape[along] * count, *shape[along + 1 :]))
+        )
         return result
-    if counts.shape != (shape[a],):
-        raise ShapeError(f"repeat: {counts.size} repeats do not fit axis {a}, of size {shape[a]}.")
-    return _chosen(value, np.repeat(np.arange(shape[a]), counts), a)
+    if counts.shape != (shape[along],):
+        raise ShapeError(
+            f"repeat: {counts.size} repeats do not fit axis {along}, of size {shape[along]}."
+        )
+    return _chosen(value, np.repeat(np.arange(shape[along]), counts), along)
 
 
 def _chosen(x: Value, positions: Any, axis: int, unique: bool = False) -> Tensor:
@@ -78,12 +82,12 @@ def _chosen(x: Value, positions: Any, axis: int, unique: bool = False) -> Tensor
     return result
 
 
-def tile(x: ArrayLike, /, reps: Any) -> Tensor:
+def tile(A: ArrayLike, reps: Any) -> Tensor:
     """The whole array repeated, so many times along each axis.
 
     Parameters
     ----------
-    x : array_like
+    A : array_like
     reps : int or sequence of int
         For the last axes, if there are fewer than axes; for new axes in front, if there are more.
 
@@ -93,8 +97,9 @@ def tile(x: ArrayLike, /, reps: Any) -> Tensor:
     Tensor([[1., 2., 1., 2.],
             [1., 2., 1., 2.]])
     """
-    value = operand(x, "tile")
-    counts = tuple([index(n) for n in reps]) if np.ndim(reps) else (index(reps),)
+    value, counts = operand(A, "tile"), integers(reps, "tile", "reps")
+    if min(counts, default=0) < 0:
+        raise ShapeError(f"tile: reps must not be negative, but are {reps!r}.")
     shape = shape_of(value)
     rank = max(len(shape), len(counts))
     shape, counts = (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(counts)) + counts
@@ -107,7 +112,7 @@ def tile(x: ArrayLike, /, reps: Any) -> Tensor:
     return result
 
 
-def resize(x: ArrayLike, /, new_shape: Any) -> Tensor:
+def resize(a: ArrayLike, new_shape: Any) -> Tensor:
     """The elements row by row in another shape, cut off or begun anew where the number differs.
 
     Examples
@@ -116,8 +121,8 @@ def resize(x: ArrayLike, /, new_shape: Any) -> Tensor:
     Tensor([[1., 2.],
             [3., 1.]])
     """
-    value = _flat(operand(x, "resize"))
-    shape = tuple([index(n) for n in new_shape]) if np.ndim(new_shape) else (index(new_shape),)
+    value = _flat(operand(a, "resize"))
+    shape = integers(new_shape, "resize", "new_shape")
     count, size = int(np.prod(shape)), shape_of(value)[0]
     if not size:
         value, size = np.zeros(1, dtype_of(value)), 1
@@ -127,12 +132,12 @@ def resize(x: ArrayLike, /, new_shape: Any) -> Tensor:
 # --------------------------------------------------------------------------------------- padding
 
 
-def pad(x: ArrayLike, /, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Tensor:
+def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Tensor:
     """With elements added before and behind along each axis.
 
     Parameters
     ----------
-    x : array_like
+    array : array_like
     pad_width : int, (before, behind), a sequence of such pairs for the axes, or a dict by axis
     mode : {"constant", "edge", "reflect", "symmetric", "wrap", "empty"}
         What to add: a constant (also "empty"), the last element, the elements reflected without or
@@ -149,7 +154,7 @@ def pad(x: ArrayLike, /, pad_width: Any, mode: str = "constant", **kwargs: Any) 
     >>> pad([1.0, 2.0, 3.0], 1, mode="reflect")
     Tensor([2., 1., 2., 3., 2.])
     """
-    value = operand(x, "pad")
+    value = operand(array, "pad")
     shape = shape_of(value)
     widths = _widths(pad_width, len(shape))
     if mode in ("constant", "empty"):
@@ -157,12 +162,12 @@ def pad(x: ArrayLike, /, pad_width: Any, mode: str = "constant", **kwargs: Any) 
         _refuse_rest(kwargs)
         return _pad_constant(value, widths, constants)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise FuncgradError(
+        raise ArgumentError(
             f"pad: the mode {mode!r} is not there; it has to be 'constant', 'edge', 'reflect',"
             " 'symmetric' or 'wrap'."
         )
     if kwargs.pop("reflect_type", "even") != "even":
-        raise FuncgradError("pad: only reflect_type='even' is there.")
+        raise ArgumentError("pad: only reflect_type='even' is there.")
     _refuse_rest(kwargs)
     modes: Any = mode
     for axis, width in enumerate(widths):
@@ -178,7 +183,7 @@ def pad(x: ArrayLike, /, pad_width: Any, mode: str = "constant", **kwargs: Any) 
 
 def _refuse_rest(kwargs: Mapping[str, Any]) -> None:
     if kwargs:
-        raise FuncgradError(f"pad: the mode has no parameter {', '.join(kwargs)}.")
+        raise ArgumentError(f"pad: the mode has no parameter {', '.join(kwargs)}.")
 
 
 def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
@@ -245,12 +250,12 @@ def _stacked(constants: Any) -> Value:
 # --------------------------------------------------------------------------- inserting, deleting
 
 
-def delete(x: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
+def delete(arr: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
     """Without the slices at positions along an axis.
 
     Parameters
     ----------
-    x : array_like
+    arr : array_like
     obj : int, slice, or array_like of integers or booleans
         Concrete, since the shape of the result depends on it.
     axis : int, optional
@@ -261,7 +266,7 @@ def delete(x: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
     >>> delete([1.0, 2.0, 3.0], [0, 2])
     Tensor([2.])
     """
-    value, a, shape = _on_axis(x, axis, "delete")
+    value, a, shape = _on_axis(arr, axis, "delete")
     gone = obj if isinstance(obj, slice) else revealed(obj, "delete", "obj")
     try:
         kept = np.delete(np.arange(shape[a]), gone)
@@ -270,16 +275,18 @@ def delete(x: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
     return _chosen(value, kept, a, unique=True)
 
 
-def insert(x: ArrayLike, obj: Any, values: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
+def insert(
+    arr: ArrayLike, obj: Any, values: ArrayLike, axis: SupportsIndex | None = None
+) -> Tensor:
     """With values put in before positions along an axis.
 
     Parameters
     ----------
-    x : array_like
+    arr : array_like
     obj : int, slice, or array_like of integers
-        Positions in ``x``, concrete.
+        Positions in ``arr``, concrete.
     values : array_like
-        Broadcast to what is put in; cast to the dtype of ``x``.
+        Broadcast to what is put in; cast to the dtype of ``arr``.
     axis : int, optional
         By default the elements are taken row by row, as one axis.
 
@@ -288,7 +295,7 @@ def insert(x: ArrayLike, obj: Any, values: ArrayLike, axis: SupportsIndex | None
     >>> insert([1.0, 3.0], 1, 2.0)
     Tensor([1., 2., 3.])
     """
-    value, a, shape = _on_axis(x, axis, "insert")
+    value, a, shape = _on_axis(arr, axis, "insert")
     given = cast(operand(values, "insert"), dtype=dtype_of(value))
     given = reshape(given, shape=(1,) * (len(shape) - len(shape_of(given))) + shape_of(given))
     marks = np.arange(shape[a])

@@ -17,9 +17,9 @@ from funcgrad.primitives.keys import Key
 from funcgrad.primitives.logic import isnan, not_equal
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, reshape, view
+from funcgrad.primitives.structural import cast, flat, view
 from funcgrad.shape import dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value
 
 __all__ = [
@@ -189,7 +189,7 @@ def _accumulated(
     if dtype is not None:
         x = cast(x, dtype=np.dtype(dtype))
     if axis is None:
-        return in_dtype(accumulate(reshape(x, shape=(-1,)), 0), dtype)
+        return in_dtype(accumulate(flat(x), 0), dtype)
     return in_dtype(accumulate(x, normalize_axis(axis, len(shape_of(x)), name)), dtype)
 
 
@@ -313,11 +313,11 @@ def ediff1d(
     >>> fnp.ediff1d([1.0, 4.0, 9.0], to_begin=0.0)
     Tensor([0., 3., 5.])
     """
-    x = reshape(operand(ary, "ediff1d"), shape=(-1,))
-    differences = subtract(*_neighbours(x, 0))
+    x = flat(operand(ary, "ediff1d"))
+    differences = apply2(subtract, *_neighbours(x, 0))
     dtype = dtype_of(x)
     ends = [
-        None if end is None else cast(reshape(operand(end, "ediff1d"), shape=(-1,)), dtype=dtype)
+        None if end is None else cast(flat(operand(end, "ediff1d")), dtype=dtype)
         for end in (to_begin, to_end)
     ]
     parts = [part for part in (ends[0], differences, ends[1]) if part is not None]

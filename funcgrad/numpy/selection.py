@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import FuncgradError
+from funcgrad.errors import ArgumentError
 from funcgrad.numpy.complexes import imag, real
 from funcgrad.primitives import selection as _p
 from funcgrad.primitives.complexes import join_parts
@@ -63,7 +63,7 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
     if x is None and y is None:
         return tensor(condition).nonzero()
     if x is None or y is None:
-        raise FuncgradError("where: give both x and y, or none of them for the positions.")
+        raise ArgumentError("where: give both x and y, or none of them for the positions.")
     mask = operand(condition, "where")
     if dtype_of(mask).kind != "b":
         mask = wrap(mask) != 0
@@ -151,7 +151,7 @@ def clip(
 
     Raises
     ------
-    FuncgradError
+    ArgumentError
         A bound is given under both names.
 
     Examples
@@ -161,7 +161,7 @@ def clip(
     Tensor([0. , 0.5, 1. ])
     """
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
-        raise FuncgradError("clip: a bound is given twice, as a_min or a_max and as min or max.")
+        raise ArgumentError("clip: a bound is given twice, as a_min or a_max and as min or max.")
     lower = min if a_min is None else a_min
     upper = max if a_max is None else a_max
     result = a if lower is None else maximum(a, lower)
@@ -221,7 +221,7 @@ def select(
 
     Raises
     ------
-    FuncgradError
+    ArgumentError
         There are not as many choices as conditions, or none.
 
     Examples
@@ -232,7 +232,7 @@ def select(
     Tensor([0. , 0.5, 1. ])
     """
     if not condlist or len(condlist) != len(choicelist):
-        raise FuncgradError(
+        raise ArgumentError(
             f"select: got {len(condlist)} conditions and {len(choicelist)} choices; there has to be"
             " a choice for each condition, and at least one."
         )
@@ -269,7 +269,7 @@ def piecewise(
 
     Raises
     ------
-    FuncgradError
+    ArgumentError
         The numbers of functions and conditions do not fit.
 
     Examples
@@ -286,7 +286,7 @@ def piecewise(
     if len(pieces) == len(conditions) + 1:
         default = pieces.pop()
     if len(pieces) != len(conditions):
-        raise FuncgradError(
+        raise ArgumentError(
             f"piecewise: got {len(conditions)} conditions and {len(funclist)} functions; there has"
             " to be one for each condition, and at most one more."
         )

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 import numpy as np
 
 from funcgrad.border import explained, operand
-from funcgrad.errors import FuncgradError, ShapeError
-from funcgrad.numpy.indexing import revealed
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.indexing import revealed, take
 from funcgrad.primitives import sorting as _p
 from funcgrad.primitives.joining import stack as _stack
 from funcgrad.primitives.structural import reshape
@@ -51,8 +51,7 @@ def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Va
 
 
 def sort(
-    x: ArrayLike,
-    /,
+    a: ArrayLike,
     axis: SupportsIndex | None = -1,
     kind: Any = None,
     *,
@@ -66,7 +65,7 @@ def sort(
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     axis : int or None
         None: all elements, on one axis.
     kind : object
@@ -84,14 +83,13 @@ def sort(
     >>> fg.grad(lambda x: sort(x)[0])(fg.tensor([2.0, 3.0, 1.0]))
     Tensor([0., 0., 1.])
     """
-    value, place = _along(x, axis, "sort")
+    value, place = _along(a, axis, "sort")
     result: Tensor = wrap(_p.sort(value, axis=place, descending=bool(descending)))
     return result
 
 
 def argsort(
-    x: ArrayLike,
-    /,
+    a: ArrayLike,
     axis: SupportsIndex | None = -1,
     kind: Any = None,
     *,
@@ -102,7 +100,7 @@ def argsort(
 
     Parameters
     ----------
-    x, axis, kind, descending, stable
+    a, axis, kind, descending, stable
         As for ``sort``.
 
     Returns
@@ -115,12 +113,12 @@ def argsort(
     >>> argsort([2.0, 3.0, 1.0])
     Tensor([2, 0, 1])
     """
-    value, place = _along(x, axis, "argsort")
+    value, place = _along(a, axis, "argsort")
     result: Tensor = wrap(_p.argsort(value, axis=place, descending=bool(descending)))
     return result
 
 
-def argpartition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> Tensor:
+def argpartition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Tensor:
     """The positions of ``partition``.
 
     Examples
@@ -128,7 +126,7 @@ def argpartition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> 
     >>> argpartition([3.0, 1.0, 2.0], 0)[0]
     Tensor(1)
     """
-    value, place = _along(x, axis, "argpartition")
+    value, place = _along(a, axis, "argpartition")
     return wrap(_partition_order(value, kth, place, "argpartition"))
 
 
@@ -140,14 +138,14 @@ def _partition_order(x: Value, kth: Any, axis: int, operation: str) -> Value:
     return _p.argpartition(x, kth=tuple([k % size for k in marks]), axis=axis)
 
 
-def partition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> Tensor:
+def partition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Tensor:
     """Partly sorted: the element at ``kth`` is where sorting would put it.
 
     None before it is greater, and none behind it is less.
 
     Parameters
     ----------
-    x : array_like
+    a : array_like
     kth : int or sequence of int
     axis : int or None
 
@@ -156,7 +154,7 @@ def partition(x: ArrayLike, kth: Any, /, axis: SupportsIndex | None = -1) -> Ten
     >>> partition([3.0, 1.0, 2.0], 1)[1]
     Tensor(2.0)
     """
-    value, place = _along(x, axis, "partition")
+    value, place = _along(a, axis, "partition")
     order = _partition_order(value, kth, place, "partition")
     result: Tensor = wrap(_p.take_along_axis(value, order, place, unique=True))
     return result
@@ -190,10 +188,8 @@ def lexsort(keys: Any, axis: SupportsIndex = -1) -> Tensor:
 
 
 def searchsorted(
-    x1: ArrayLike,
-    x2: ArrayLike,
-    /,
-    *,
+    a: ArrayLike,
+    v: ArrayLike,
     side: Literal["left", "right"] = "left",
     sorter: ArrayLike = None,
 ) -> Tensor:
@@ -201,25 +197,25 @@ def searchsorted(
 
     Parameters
     ----------
-    x1 : array_like
+    a : array_like
         The table, 1-d and in ascending order.
-    x2 : array_like
+    v : array_like
         The numbers.
     side : {"left", "right"}
         Before or behind equal elements.
     sorter : array_like of integers, optional
-        The positions that sort ``x1``, if it is not sorted.
+        The positions that sort ``a``, if it is not sorted.
 
     Examples
     --------
     >>> searchsorted([1.0, 2.0, 3.0], [0.0, 2.0])
     Tensor([0, 1])
     """
-    table, numbers = operand(x1, "searchsorted"), operand(x2, "searchsorted")
+    table, numbers = operand(a, "searchsorted"), operand(v, "searchsorted")
     if len(shape_of(table)) != 1:
         raise ShapeError(f"searchsorted: the table has to be 1-d, not {shape_of(table)}.")
     if side not in ("left", "right"):
-        raise FuncgradError(f"searchsorted: side has to be 'left' or 'right', not {side!r}.")
+        raise ArgumentError(f"searchsorted: side has to be 'left' or 'right', not {side!r}.")
     if sorter is not None:
         table = _p.take_along_axis(table, operand(sorter, "searchsorted"), 0)
     result: Tensor = wrap(_p.searchsorted(table, numbers, side=side, lead=0))
@@ -248,7 +244,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     if (steps >= 0).all():
         return searchsorted(bounds, x, side=side)
     if not (steps <= 0).all():
-        raise FuncgradError("digitize: the bins have to ascend or descend.")
+        raise ArgumentError("digitize: the bins have to ascend or descend.")
     return len(bounds) - searchsorted(bounds[::-1], x, side=side)
 
 
@@ -278,7 +274,7 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def unique_all(x: ArrayLike, /) -> UniqueAllResult:
+def unique_all(x: ArrayLike) -> UniqueAllResult:
     """The distinct elements, where each stands first, how to rebuild ``x``, and their counts.
 
     The argument has to be concrete, since the number of distinct elements is a shape.
@@ -288,10 +284,17 @@ def unique_all(x: ArrayLike, /) -> UniqueAllResult:
     >>> unique_all([2, 1, 2]).counts
     Tensor([1, 2])
     """
-    return UniqueAllResult(*map(wrap, np.unique_all(revealed(x, "unique_all"))))
+    return _unique_all(x, "unique_all")
 
 
-def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
+def _unique_all(x: ArrayLike, operation: str) -> UniqueAllResult:
+    value = operand(x, operation)
+    _, places, inverse, counts = np.unique_all(revealed(value, operation))
+    # Taken from the argument rather than from NumPy's result, so that derivatives go along.
+    return UniqueAllResult(take(value, places), wrap(places), wrap(inverse), wrap(counts))
+
+
+def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     """The distinct elements of a concrete array, and how often each occurs.
 
     Examples
@@ -299,10 +302,11 @@ def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
     >>> unique_counts([2, 1, 2]).values
     Tensor([1, 2])
     """
-    return UniqueCountsResult(*map(wrap, np.unique_counts(revealed(x, "unique_counts"))))
+    found = _unique_all(x, "unique_counts")
+    return UniqueCountsResult(found.values, found.counts)
 
 
-def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     """The distinct elements of a concrete array, and which of them stands where.
 
     Examples
@@ -310,10 +314,11 @@ def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
     >>> unique_inverse([2, 1, 2]).inverse_indices
     Tensor([1, 0, 1])
     """
-    return UniqueInverseResult(*map(wrap, np.unique_inverse(revealed(x, "unique_inverse"))))
+    found = _unique_all(x, "unique_inverse")
+    return UniqueInverseResult(found.values, found.inverse_indices)
 
 
-def unique_values(x: ArrayLike, /) -> Tensor:
+def unique_values(x: ArrayLike) -> Tensor:
     """The distinct elements of a concrete array, in ascending order.
 
     Examples
@@ -321,18 +326,20 @@ def unique_values(x: ArrayLike, /) -> Tensor:
     >>> unique_values([2, 1, 2])
     Tensor([1, 2])
     """
-    result: Tensor = wrap(np.sort(np.unique_values(revealed(x, "unique_values"))))
-    return result
+    values: Tensor = _unique_all(x, "unique_values").values
+    return values
 
 
 def unique(
-    x: ArrayLike,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: SupportsIndex | None = None,
 ) -> Any:
     """The distinct elements, or slices along an axis, of a concrete array.
+
+    The derivative goes to the first of equal elements.
 
     Returns
     -------
@@ -344,9 +351,13 @@ def unique(
     >>> unique([2, 1, 2], return_counts=True)
     (Tensor([1, 2]), Tensor([1, 2]))
     """
-    array = revealed(x, "unique")
+    value = operand(ar, "unique")
+    array = revealed(value, "unique")
     try:
-        found: Any = np.unique(array, return_index, return_inverse, return_counts, axis)  # type: ignore[call-overload,unused-ignore]  # NumPy's stubs know literal flags only
+        found: Any = np.unique(array, True, return_inverse, return_counts, axis)  # type: ignore[call-overload,unused-ignore]  # NumPy's stubs know literal flags only
     except (ValueError, TypeError, IndexError) as error:
         raise explained(error, "unique", array, axis=axis) from error
-    return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
+    _, places, *others = found
+    values = take(value, places, axis)
+    shown = [places, *others] if return_index else others
+    return (values, *map(wrap, shown)) if shown else values

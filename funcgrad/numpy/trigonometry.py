@@ -268,7 +268,7 @@ def rad2deg(x: ArrayLike, /) -> Tensor:
 degrees = rad2deg
 
 
-def sinc(x: ArrayLike, /) -> Tensor:
+def sinc(x: ArrayLike) -> Tensor:
     """The cardinal sine sin(pi x) / (pi x), which is 1 at 0.
 
     Its derivatives of every order are exact at 0 and close to it.

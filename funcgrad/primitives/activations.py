@@ -56,6 +56,7 @@ relu: Primitive = elementwise(
     partials=(lambda _, x: x > 0,),
     selects=True,
     samples=combined(reals(0.5, 3), reals(-3, -0.5), edges(-np.inf, 0.0, np.inf, np.nan)),
+    source=lambda x: f"np.maximum({x}, {x.number(0)})",
 )
 
 
@@ -155,6 +156,7 @@ constant_max: Primitive = reduction(
     reduce_max.evaluate,
     factor=None,
     samples=_axis_samples,
+    source=reduce_max.source,
 )
 
 

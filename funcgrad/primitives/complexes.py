@@ -8,6 +8,7 @@ np.complex128(1-2j)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,14 @@ def _imag_factor(_: Value, x: Value) -> Value:
     return -1j if dtype_of(x).kind == "c" else 0
 
 
-real = elementwise("real", _real, partials=(SAME,), samples=_SAMPLES)
-imag = elementwise("imag", _imag, partials=(_imag_factor,), samples=_SAMPLES)
+def _part_source(part: str) -> Callable[..., str | None]:
+    return lambda x: None if x.spec.weak else f"{x}.{part}"
+
+
+real = elementwise("real", _real, partials=(SAME,), samples=_SAMPLES, source=_part_source("real"))
+imag = elementwise(
+    "imag", _imag, partials=(_imag_factor,), samples=_SAMPLES, source=_part_source("imag")
+)
 
 
 def _join_parts(x: Any, y: Any) -> Any:

@@ -19,7 +19,7 @@ from funcgrad.errors import ShapeError
 from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.shape import Shape, Spec, shape_of
-from funcgrad.trace import Value
+from funcgrad.trace import Value, bind2
 
 __all__ = ["contract", "matmul", "split_subscripts"]
 
@@ -180,9 +180,9 @@ def _column(x: Value) -> Value:
 
 
 def _pull_left(ct: Value, x: Value, y: Value) -> Value:
-    if type(ct) is type(y) is np.ndarray and x.ndim == y.ndim == 2:
-        return np.matmul(ct, y.T)  # the hot case, without a detour through bind
     own, other = shape_of(x), shape_of(y)
+    if type(y) is np.ndarray and len(own) == len(other) == 2:  # the hot case, without a detour
+        return np.matmul(ct, y.T) if type(ct) is np.ndarray else bind2(matmul, ct, y.T)
     if len(other) == 1:
         return ct * y if len(own) == 1 else _column(ct) * y
     if len(own) == 1:
@@ -195,9 +195,9 @@ def _pull_left(ct: Value, x: Value, y: Value) -> Value:
 
 
 def _pull_right(ct: Value, x: Value, y: Value) -> Value:
-    if type(ct) is type(x) is np.ndarray and x.ndim == y.ndim == 2:
-        return np.matmul(x.T, ct)  # the hot case, without a detour through bind
     own, other = shape_of(y), shape_of(x)
+    if type(x) is np.ndarray and len(own) == len(other) == 2:  # the hot case, without a detour
+        return np.matmul(x.T, ct) if type(ct) is np.ndarray else bind2(matmul, x.T, ct)
     if len(own) == 1:
         return ct * x if len(other) == 1 else _pull_vector(ct, x)
     if len(other) == 1:

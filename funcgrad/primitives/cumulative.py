@@ -18,7 +18,7 @@ import numpy as np
 from funcgrad.primitive import Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.joining import concatenate, stack
 from funcgrad.primitives.keys import Key
-from funcgrad.primitives.reduction import numbers, reduction
+from funcgrad.primitives.reduction import numbers, reduce_text, reduction
 from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
@@ -74,6 +74,7 @@ cumulative_sum: Primitive = Primitive(
     ),
     _batch,
     _sum_samples,
+    lambda x, axis, reverse: None if reverse else f"np.add.accumulate({x}, {axis})",
 )
 
 
@@ -123,6 +124,7 @@ cumulative_prod: Primitive = Primitive(
     Linearized(_push_product),
     _batch,
     _product_samples,
+    lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
 )
 
 
@@ -180,4 +182,5 @@ reduce_prod: Primitive = reduction(
     lambda x, axis, keepdims: _multiply(x, axis, None, None, keepdims),
     factor=_others,
     samples=_prod_samples,
+    source=reduce_text("multiply"),
 )

@@ -83,6 +83,11 @@ def _patch(buffer: Any, ct: Any, fresh: bool, *indices: Any, axis: int, unique: 
         )
 
 
+def _indices_text(indices: Sequence[Any], axis: int) -> str:
+    """``index_key`` as text."""
+    return ", ".join([":"] * axis + [str(index) for index in indices])
+
+
 def _gathered(x: Spec, *indices: Spec, axis: int, unique: bool) -> Spec:
     chosen = broadcast_shapes("indexing", *(i.shape for i in indices))
     return Spec(x.shape[:axis] + chosen + x.shape[axis + len(indices) :], x.dtype)
@@ -209,6 +214,7 @@ gather: Primitive = Primitive(
     ),
     _batch_gather,
     _gather_samples,
+    lambda x, *indices, axis, unique: f"{x.array}[{_indices_text(indices, axis)}]",
 )
 """The elements of ``x`` at index arrays, which broadcast, on consecutive axes from ``axis`` on.
 
@@ -229,6 +235,11 @@ deposit: Primitive = Primitive(
     ),
     _batch_deposit,
     _deposit_samples,
+    lambda x, *indices, axis, unique, shape: (
+        f"np.zeros({shape}, {x.dtype})\n{{out}}[{_indices_text(indices, axis)}] = {x}"
+        if unique
+        else None
+    ),
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

@@ -97,6 +97,7 @@ concatenate: Primitive = Primitive(
     Linear(_sections, jointly=True, structural=True),
     _batch,
     _concatenate_samples,
+    lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
 )
 
 stack: Primitive = Primitive(
@@ -106,4 +107,5 @@ stack: Primitive = Primitive(
     Linear(_layers, jointly=True, structural=True),
     _batch,
     _stack_samples,
+    lambda *parts, axis: f"np.stack([{', '.join(map(str, parts))}], {axis})",
 )

@@ -11,7 +11,7 @@ Plan(key=(slice(1, None, None), slice(None, None, None)), order=None, indices=(a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import index as as_integer
 from typing import Any, Final
@@ -23,7 +23,7 @@ from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError, Tr
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, TracedValue, Value
 
-__all__ = ["Key", "Plan", "explain_index", "is_basic", "plan_index"]
+__all__ = ["Key", "Plan", "explain_index", "index_text", "is_basic", "plan_index"]
 
 _BOUNDS: Final = frozenset({int, type(None)})
 _WHOLE: Final = slice(None)
@@ -106,6 +106,22 @@ def is_basic(key: tuple[Any, ...]) -> bool:
         elif kind is not int and entry is not None and entry is not ...:
             return False
     return True
+
+
+def index_text(key: Iterable[Any]) -> str:
+    """What stands in the brackets for a basic index.
+
+    >>> index_text((slice(1, None), None, ..., -1))
+    '1:, None, ..., -1'
+    """
+    return ", ".join(map(_entry_text, key)) or "()"
+
+
+def _entry_text(entry: Any) -> str:
+    if type(entry) is not slice:
+        return "..." if entry is ... else repr(entry)
+    start, stop, step = ["" if n is None else str(n) for n in (entry.start, entry.stop, entry.step)]
+    return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
 def plan_index(shape: Shape, key: Any) -> Plan:

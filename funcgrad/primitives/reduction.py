@@ -26,6 +26,7 @@ from funcgrad.primitive import (
 )
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.logic import isinf, logical_or
+from funcgrad.primitives.rows import extremum, many_rows, total, total_of_leading
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import reshape
 from funcgrad.primitives.transcendental import exp
@@ -46,6 +47,7 @@ __all__ = [
     "reduce_min",
     "reduce_std",
     "reduce_sum",
+    "reduce_text",
     "reduce_var",
     "reduction",
     "sum_to",
@@ -61,6 +63,7 @@ def reduction(
     factor: Factor,
     selects: bool = False,
     samples: Callable[[], Iterable[Sample]] = tuple,
+    source: Callable[..., str | None] | None = None,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
 
@@ -76,6 +79,8 @@ def reduction(
     selects : bool
         Whether the factor is a mask or a ``Selection``.
     samples : callable
+    source : callable, optional
+        ``evaluate`` as text, see ``Primitive``.
     """
 
     def result(x: Spec, axis: Axes, keepdims: bool, **params: Any) -> Spec:
@@ -87,7 +92,7 @@ def reduction(
     differential = (
         DISCRETE if factor is None else Partials((factor,), selects=selects, reduces=True)
     )
-    return Primitive(name, evaluate, result, differential, batch_reduction, samples)
+    return Primitive(name, evaluate, result, differential, batch_reduction, samples, source)
 
 
 def batch_reduction(
@@ -160,13 +165,35 @@ _and: Final[Any] = np.logical_and.reduce
 _or: Final[Any] = np.logical_or.reduce
 
 
+def reduce_text(ufunc: str) -> Callable[..., str]:
+    """The text of a reduction by a ufunc."""
+
+    def source(x: Any, axis: Axes, keepdims: bool, dtype: str = "None") -> str:
+        arguments = [str(x), str(axis[0] if len(axis) == 1 else axis)]
+        if keepdims or dtype != "None":
+            arguments += [dtype, "None", "True"] if keepdims else [dtype]
+        return f"np.{ufunc}.reduce({', '.join(arguments)})"
+
+    return source
+
+
+_sum_text = reduce_text("add")
+
+
 # Sums and means.
+
+
+def _sum_source(x: Any, axis: Axes, keepdims: bool) -> str | None:
+    by_blas = many_rows(x.spec.shape, x.spec.dtype.char, axis)
+    return None if by_blas else _sum_text(x, axis, keepdims)
+
 
 reduce_sum: Primitive = reduction(
     "sum",
-    lambda x, axis, keepdims: _add(x, axis, None, None, keepdims),
+    total,
     factor=SAME,
     samples=numbers(),
+    source=_sum_source,
 )
 
 
@@ -191,12 +218,21 @@ def _mean(x: Any, axis: Axes, keepdims: bool) -> Any:
     return mean.astype(dtype) if dtype.char == "e" else mean
 
 
+def _mean_text(x: Any, axis: Axes, keepdims: bool) -> str | None:
+    dtype = x.spec.dtype
+    if dtype.char == "e" or not _count(x.spec.shape, axis):
+        return None
+    total = _sum_text(x, axis, keepdims, "None" if dtype.kind in "fc" else "np.float64")
+    return f"{total} / {_count(x.spec.shape, axis)}"
+
+
 reduce_mean: Primitive = reduction(
     "mean",
     _mean,
     # Of no elements nothing is asked: any number will do.
     factor=lambda y, x, axis, keepdims: 1 / (_count(shape_of(x), axis) or 1),
     samples=numbers(empty=False),
+    source=_mean_text,
 )
 
 
@@ -275,17 +311,19 @@ def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Any:
 
 reduce_max: Primitive = reduction(
     "max",
-    lambda x, axis, keepdims: _maximum(x, axis, None, None, keepdims),
+    lambda x, axis, keepdims: extremum(_maximum, x, axis, keepdims),
     factor=_greatest,
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
+    source=reduce_text("maximum"),
 )
 reduce_min: Primitive = reduction(
     "min",
-    lambda x, axis, keepdims: _minimum(x, axis, None, None, keepdims),
+    lambda x, axis, keepdims: extremum(_minimum, x, axis, keepdims),
     factor=_greatest,
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
+    source=reduce_text("minimum"),
 )
 
 
@@ -332,12 +370,14 @@ reduce_any: Primitive = reduction(
     lambda x, axis, keepdims: _or(x, axis, np.bool_, None, keepdims),
     factor=None,
     samples=numbers(),
+    source=reduce_text("logical_or"),
 )
 reduce_all: Primitive = reduction(
     "all",
     lambda x, axis, keepdims: _and(x, axis, np.bool_, None, keepdims),
     factor=None,
     samples=numbers(),
+    source=reduce_text("logical_and"),
 )
 count_nonzero: Primitive = reduction(
     "count_nonzero",
@@ -360,6 +400,9 @@ def _position(name: str, find: Callable[..., Any]) -> Primitive:
         lambda x, axis, keepdims: find(x, axis[0], keepdims=keepdims),
         factor=None,
         samples=samples,
+        source=lambda x, axis, keepdims: (
+            f"{x}.{name}({axis[0]}{', keepdims=True' if keepdims else ''})"
+        ),
     )
 
 
@@ -374,8 +417,11 @@ def sum_to(x: Value, shape: Shape) -> Value:
     """Sum a value to a shape that broadcasts to its own: the transpose of broadcasting."""
     own = shape_of(x)
     lead = len(own) - len(shape)
-    if type(x) is np.ndarray and own[lead:] == shape:
-        return np.add.reduce(x, 0 if lead == 1 else tuple(range(lead)))
+    if type(x) is np.ndarray:
+        if own[lead:] == shape:
+            return total_of_leading(x, lead)
+        if not lead and own[:-1] == shape[:-1]:
+            return total(x, (len(own) - 1,), True)
     axes = tuple(range(lead)) + tuple(
         i for i, (n, m) in enumerate(zip(own[lead:], shape, strict=True), lead) if n != m
     )
@@ -416,4 +462,5 @@ broadcast_to: Primitive = Primitive(
     Linear((lambda ct, x, shape: sum_to(ct, shape_of(x)),), structural=True),
     _broadcast_batch,
     _broadcast_samples,
+    lambda x, shape: f"np.empty({shape}, {x.dtype})\n{{out}}[...] = {x}",
 )

@@ -53,7 +53,13 @@ def _round_samples() -> Iterator[Sample]:
         yield Sample((np.array([15, 25, -4]),), {"decimals": decimals})
 
 
-round_to = elementwise("round", _round, partials=None, samples=_round_samples)
+round_to = elementwise(
+    "round",
+    _round,
+    partials=None,
+    samples=_round_samples,
+    source=lambda x, decimals: f"np.round({x}, {decimals})",
+)
 
 # Integers.
 

@@ -34,7 +34,7 @@ from funcgrad.primitives.indexing import (
     with_batch,
 )
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.keys import Key, index_text
 from funcgrad.primitives.logic import logical_or
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.sorting import argsort
@@ -94,6 +94,7 @@ replace: Primitive = Primitive(
         Sample((np.ones(3), np.zeros(0)), {"key": Key((slice(3, None),))}),
         Sample((np.ones(2) * 1j, np.complex128(2 - 1j)), {"key": Key((0,))}),
     ),
+    lambda x, u, key: f"np.array({x})\n{{out}}[{index_text(key)}] = {u}",
 )
 """``x`` with ``u``, of the shape of ``x[key]``, at a basic index."""
 

@@ -9,13 +9,14 @@ Each is linear, and its transpose moves the cotangent's elements back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.primitive import DISCRETE, SAME, Differential, Linear, Partials, Primitive, Sample
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.keys import Key, index_text
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.trace import Value
 
@@ -23,6 +24,7 @@ __all__ = [
     "cast",
     "cast_discrete",
     "cast_inexact",
+    "flat",
     "flip",
     "inverse_axes",
     "move_axis",
@@ -51,6 +53,7 @@ def structural(
     samples: Callable[[], Iterator[Sample]],
     gaps: bool = False,
     patch: Callable[..., None] | None = None,
+    source: Callable[..., str | None] | None = None,
 ) -> Primitive:
     """Declare a primitive of one array that only moves elements.
 
@@ -71,6 +74,8 @@ def structural(
         Whether the transpose leaves elements untouched.
     patch : callable, optional
         The transpose in place, see ``Linear``.
+    source : callable, optional
+        ``evaluate`` as text, see ``Primitive``.
     """
 
     def batched(
@@ -85,6 +90,7 @@ def structural(
         Linear((transpose,), structural=True, gaps=gaps, patch=patch),
         batched,
         samples,
+        source,
     )
 
 
@@ -123,7 +129,13 @@ reshape: Primitive = structural(
         scalar=((), {"shape": (1, 1)}),
         empty=((0, 3), {"shape": (3, 0)}),
     ),
+    source=lambda x, shape: f"{x.array}.reshape({', '.join(map(str, shape)) or shape})",
 )
+
+
+def flat(x: Value) -> Value:
+    """All elements on one axis."""
+    return reshape(x, shape=(prod(shape_of(x)),))
 
 
 def inverse_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -143,6 +155,7 @@ transpose: Primitive = structural(
         scalar=((), {"axes": ()}),
         empty=((0, 2), {"axes": (1, 0)}),
     ),
+    source=lambda x, axes: f"{x.array}.transpose({', '.join(map(str, axes))})",
 )
 
 
@@ -174,6 +187,10 @@ def move_axis(x: Value, source: int, destination: int) -> Value:
     return transpose(x, axes=tuple(axes))
 
 
+def _reversed(rank: int, axis: tuple[int, ...]) -> Key:
+    return Key([slice(None, None, -1) if i in axis else slice(None) for i in range(rank)])
+
+
 flip: Primitive = structural(
     "flip",
     lambda x, axis: np.flip(x, axis),
@@ -186,6 +203,7 @@ flip: Primitive = structural(
         scalar=((), {"axis": ()}),
         empty=((0, 2), {"axis": (0,)}),
     ),
+    source=lambda x, axis: f"{x.array}[{index_text(_reversed(len(x.spec.shape), axis))}]",
 )
 
 roll: Primitive = structural(
@@ -201,6 +219,7 @@ roll: Primitive = structural(
         scalar=((), {"shift": (), "axis": ()}),
         empty=((0, 2), {"shift": (3,), "axis": (0,)}),
     ),
+    source=lambda x, shift, axis: f"np.roll({x}, {shift}, {axis})" if axis else x.array,
 )
 
 
@@ -224,8 +243,12 @@ def _place(x: Any, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
 def _patch(buffer: np.ndarray[Any, Any], ct: Any, fresh: bool, key: Key) -> None:
     if fresh:
         buffer[key] = ct
+        return
+    part = buffer[key]
+    if type(part) is np.ndarray:
+        part += ct  # `buffer[key] += ct` would copy the sum onto itself
     else:
-        buffer[key] += ct
+        buffer[key] = part + ct
 
 
 _EVERY_OTHER = Key((slice(None, None, 2), slice(None, None, -1)))
@@ -249,6 +272,7 @@ view: Primitive = structural(
     ),
     gaps=True,
     patch=_patch,
+    source=lambda x, key: f"{x.array}[{index_text(key)}]",
 )
 """``x[key]`` for a basic index: a view."""
 
@@ -265,6 +289,9 @@ place: Primitive = structural(
         corner=((2, 1), {"key": _CORNER, "shape": (2, 3)}),
         nothing=((0, 2), {"key": Key((slice(2, 1),)), "shape": (3, 2)}),
     ),
+    source=lambda x, key, shape: (
+        f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}"
+    ),
 )
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
 
@@ -277,6 +304,11 @@ def _cast(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
     return array.astype(dtype)
+
+
+def _cast_source(x: Any, dtype: np.dtype[Any]) -> str:
+    part = ".real" if x.spec.dtype.kind == "c" and dtype.kind not in "cb" else ""
+    return f"{x.array}{part}.astype(np.{dtype.type.__name__})"
 
 
 def cast(x: Value, *, dtype: np.dtype[Any]) -> Value:
@@ -297,6 +329,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         differential,
         lambda primitive, size, args, batched, params: primitive(*args, **params),
         samples,
+        _cast_source,
     )
 
 

@@ -23,7 +23,16 @@ from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import transpose
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Trace, Value, begin_level, concrete, escaped, running_traces
+from funcgrad.trace import (
+    Trace,
+    Value,
+    begin_level,
+    bind1,
+    bind2,
+    concrete,
+    escaped,
+    running_traces,
+)
 from funcgrad.transforms.arguments import call_values, leaf_name, values_of
 from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.trees import Structure
@@ -87,6 +96,27 @@ class Batcher(Trace):
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         return self.follow(change(tracer._data))
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations of one argument."""
+        if not primitive.quick:
+            return self.process(primitive, (x,), {})
+        if not self._open:
+            self.check()
+        return self.follow(bind1(primitive, x._data))
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations whose axes line up already."""
+        if not primitive.quick:
+            return self.process(primitive, (x, y), {})
+        if not self._open:
+            self.check()
+        first, batched = self.parts(x)
+        second, batched_too = self.parts(y)
+        rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
+        if (rank >= other or not batched) and (other >= rank or not batched_too):
+            return self.follow(bind2(primitive, first, second))
+        return self.process(primitive, (x, y), {})
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
@@ -247,7 +277,7 @@ def _size(
     structure: Structure,
     name: Callable[[Structure, int], str],
 ) -> int:
-    size, origin = axis_size, "axis_size"
+    size, origin = axis_size, -1
     if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
         raise BatchError(f"vmap: axis_size is {size!r}; it has to be an integer from 0 upwards.")
     for leaf, (value, axis) in enumerate(zip(values, axes, strict=True)):
@@ -255,10 +285,11 @@ def _size(
             continue
         own = shape_of(value)[axis]
         if size is None:
-            size, origin = own, name(structure, leaf)
+            size, origin = own, leaf
         elif own != size:
+            first = name(structure, origin) if origin >= 0 else "axis_size"
             raise BatchError(
-                f"vmap: the batch sizes differ: {origin} has {size}, but {name(structure, leaf)} of"
+                f"vmap: the batch sizes differ: {first} has {size}, but {name(structure, leaf)} of"
                 f" shape {shape_of(value)} has {own} on axis {axis}."
             )
     if size is None:

@@ -260,7 +260,7 @@ class _Custom(Generic[P, R]):
         self._function = f
         self._static = tuple(nondiff_argnums)
         self._rules: tuple[Callable[..., Any], ...] = ()
-        update_wrapper(self, f)
+        update_wrapper(self, f, updated=())  # a custom function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
 
     def _define(self, *rules: Callable[..., Any]) -> None:

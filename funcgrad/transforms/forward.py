@@ -96,8 +96,8 @@ class Pusher(Trace):
         return self.dual(out, settle(times(x._tangent, primitive.factors[0], out, data), out))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
-        """The fast path of ``process`` for elementwise operations of two arguments."""
-        if not primitive.quick:
+        """The fast path of ``process`` for elementwise operations and matrix products."""
+        if not (primitive.quick or primitive.bilinear):
             return self.process(primitive, (x, y), {})
         if not self._open:
             self.check()
@@ -107,19 +107,29 @@ class Pusher(Trace):
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
-        tangent = None
-        if first is not None:
-            tangent = times(first, primitive.factors[0], out, x, y)
-        if second is not None:
-            term = times(second, primitive.factors[1], out, x, y)
-            tangent = term if tangent is None else tangent + term
-        return self.dual(out, settle(tangent, out))
+        if primitive.quick:
+            if first is not None:
+                first = times(first, primitive.factors[0], out, x, y)
+            if second is not None:
+                second = times(second, primitive.factors[1], out, x, y)
+        else:
+            if first is not None:
+                first = bind2(primitive, first, y)
+            if second is not None:
+                second = bind2(primitive, x, second)
+        if first is None:
+            return self.dual(out, settle(second, out))
+        return self.dual(out, settle(first if second is None else first + second, out))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and push the tangents through."""
         self.check()
+        if len(args) == 1:  # which then is followed here
+            x, tangent = args[0]._data, args[0]._tangent
+            out = bind(primitive, (x,), params)
+            return self.dual(out, push_forward(primitive, (x,), (tangent,), out, params))
         parts = [self.parts(arg) for arg in args]
         primals = tuple([primal for primal, _ in parts])
         out = bind(primitive, primals, params)

@@ -73,16 +73,21 @@ class Patchwork:
 
     def add(self, ct: Cotangent) -> None:
         """Add a whole cotangent of raw values."""
+        part = plain(ct)
+        self.widen(shape_of(part))
+        self.value += part
         if type(ct) is not Masked:
-            if shape_of(ct) == self.value.shape or not shape_of(ct):
-                self.value += ct
-            else:
-                self.value = self.value + ct
             self.mask = None
-            return
-        self.value += ct.value
-        if self.mask is not None:
+        elif self.mask is not None:
             self.mask |= ct.mask
+
+    def widen(self, shape: Shape) -> None:
+        """Make room for patches of a shape: a sum of cotangents that broadcast may be smaller."""
+        own = self.value.shape
+        if shape and shape != own:
+            wide = np.broadcast_shapes(own, shape)
+            if wide != own:
+                self.value = expand(self.value, wide)
 
     def settle(self) -> Cotangent:
         """The finished cotangent. Most masks fill up, as those of x[:-1] and x[1:] together."""

@@ -20,9 +20,10 @@ import numpy as np
 
 from funcgrad.primitive import OPPOSITE, SAME, Linear, Partials, Selection
 from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.elementwise import twice
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import Shape, dtype_of, reduced_shape, shape_of
+from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.masked import (
     Cotangent,
@@ -36,9 +37,11 @@ from funcgrad.transforms.masked import (
 )
 
 __all__ = [
+    "LARGE",
     "Cotangents",
     "Entry",
     "fit",
+    "outlined",
     "pull_back",
     "pull_bilinear",
     "pull_binary",
@@ -57,8 +60,27 @@ Cotangents: TypeAlias = Any
 """A list by variable, or a mapping that yields None for what it lacks."""
 
 
-_LARGE: Final = 2048
-"""The size from which adding in place saves more than it costs to keep account of it."""
+LARGE: Final = 2048
+"""The size from which it costs less to save memory than to use it: by adding to a sum in place, or
+by keeping an outline."""
+
+
+class Outline:
+    """What an entry keeps of an array of which its rules read only shape and dtype.
+
+    The memory is free for the next operation then, while it is still in the processor's cache.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+
+def outlined(x: Value) -> Any:
+    """The outline of an array; any other value as it is."""
+    return Outline(x.shape, x.dtype) if type(x) is np.ndarray else x
 
 
 def pull_back(
@@ -92,6 +114,10 @@ def accumulate(cotangents: Cotangents, index: int, ct: Cotangent) -> None:
     previous = cotangents[index]
     if previous is None:
         cotangents[index] = ct
+    elif type(previous) is np.ndarray and type(ct) is np.ndarray:
+        total = previous + ct
+        # A large sum is this sweep's own, so what comes next is added in place.
+        cotangents[index] = Patchwork(total, None) if total.size >= LARGE else total
     elif type(previous) is Patchwork:
         if is_raw(ct):
             previous.add(ct)
@@ -100,10 +126,7 @@ def accumulate(cotangents: Cotangents, index: int, ct: Cotangent) -> None:
     elif type(previous) is Masked or type(ct) is Masked:
         cotangents[index] = merged(previous, ct)
     else:
-        total = previous + ct
-        # A large sum is this sweep's own, so what comes next is added in place.
-        large = type(total) is np.ndarray and total.size >= _LARGE
-        cotangents[index] = Patchwork(total, None) if large else total
+        cotangents[index] = previous + ct
 
 
 def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
@@ -117,6 +140,8 @@ def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         g = ct
     elif factor is OPPOSITE:
         g = -ct
+    elif factor is twice and out.dtype.kind != "c":
+        g = (ct + ct) * x
     else:
         g = ct * factor(out, x)  # in one expression, so that NumPy can reuse the factor's memory
         if g.dtype.kind == "c":
@@ -135,32 +160,30 @@ def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if type(ct) is Masked:
         pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
         return
-    wide = shape_of(out)
     if first >= 0:
-        g = _scaled(ct, primitive.factors[0], out, x, y)
-        if type(x) is not np.ndarray or g.dtype is not x.dtype or x.shape != wide:
-            g = fit(g, x, wide)
+        g = _pulled(ct, primitive.factors[0], x, out, x, y)
         if cotangents[first] is None:
             cotangents[first] = g
         else:
             accumulate(cotangents, first, g)
     if second >= 0:
-        g = _scaled(ct, primitive.factors[1], out, x, y)
-        if type(y) is not np.ndarray or g.dtype is not y.dtype or y.shape != wide:
-            g = fit(g, y, wide)
+        g = _pulled(ct, primitive.factors[1], y, out, x, y)
         if cotangents[second] is None:
             cotangents[second] = g
         else:
             accumulate(cotangents, second, g)
 
 
-def _scaled(ct: Value, factor: Any, out: Value, x: Value, y: Value) -> Value:
-    if factor is SAME:
-        return ct
-    if factor is OPPOSITE:
-        return -ct
-    g = ct * factor(out, x, y)
-    return g if g.dtype.kind != "c" else ct * conj(factor(out, x, y))
+def _pulled(ct: Value, factor: Any, own: Value, out: Value, x: Value, y: Value) -> Value:
+    """The cotangent of ``own``, which is one of the arguments x and y."""
+    g = ct
+    if factor is not SAME and factor is not OPPOSITE:
+        g = ct * factor(out, x, y)
+        if g.dtype.kind == "c":
+            g = ct * conj(factor(out, x, y))
+    if type(own) is not np.ndarray or g.dtype is not own.dtype or own.shape != out.shape:
+        g = fit(g, own, out.shape)
+    return -g if factor is OPPOSITE else g  # the sign comes last: summed, there are fewer to turn
 
 
 def pull_bilinear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
@@ -203,9 +226,12 @@ def pull_partials(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     wide = shape_of(out)
     if partials.reduces:
         wide = shape_of(primals[0])
-        kept = reduced_shape(wide, params["axis"], keepdims=True)
-        out = keep(out, kept)
-        ct = ct.map(lambda part: keep(part, kept)) if type(ct) is Masked else keep(ct, kept)
+        out = keep(out, wide, params)
+        ct = (
+            ct.map(lambda part: keep(part, wide, params))
+            if type(ct) is Masked
+            else keep(ct, wide, params)
+        )
     for operand, x, factor in zip(operands, primals, partials.factors, strict=True):
         if operand >= 0 and factor is not None:
             if callable(factor):
@@ -213,10 +239,18 @@ def pull_partials(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             accumulate(cotangents, operand, fit(scale(ct, factor), x, wide))
 
 
-def keep(x: Value, kept: Shape) -> Value:
-    """Give a reduction's output, or its cotangent, its reduced axes back, with size 1."""
-    shape = shape_of(x)
-    return x if shape == kept or not shape else reshape(x, shape=kept)
+def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
+    """Give the output of a reduction of a shape its reduced axes back, with size 1.
+
+    Also for a cotangent, which may be smaller than the output if it broadcasts to it.
+    """
+    shape, axis = shape_of(x), params["axis"]
+    if params["keepdims"] or not shape or not axis:
+        return x
+    missing = len(wide) - len(axis) - len(shape)
+    sizes = iter((1,) * missing + shape)
+    kept = tuple([1 if a in axis else next(sizes) for a in range(len(wide))])
+    return x.reshape(kept) if type(x) is np.ndarray else reshape(x, shape=kept)
 
 
 def scale(ct: Cotangent, factor: Any) -> Cotangent:
@@ -246,11 +280,11 @@ def pull_reduction(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         pull_partials(cotangents, ct, entry)
         return
     x = primals[0]
-    if ct.shape and not params["keepdims"]:
-        ct = reshape(ct, shape=reduced_shape(shape_of(x), params["axis"], keepdims=True))
+    if ct.shape:
+        ct = keep(ct, shape_of(x), params)
     if factor is not SAME:
-        kept = reduced_shape(shape_of(x), params["axis"], keepdims=True)
-        ct = scale(ct, factor(keep(out, kept), x, **params))
+        factor = factor(keep(out, shape_of(x), params), x, **params)
+        ct = ct * factor if type(factor) is float else scale(ct, factor)
     if type(x) is not np.ndarray or ct.dtype is not x.dtype:
         ct = fit(ct, x, shape_of(x))
     accumulate(cotangents, operands[0], ct)
@@ -265,7 +299,6 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if (not plain_ct and not is_raw(ct)) or (indices and not all(type(i) in RAW for i in indices)):
         pull_linear(cotangents, ct, entry)
         return
-    patch = primitive.differential.patch
     fresh = buffer is None
     if type(buffer) is not Patchwork:
         if not fresh and not is_raw(buffer):
@@ -273,11 +306,13 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             return
         shape = shape_of(x)
         whole = buffer
-        buffer = cotangents[operand] = Patchwork(
-            np.zeros(shape, dtype_of(x)), np.zeros(shape, bool)
-        )
+        buffer = Patchwork(np.zeros(shape, dtype_of(x)), np.zeros(shape, np.bool_))
+        cotangents[operand] = buffer
         if not fresh:
             buffer.add(whole)
+    else:
+        buffer.widen(shape_of(x))
+    patch = primitive.differential.patch
     patch(buffer.value, ct if plain_ct else ct.value, fresh, *indices, **params)
     if buffer.mask is not None:
         patch(buffer.mask, True if plain_ct else ct.mask, plain_ct, *indices, **params)

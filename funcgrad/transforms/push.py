@@ -24,7 +24,7 @@ from funcgrad.primitive import (
 from funcgrad.primitives.reduction import broadcast_to, reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of, expand, is_inexact, reduced_shape, shape_of
+from funcgrad.shape import dtype_of, expand, is_inexact, shape_of
 from funcgrad.trace import RAW, Value, bind
 from funcgrad.transforms.pull import keep
 
@@ -52,7 +52,12 @@ def push_forward(
     differential = primitive.differential
     if differential is DISCRETE or not is_inexact(dtype_of(out)):
         return None
-    if all(tangent is None for tangent in tangents):
+    if len(tangents) == 1:
+        if tangents[0] is None:
+            return None
+        if type(differential) is Linear:  # as every operation that only moves elements
+            return settle(bind(primitive, (tangents[0],), params), out)
+    elif all(tangent is None for tangent in tangents):
         return None
     push: Any = _PUSHES[type(differential)]
     tangent = push(differential, primitive, primals, tangents, out, params)
@@ -98,17 +103,26 @@ def _push_partials(
     params: Mapping[str, Any],
 ) -> Value:
     if partials.reduces:
-        out = keep(out, reduced_shape(shape_of(primals[0]), params["axis"], keepdims=True))
+        return _push_reduction(partials.factors[0], primals[0], tangents[0], out, params)
     terms = []
     for tangent, factor in zip(tangents, partials.factors, strict=True):
         if tangent is not None and factor is not None:
             if callable(factor):
                 factor = factor(out, *primals, **params)
             terms.append(_scaled(tangent, factor))
-    total = _sum(terms)
-    if partials.reduces:
-        return reduce_sum(total, axis=params["axis"], keepdims=params["keepdims"])
-    return total
+    return _sum(terms)
+
+
+def _push_reduction(
+    factor: Any, x: Value, tangent: Value, out: Value, params: Mapping[str, Any]
+) -> Value:
+    """The sum of factor times tangent over the axes that the operation reduces."""
+    axis, keepdims = params["axis"], params["keepdims"]
+    if callable(factor):
+        factor = factor(keep(out, shape_of(x), params), x, **params)
+        if type(factor) is float:  # as that of a mean, which is left for the few sums
+            return reduce_sum(tangent, axis=axis, keepdims=keepdims) * factor
+    return reduce_sum(_scaled(tangent, factor), axis=axis, keepdims=keepdims)
 
 
 def _scaled(tangent: Value, factor: Any) -> Value:

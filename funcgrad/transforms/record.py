@@ -30,10 +30,12 @@ from funcgrad.transforms.call import Call, Map, bind_call, check_closure
 from funcgrad.transforms.ledger import Ledger
 from funcgrad.transforms.masked import Patchwork, broadcast, plain
 from funcgrad.transforms.pull import (
+    LARGE,
     Cotangents,
     Entry,
     accumulate,
     fit,
+    outlined,
     pull_back,
     pull_bilinear,
     pull_binary,
@@ -259,8 +261,14 @@ class Recorder(Trace):
             pull = pull_bilinear
         else:
             return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
+        kept = out
+        if type(out) is np.ndarray and out.size >= LARGE:
+            if primitive.bilinear:
+                kept = outlined(out)
+            elif primitive is ew.add or primitive is ew.subtract:
+                x, y, kept = outlined(x), outlined(y), outlined(out)
         index = self._count()
-        self._append((pull, index, primitive, first, second, x, y, out))
+        self._append((pull, index, primitive, first, second, x, y, kept))
         tracer: Recorded = _new(Recorded)
         tracer._data = out
         tracer._index = index
@@ -294,14 +302,18 @@ class Recorder(Trace):
         params: Mapping[str, Any],
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
-        if primitive.form == "discrete" or out.dtype.kind not in "fc":
+        pull = _PULLS[primitive.form]
+        if pull is None or out.dtype.kind not in "fc":
             return out
         if len(operands) > 1 and not _reached(primitive, operands):
             return out
         index = self._count()
-        pull = _PULLS[primitive.form]
         self._append((pull, index, primitive, operands, primals, out, params))
-        return self._tracer(out, index)
+        tracer: Recorded = _new(Recorded)
+        tracer._data = out
+        tracer._index = index
+        tracer._trace = self
+        return tracer
 
     def call(
         self,
@@ -478,5 +490,6 @@ _PULLS: Final[Mapping[str, Any]] = MappingProxyType(
         "linear": pull_linear,
         "patching": pull_patch,
         "linearized": _pull_linearized,
+        "discrete": None,
     }
 )

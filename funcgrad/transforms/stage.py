@@ -29,13 +29,13 @@ from typing import Any, Final, ParamSpec
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.equations import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.errors import TracerError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key
-from funcgrad.programs import Constant, Equation, Guard, Params, Program
-from funcgrad.shape import spec_of
+from funcgrad.programs import Program
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Trace, Value, begin_level, bind, concrete, escaped
+from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, escaped
 from funcgrad.transforms.arguments import call_values, leaf_name, values_of
 from funcgrad.transforms.call import Call, bind_call
 
@@ -63,7 +63,9 @@ class Staged(Tensor):
                 " numbers. Only single numbers can be looked at; use the functions of"
                 " funcgrad.numpy for arrays."
             )
-        return self._trace.look(self, use)
+        raw = value if type(value) in RAW else value._reveal(use, exact)
+        self._trace.look(self, use, raw)
+        return raw
 
 
 class StagedCall:
@@ -116,7 +118,7 @@ class Stager(Trace):
 
     def follow(self, value: Value) -> Staged:
         """A tracer for an input; all inputs come before the first operation."""
-        self._inputs.append(spec_of(value))
+        self._inputs.append(spec_inside(value))
         self._next = len(self._inputs)
         return self._tracer(value, self._next - 1)
 
@@ -150,13 +152,11 @@ class Stager(Trace):
             )
         return self._define(operation, args, (), outs)
 
-    def look(self, tracer: Staged, use: str) -> Any:
-        """What a conversion to a Python number finds, kept as a guard."""
+    def look(self, tracer: Staged, use: str, raw: Value) -> None:
+        """Keep what a conversion to a Python number finds in a raw value as a guard."""
         word = next((word for start, word in _LOOKS if use.startswith(start)), "number")
-        found = np.asarray(tracer._data).item()
-        value = {"bool": bool, "int": int, "index": int}.get(word, lambda x: x)(found)
-        self._guards.append(Guard(tracer._index, word, value, users_line()))
-        return tracer._data
+        found = read_number(raw, word)
+        self._guards.append(Guard(tracer._index, word, found, users_line()))
 
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
         """The program with these results."""
@@ -187,7 +187,7 @@ class Stager(Trace):
         self, operation: Any, args: Sequence[Value], params: Params, outs: Sequence[Value]
     ) -> list[Value]:
         operands = tuple([self._variable(arg) for arg in args])
-        results = tuple([spec_of(out) for out in outs])
+        results = tuple([spec_inside(out) for out in outs])
         with self._lock:  # a function may use threads of its own
             first = self._next
             self._next += len(outs)
@@ -226,6 +226,10 @@ def _hashable(params: Mapping[str, Any]) -> Params:
 
 def _has_slice(values: tuple[Any, ...]) -> bool:
     return any(type(value) is slice for value in values)
+
+
+def _name_of(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", type(f).__name__)
 
 
 def users_line() -> str:
@@ -284,7 +288,7 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
                 outs = values_of("program", out_leaves, result, lambda: "the function's result")
                 return stager.finish(
                     outs,
-                    name=getattr(f, "__name__", type(f).__name__),
+                    name=f.name if isinstance(f, Program) else _name_of(f),
                     names=tuple([leaf_name(f, structure, k) for k in range(len(leaves))]),
                     arguments=structure,
                     result=result,

@@ -18,6 +18,7 @@ _constant = Primitive(
     lambda x: x,
     DISCRETE,
     lambda primitive, size, args, batched, params: primitive(*args),
+    source=str,
 )
 
 

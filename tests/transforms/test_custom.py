@@ -525,3 +525,15 @@ def test_static_positions_have_to_exist() -> None:
 def test_arguments_that_are_no_arrays_are_refused() -> None:
     with pytest.raises(LeafError, match=r"custom_jvp cube_forward: arguments\[0\]: .*'text'"):
         cube_forward("text")
+
+
+def test_a_rule_around_a_function_with_a_rule_has_its_own() -> None:
+    @fg.custom_jvp
+    def inner(x: Any) -> Any:
+        return x
+
+    inner.defjvp(lambda primals, tangents: (inner(*primals), 10.0 * tangents[0]))
+    outer = fg.custom_jvp(fg.grad(lambda x: inner(x) * x))
+    outer.defjvp(lambda primals, tangents: (outer(*primals), 7.0 * tangents[0]))
+    assert float(outer(2.0)) == 22.0
+    assert float(fg.grad(outer)(2.0)) == 7.0

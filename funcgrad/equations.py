@@ -1,0 +1,213 @@
+"""The parts of a program: equations, constants and guards, and when two of them are the same.
+
+>>> Constant(0.0) == Constant(0.0), Constant(0.0) == Constant(-0.0), Constant(1) == Constant(1.0)
+(True, False, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.shape import Spec, spec_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, TracedValue, Value
+
+__all__ = [
+    "CalledOperation",
+    "Constant",
+    "Equation",
+    "Guard",
+    "Operation",
+    "Params",
+    "identity",
+    "read_number",
+    "spec_inside",
+]
+
+Params: TypeAlias = tuple[tuple[str, Any], ...]
+"""Static parameters by name, in the order of the names: a mapping that can be hashed."""
+
+
+class CalledOperation(Protocol):
+    """A whole call that keeps its own rules, such as that of a custom derivative."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        ...
+
+    def bind(self, values: Sequence[Value]) -> list[Value]:
+        """Apply it under whatever transformations follow the values."""
+        ...
+
+
+Operation: TypeAlias = Primitive | CalledOperation
+
+
+def identity(value: Any) -> Hashable:
+    """What tells a static value from every other, as ``==`` does not.
+
+    A parameter 2 is not 2.0, which promotes otherwise, and 0.0 is not -0.0; NaN is NaN.
+
+    >>> 2 == 2.0, identity(2) == identity(2.0), identity((0.0,)) == identity((-0.0,))
+    (True, False, False)
+    """
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind is slice:  # which has a hash from Python 3.12 on only
+        return kind, identity((value.start, value.stop, value.step))
+    if isinstance(value, tuple):
+        return kind, tuple([identity(part) for part in value])
+    if isinstance(value, np.generic):
+        return kind, value.tobytes()
+    return kind, value
+
+
+def spec_inside(value: Value) -> Spec:
+    """The spec of a value; a tracer of a Python number is as weak as the number itself."""
+    if type(value) in RAW:
+        return spec_of(value)
+    inner = value
+    while isinstance(inner, TracedValue):
+        inner = inner._data
+    return replace(spec_of(value), weak=spec_of(inner).weak)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """One operation of a program.
+
+    Attributes
+    ----------
+    operation : Primitive, or a call with rules of its own
+    operands : tuple of int
+        Variables.
+    params : tuple of pairs
+    results : tuple of Spec
+        What it defines: one variable for a primitive.
+    source : str
+        The user's line that it came from; it plays no part in comparisons.
+    """
+
+    operation: Any
+    operands: tuple[int, ...]
+    params: Params
+    results: tuple[Spec, ...]
+    source: str = ""
+
+    def _key(self) -> Hashable:
+        return self.operation, self.operands, identity(self.params), self.results
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Equation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+class Constant:
+    """A value inside a program; two are equal when dtype, shape and every bit are.
+
+    A tracer, which a function that is staged inside another transformation may close over, is equal
+    to itself only. Such a program can be called as long as that transformation runs.
+    """
+
+    __slots__ = ("_hash", "spec", "value")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.spec = spec_inside(value)
+        start = np.asarray(value).flat[:64].tobytes() if self.is_raw else id(value)
+        self._hash = hash((self.spec, start))
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether its numbers are known: it is no tracer."""
+        return type(self.value) in RAW
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constant) or self.spec != other.spec:
+            return False
+        if self.value is other.value:
+            return True
+        if not (self.is_raw and other.is_raw):
+            return False
+        return np.asarray(self.value).tobytes() == np.asarray(other.value).tobytes()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Constant({self})"
+
+    def __str__(self) -> str:
+        if not self.is_raw:
+            return f"{self.spec} of a transformation around"
+        array = np.asarray(self.value)
+        if not array.ndim:
+            return str(array.item())
+        numbers = [str(number) for number in array.flat[:3].tolist()]
+        return f"{self.spec} {' '.join(numbers)}{' ...' if array.size > 3 else ''}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """A fact about a variable that the function's control flow relied on when it was staged.
+
+    Attributes
+    ----------
+    variable : int
+    use : str
+        What the function did with it, such as ``bool(t)``.
+    value : bool, int, float or complex
+        What it found. The program holds for inputs for which it finds the same.
+    source : str
+        The user's line; it plays no part in comparisons.
+    """
+
+    variable: int
+    use: str
+    value: Any
+    source: str = ""
+
+    def _key(self) -> Hashable:
+        return self.variable, self.use, identity(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Guard) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def finds(self, value: Value) -> Any:
+        """What it finds in a value; a tracer answers, or refuses, as it would in the function."""
+        return read_number(value, self.use)
+
+    def holds(self, found: Any) -> bool:
+        """Whether the function would go the same way: 0.0 is not -0.0 then, and NaN is NaN."""
+        return identity(found) == identity(self.value)
+
+
+def read_number(value: Value, use: str) -> Any:
+    """The Python number that a guard's use finds in a value of one element.
+
+    Parameters
+    ----------
+    value : value
+    use : str
+        ``bool``, ``int`` and ``index`` as Python's functions; anything else is the number itself.
+    """
+    read: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "index": int}
+    if type(value) in RAW:
+        value = np.asarray(value).item()
+    elif use not in read:
+        value = wrap(value).item()
+    return read[use](value) if use in read else value

@@ -1,0 +1,34 @@
+"""Dead code: what no output and no guard reads, goes.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x: (x * 2.0, x + 1.0)[1])(3.0)
+>>> print(remove_dead_code(staged).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1.0
+  b: float64[] = add x a
+  return b
+"""
+
+from __future__ import annotations
+
+from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.programs import Program
+
+__all__ = ["remove_dead_code"]
+
+
+def remove_dead_code(program: Program) -> Program:
+    """Drop the equations and the constants that nothing reads.
+
+    Inputs stay, since callers pass them, and so do guards and what they look at.
+    """
+    read = {*program.outputs, *[guard.variable for guard in program.guards]}
+    kept: set[int] = set()
+    first = len(program.specs())
+    for position in range(len(program.equations) - 1, -1, -1):
+        equation = program.equations[position]
+        first -= len(equation.results)
+        if any(variable in read for variable in range(first, first + len(equation.results))):
+            kept.add(position)
+            read.update(equation.operands)
+    return rewrite(program, Draft.append, kept)

@@ -1,0 +1,3 @@
+"""Programs as Python source."""
+
+__all__: list[str] = []

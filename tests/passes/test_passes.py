@@ -1,0 +1,402 @@
+"""Every pass keeps what a program means, and does what it is for.
+
+Passes are found by their annotation in the modules of the package, so a new one is tested the
+moment it exists.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+import funcgrad.passes
+from funcgrad import trees
+from funcgrad.equations import Constant
+from funcgrad.passes.common import merge_common_subexpressions
+from funcgrad.passes.dead_code import remove_dead_code
+from funcgrad.passes.fold import fold_constants
+from funcgrad.passes.pipeline import optimize
+from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.passes.simplify import simplify
+from funcgrad.programs import Program
+from tests.programs import SUBJECTS, assert_bits, fixed, inputs, run_steps, steps, wrong_cube
+from tests.transforms.support import numbers
+
+
+def _is_pass(function: Any) -> bool:
+    if not inspect.isfunction(function) or len(inspect.signature(function).parameters) != 1:
+        return False
+    return list(get_type_hints(function).values()) == [Program, Program]
+
+
+def every_pass() -> dict[str, Callable[[Program], Program]]:
+    modules = pkgutil.walk_packages(funcgrad.passes.__path__, "funcgrad.passes.")
+    found = [vars(importlib.import_module(module.name)).items() for module in modules]
+    return {
+        name: value
+        for names in found
+        for name, value in names
+        if not name.startswith("_") and _is_pass(value)
+    }
+
+
+PASSES = every_pass()
+by_pass = pytest.mark.parametrize("change", PASSES.values(), ids=PASSES)
+by_subject = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def names_of(program: Program) -> list[str]:
+    return [equation.operation.name for equation in program.equations]
+
+
+def test_passes_are_found() -> None:
+    wanted = {remove_dead_code, merge_common_subexpressions, fold_constants, simplify, optimize}
+    assert wanted <= set(PASSES.values())
+
+
+# -------------------------------------------------------------------------------- every pass
+
+
+def assert_kept(change: Callable[[Program], Program], staged: Program) -> Program:
+    """What holds for a pass on any program, whatever the inputs."""
+    changed = change(staged).verify()
+    assert len(changed.equations) <= len(staged.equations)
+    assert len(changed.constants) <= len(staged.constants) + len(staged.equations)
+    assert (changed.inputs, changed.names) == (staged.inputs, staged.names)
+    assert (changed.arguments, changed.result) == (staged.arguments, staged.result)
+    assert {(g.use, repr(g.value), g.source) for g in changed.guards} == {
+        (g.use, repr(g.value), g.source) for g in staged.guards
+    }
+    before, after = staged.specs(), changed.specs()
+    assert [after[v] for v in changed.outputs] == [before[v] for v in staged.outputs]
+    assert change(changed) == changed
+    assert change(staged) == changed
+    return changed
+
+
+@by_pass
+@by_subject
+def test_results_keep_their_bits(change: Any, subject: Any) -> None:
+    staged = subject.staged().verify()
+    changed = assert_kept(change, staged)
+    assert_bits(changed(*subject.args), staged(*subject.args))
+    assert_bits(changed(*subject.args), subject.f(*subject.args))
+
+
+@by_pass
+@given(
+    chosen=st.lists(steps, min_size=1, max_size=12),
+    arguments=inputs,
+    free=st.integers(0, 5),
+)
+def test_random_programs_keep_their_bits(
+    change: Any, chosen: Any, arguments: Any, free: int
+) -> None:
+    with np.errstate(all="ignore"):
+        staged = fg.program(lambda *args: run_steps(chosen, *args))(*arguments)
+        staged = fixed(staged, arguments, free)
+        changed = assert_kept(change, staged)
+        assert_bits(changed(*arguments[:free]), staged(*arguments[:free]))
+
+
+@by_pass
+@pytest.mark.parametrize("name", ["where", "custom_jvp", "custom_vjp", "specials", "matrix"])
+def test_derivatives_keep(change: Any, name: str) -> None:
+    subject = SUBJECTS[name]
+    staged = subject.staged()
+    changed = change(staged)
+
+    def push(f: Any) -> Any:
+        return fg.jvp(f, subject.args, subject.args)
+
+    def pull(f: Any) -> Any:
+        return fg.vjp(f, *subject.args)[1](staged(*subject.args))
+
+    for derivative in (push, pull):  # up to the sign of a zero, which the order of a sum decides
+        pairs = zip(
+            trees.leaves(derivative(changed)), trees.leaves(derivative(staged)), strict=True
+        )
+        for own, other in pairs:
+            assert_array_equal(own, other)
+
+
+@by_pass
+def test_changed_programs_batch(change: Any) -> None:
+    changed = change(fg.program(lambda x: fnp.where(True, x * 1.0, 0.0) + 1.0)(2.0))
+    assert_bits(fg.vmap(changed)(np.arange(3.0)), np.arange(3.0) + 1)
+
+
+@by_pass
+def test_constants_may_be_tracers(change: Any) -> None:
+    def f(w: Any) -> Any:
+        staged = fg.program(lambda x: (x * w) * (w * 1.0) + (w + w))(2.0)
+        return change(staged).verify()(2.0)
+
+    assert_bits(fg.grad(f)(3.0), fg.tensor(14.0))
+    assert_bits(fg.vmap(f)(np.arange(2.0)), np.array([0.0, 4.0]))
+
+
+@by_pass
+def test_a_program_is_not_changed_in_place(change: Any) -> None:
+    staged = SUBJECTS["constants"].staged()
+    text, equations = staged.to_text(), staged.equations
+    change(staged)
+    assert staged.to_text() == text
+    assert staged.equations is equations
+
+
+# -------------------------------------------------------------------------------- dead code
+
+
+def test_dead_equations_and_constants_go() -> None:
+    staged = fg.program(lambda x: (fnp.exp(x * 3.0) + 7.0, x + 1.0)[1])(2.0)
+    program = remove_dead_code(staged)
+    assert names_of(program) == ["add"]
+    assert program.constants == (Constant(1.0),)
+
+
+def test_what_a_guard_reads_stays() -> None:
+    staged = fg.program(lambda x: x if x * 2.0 > 1.0 else -x)(2.0)
+    assert names_of(remove_dead_code(staged)) == ["multiply", "greater"]
+    with pytest.raises(fg.errors.GuardError):
+        remove_dead_code(staged)(0.0)
+
+
+def test_an_equation_stays_while_one_of_its_results_is_read() -> None:
+    @fg.custom_jvp
+    def pair(x):
+        return x + 1.0, x + 2.0
+
+    pair.defjvp(lambda primals, tangents: (pair(*primals), (tangents[0], tangents[0])))
+    staged = fg.program(lambda x: pair(x)[1] * 2.0)(1.0)
+    assert names_of(remove_dead_code(staged)) == ["jvp", "multiply"]
+    assert_bits(remove_dead_code(staged)(1.0), fg.tensor(6.0))
+
+
+# -------------------------------------------------------------------------------- common ones
+
+
+def test_common_subexpressions_are_done_once() -> None:
+    program = merge_common_subexpressions(
+        fg.program(lambda x: fnp.sin(x) * fnp.sin(x) + fnp.sum(x) + fnp.sum(x))(numbers(3))
+    )
+    assert names_of(program) == ["sin", "multiply", "sum", "add", "add"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 2.0), (1, True), (0.0, -0.0)])
+def test_parameters_that_only_look_equal_are_not_merged(first: Any, second: Any) -> None:
+    def f(x: Any) -> Any:
+        return (
+            fnp.nan_to_num(x, nan=first),
+            fnp.nan_to_num(x, nan=second),
+            fnp.power(x.astype(int), first),
+            fnp.power(x.astype(int), second),
+        )
+
+    with np.errstate(all="ignore"):
+        staged = fg.program(f)(np.array([np.nan, 2.0]))
+        merged = merge_common_subexpressions(staged)
+        assert len(merged.equations) == len(staged.equations) - 1  # the cast
+        assert_bits(merged(np.array([np.nan, 2.0])), f(fg.tensor([np.nan, 2.0])))
+
+
+def test_calls_with_rules_are_merged_only_with_themselves() -> None:
+    staged = fg.program(lambda x: wrong_cube(x) + wrong_cube(x))(2.0)
+    assert merge_common_subexpressions(staged) == staged
+    call = staged.equations[0]
+    twice = Program(
+        "f",
+        ("x",),
+        staged.inputs,
+        (),
+        (call, call),
+        (1, 2),
+        arguments=staged.arguments,
+        result=fg.tree.structure((0, 0)),
+    ).verify()
+    assert len(merge_common_subexpressions(twice).equations) == 1
+
+
+# -------------------------------------------------------------------------------- folding
+
+
+def test_what_depends_on_constants_only_is_computed_once() -> None:
+    def f(x: Any, table: Any) -> Any:
+        return x * fnp.sum(fnp.exp(table) * 2.0)
+
+    table = np.arange(3.0)
+    program = optimize(fixed(fg.program(f)(2.0, table), (2.0, table), free=1))
+    assert names_of(program) == ["multiply"]
+    (constant,) = program.constants
+    assert_bits(constant.value, np.sum(np.exp(table) * 2.0))
+
+
+@pytest.mark.parametrize(("size", "folded"), [(10, True), (1024, True), (1025, False)])
+def test_what_would_grow_is_not_folded(size: int, folded: bool) -> None:
+    staged = fg.program(lambda x: fnp.broadcast_to(x, (size,)))(2.0)
+    assert (names_of(fold_constants(fixed(staged, (2.0,)))) == []) == folded
+
+
+def test_a_large_result_of_large_operands_is_folded() -> None:
+    x = np.ones(5000)
+    assert names_of(fold_constants(fixed(fg.program(fnp.sin)(x), (x,)))) == []
+
+
+def test_warnings_come_when_they_came() -> None:
+    x = np.zeros(2)
+    program = fold_constants(fixed(fg.program(lambda x: fnp.log(x + 0.0))(x), (x,)))
+    assert names_of(program) == ["log"]
+    with np.errstate(divide="warn"), pytest.warns(RuntimeWarning, match="divide by zero"):
+        program()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: fnp.reshape(x, (2, 3)),
+        lambda x: fnp.transpose(x, (0, 1)),
+        lambda x: x.astype(np.float64),
+        lambda x: fnp.broadcast_to(x, (2, 3)),
+        lambda x: x[...],
+        lambda x: x[:],
+        lambda x: x[:, :],
+        lambda x: x[0:2, ..., :],
+        lambda x: fnp.flip(x, ()),
+        lambda x: fnp.roll(x, 0, 1),
+    ],
+)
+def test_what_changes_nothing_goes(f: Any) -> None:
+    assert names_of(fold_constants(fg.program(f)(numbers(2, 3)))) == []
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: fnp.reshape(x, (3, 3)).T,
+        lambda x: x[::-1],
+        lambda x: x[:, ::-1],
+        lambda x: x[..., ::-1],
+        lambda x: x[[0, 1, 2]],
+        lambda x: fnp.flip(x, 0),
+        lambda x: fnp.roll(x, 1, 1),
+        lambda x: fg.stop_gradient(x),
+    ],
+)
+def test_what_changes_something_stays(f: Any) -> None:
+    assert len(fold_constants(fg.program(f)(numbers(3, 3))).equations) >= 1
+
+
+# -------------------------------------------------------------------------------- algebra
+
+EXACT: tuple[Callable[[Any], Any], ...] = (
+    lambda x: x * 1.0,
+    lambda x: 1 * x,
+    lambda x: x * fnp.ones(3),
+    lambda x: x / 1.0,
+    lambda x: x - 0.0,
+    lambda x: x - 0,
+    lambda x: x + -0.0,
+    lambda x: -0.0 + x,
+    lambda x: fnp.negative(-x),
+    lambda x: +x,
+    lambda x: fnp.conj(x),
+    lambda x: fnp.flip(fnp.flip(x)),
+    lambda x: fnp.where(True, x, 0.0),
+    lambda x: fnp.where(np.zeros(3, bool), 0.0, x),
+    lambda x: fnp.where(x > 0, x, x)[...],
+    lambda x: fnp.reshape(fnp.reshape(x, (1, 3)), (3,)),
+    lambda x: fnp.transpose(fnp.transpose(x)),
+)
+
+
+@pytest.mark.parametrize("f", EXACT)
+def test_exact_algebra(f: Any) -> None:
+    program = optimize(fg.program(f)(numbers(3)))
+    assert names_of(program) == []
+    assert_bits(program(numbers(3)), numbers(3))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x + 0.0,
+        lambda x: x + 0,
+        lambda x: x - -0.0,
+        lambda x: x * 0.0,
+        lambda x: x * -1.0,
+        lambda x: 0.0 - x,
+        lambda x: 1.0 / x,
+        lambda x: x - x,
+        lambda x: x / x,
+        lambda x: fnp.where(np.array([True, False, True]), x, 0.0),
+    ],
+)
+def test_what_is_not_exact_stays(f: Any) -> None:
+    assert len(optimize(fg.program(f)(numbers(3))).equations) == 1
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: x * 1.0, 2.0),  # a Python number would become weaker than the product
+        (lambda x: x * 1.0, np.arange(3)),
+        (lambda x: x * np.float64(1.0), np.ones(3, np.float32)),
+        (lambda x: x * fnp.ones((2, 3)), np.ones(3)),
+        (lambda x: x * 1, np.array([True, False])),
+        (lambda x: x / 1, np.arange(3)),
+        (lambda x: fnp.where(True, x, 0.0), np.arange(3)),
+        (lambda x: fnp.where(True, x, np.zeros((2, 3))), np.ones(3)),
+        (lambda x: x * 1.0, np.array([1j * np.inf, 1.0])),
+        (lambda x: x / 1.0, np.array([1j * np.inf, 1.0])),
+        (lambda x: x + -0.0, np.array([1j])),
+    ],
+)
+def test_what_would_change_dtype_shape_or_numbers_stays(f: Any, x: Any) -> None:
+    with np.errstate(all="ignore"):
+        program = simplify(fg.program(f)(x))
+        assert len(program.equations) >= 1
+        assert_bits(program(x), f(fg.tensor(x) if np.ndim(x) else x))
+
+
+# -------------------------------------------------------------------------------- the pipeline
+
+
+def test_passes_help_each_other() -> None:
+    def f(x: Any, zero: Any) -> Any:
+        one = fnp.exp(zero)
+        return fnp.negative(-(x * one)) + fnp.sin(x / one) - fnp.sin(x)
+
+    args = np.float64(2.0), np.float64(0.0)
+    program = optimize(fixed(fg.program(f)(*args), args, free=1))
+    assert names_of(program) == ["sin", "add", "subtract"]
+
+
+def test_cost_grows_linearly() -> None:
+    def f(x: Any) -> Any:
+        for number in range(1000):
+            x = fnp.sin(x * 1.0) + number
+        return x
+
+    staged = fg.program(fg.grad(f))(np.float64(2.0))
+    assert len(optimize(staged).verify().equations) < len(staged.equations)
+
+
+def test_rewriting_without_a_change_gives_the_same_program() -> None:
+    for subject in SUBJECTS.values():
+        staged = remove_dead_code(subject.staged())
+        assert rewrite(staged, Draft.append) == staged

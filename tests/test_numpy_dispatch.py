@@ -1,0 +1,197 @@
+"""NumPy's functions on tensors, and functions of ``funcgrad.numpy`` under NumPy's names."""
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+WRONG: Any = "a"
+HALF: Any = 2.5
+
+MATRIX = np.array([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]])
+
+# Functions of a varying number of arguments, and those whose first name differs between versions.
+OTHERWISE_NAMED = frozenset(
+    ["arange", "atleast_1d", "atleast_2d", "atleast_3d", "iinfo", "indices"]
+)
+
+
+def names_of_positions(function):
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]
+
+
+def comparable():
+    for name in fnp.__all__:
+        theirs, ours = getattr(np, name, None), getattr(fnp, name)
+        if not inspect.isfunction(ours) or theirs is None or isinstance(theirs, np.ufunc):
+            continue
+        try:
+            inspect.signature(theirs)
+        except ValueError:  # some of NumPy's versions hide it
+            continue
+        if name not in OTHERWISE_NAMED:
+            yield name
+
+
+@pytest.mark.parametrize("name", list(comparable()))
+def test_parameters_have_numpys_names_in_numpys_order(name):
+    ours, theirs = names_of_positions(getattr(fnp, name)), names_of_positions(getattr(np, name))
+    shared = [parameter for parameter in theirs if parameter in ours]
+    assert [parameter for parameter in ours if parameter in theirs] == shared
+    if theirs:
+        assert ours[0] == theirs[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.concatenate((x, x), axis=None),
+        lambda x: np.sort(x, axis=None),
+        lambda x: np.argsort(x, axis=None),
+        lambda x: np.partition(x, 2, axis=None)[2],
+        lambda x: np.take_along_axis(x, np.array([4, 0]), axis=None),
+        lambda x: np.add.reduce(x, axis=None),
+        lambda x: np.add.reduce(x),
+        lambda x: np.maximum.reduce(x, axis=(0, 1), keepdims=True),
+        lambda x: np.multiply.accumulate(x, 1),
+        lambda x: np.sum(x, 0, None, None, True),
+        lambda x: np.std(x, 0, None, None, 1),
+        lambda x: np.max(x, 1, None, True),
+        lambda x: np.median(a=x, axis=0),
+        lambda x: np.take(a=x, indices=[0], axis=1),
+        lambda x: np.searchsorted(x[1, 1:], 4.5, "right"),
+        lambda x: np.moveaxis(x, source=0, destination=1),
+        lambda x: np.reshape(x, (3, 2), "F"),
+        lambda x: np.reshape(x, (-1, 3), order="F"),
+        lambda x: np.ravel(x, order="F"),
+        lambda x: np.sort(x, kind=None, order=None),
+        lambda x: np.max(x, axis=1, initial=4),
+        lambda x: np.round(x, decimals=1),
+    ],
+)
+def test_numpy_functions_mean_on_tensors_what_they_mean_on_arrays(call):
+    expected, found = call(MATRIX), call(fg.tensor(MATRIX))
+    assert isinstance(found, fg.Tensor)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("write", ["put", "place", "putmask", "copyto", "fill_diagonal"])
+def test_functions_that_write_refuse_tensors(write):
+    args = {"put": (0, 1.0), "place": (MATRIX > 2, 0.0), "putmask": (MATRIX > 2, 0.0)}
+    with pytest.raises(fg.errors.ImmutableError, match=rf"np.{write} writes into its argument"):
+        getattr(np, write)(fg.tensor(MATRIX), *args.get(write, (0.0,)))
+
+
+def test_put_along_axis_of_numpy_does_not_pass_silently():
+    x: Any = fg.tensor(MATRIX)
+    with pytest.raises(fg.errors.ImmutableError, match="put_along_axis"):
+        np.put_along_axis(x, np.array([[0], [1]]), 0.0, 1)
+
+
+def test_saving_and_printing_take_tensors(tmp_path):
+    x: Any = fg.tensor(MATRIX)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "x.npz", x=x)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), MATRIX)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npz")["x"], MATRIX)
+    assert np.array2string(x, precision=1) == np.array2string(MATRIX, precision=1)
+    assert np.shares_memory(x, x.T)
+    target = np.zeros_like(MATRIX)
+    np.copyto(target, x)
+    np.testing.assert_array_equal(target, MATRIX)
+
+
+def test_printing_what_is_differentiated_through_numpy_is_refused():
+    with pytest.raises(fg.errors.TracerError, match="lose the derivative"):
+        fg.grad(lambda x: len(np.array2string(x)) * x)(1.0)
+
+
+@pytest.mark.parametrize("options", [{"where": MATRIX > 2}, {"dtype": np.float32}])
+def test_a_parameter_that_is_not_there_is_named(options):
+    (name,) = options
+    with pytest.raises(fg.errors.UnknownFunctionError, match=rf"np.add on tensors.*'{name}'"):
+        np.add(fg.tensor(MATRIX), 1.0, **options)
+
+
+def test_arange_keeps_the_derivative_of_its_start_and_step():
+    assert fg.grad(lambda x: fnp.arange(x, x + 3.0).sum())(1.0).item() == 3.0
+    assert fg.grad(lambda x: fnp.arange(0.0, 3.0, x).sum())(0.9).item() == 6.0
+    value, _ = fg.value_and_grad(lambda x: fnp.arange(x, 2.0, 0.5).sum())(0.5)
+    assert value.item() == np.arange(0.5, 2.0, 0.5).sum()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        fnp.unique,
+        fnp.unique_values,
+        lambda x: fnp.unique(x, return_index=True, return_counts=True)[0],
+        lambda x: fnp.unique_all(x).values,
+        lambda x: fnp.unique_counts(x).values,
+        lambda x: fnp.unique_inverse(x).values,
+    ],
+)
+def test_distinct_elements_keep_their_derivative(function):
+    weights = np.array([1.0, 10.0, 100.0])
+    x = np.array([2.0, 3.0, 2.0, 1.0])
+    gradient = fg.grad(lambda v: (function(v) * weights).sum())(x)
+    np.testing.assert_array_equal(gradient, [10.0, 100.0, 0.0, 1.0])
+
+
+def test_distinct_rows_keep_their_derivative():
+    x = np.array([[2.0, 1.0], [1.0, 5.0], [2.0, 1.0]])
+    gradient = fg.grad(lambda v: fnp.unique(v, axis=0)[1].sum())(x)
+    np.testing.assert_array_equal(gradient, [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+
+
+def test_an_extremum_with_a_bound_has_the_dtype_of_the_array():
+    assert fnp.max(np.array([1, 2]), initial=-9.0).dtype == np.int64
+    assert fnp.min(np.array([1, 2], np.float32), initial=np.float64(9.0)).dtype == np.float32
+
+
+def test_round_and_trunc():
+    assert (round(fg.tensor(2.5)), round(fg.tensor(-0.6)), math.trunc(fg.tensor(2.7))) == (2, -1, 2)
+    assert isinstance(round(fg.tensor(2.5)), int)
+    np.testing.assert_array_equal(round(fg.tensor([1.26, 2.0]), 1), [1.3, 2.0])
+    assert fg.grad(lambda x: round(x, 1) + x)(2.26).item() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: fnp.sum(MATRIX, axis=WRONG),
+            fg.errors.DtypeError,
+            "an axis is an integer, not 'a'",
+        ),
+        (
+            lambda: fnp.sum(MATRIX, axis=HALF),
+            fg.errors.DtypeError,
+            "an axis is an integer, not 2.5",
+        ),
+        (lambda: fnp.linspace(0, 1, HALF), fg.errors.DtypeError, "number of samples"),
+        (lambda: fnp.arange(0, 1, 0), fg.errors.ArgumentError, "division by zero"),
+        (lambda: fnp.tile([1.0], -1), fg.errors.ShapeError, "reps must not be negative"),
+        (lambda: fnp.roll([1.0], 1.5), fg.errors.DtypeError, "shift has to be of integers"),
+        (lambda: fnp.ediff1d([True, False]), fg.errors.DtypeError, "subtract"),
+        (lambda: fnp.reshape(MATRIX, -1, "K"), fg.errors.ArgumentError, "'C' or 'F'"),
+        (lambda: f"{fg.tensor(MATRIX):.2f}", fg.errors.ShapeError, "is for one number"),
+        (lambda: fnp.quantile(MATRIX, 0.5, method="x"), fg.errors.ArgumentError, "method 'x'"),
+    ],
+)
+def test_bad_arguments_meet_words(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_batched_shape_says_that_it_is_batched():
+    with pytest.raises(fg.errors.TracerError, match="one example of a batch"):
+        fg.vmap(fnp.zeros)(np.array([3, 3]))
