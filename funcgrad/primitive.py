@@ -198,8 +198,8 @@ class Primitive:
     samples : callable
         ``() -> iterable of Sample``.
     source : callable, optional
-        ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression, the same to the
-        last bit, in terms of operands that print as what stands for them; ``operand.array`` prints
+        ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression, the same to
+        the last bit, in terms of operands that print as what stands for them; ``operand.array`` prints
         as an array also where the operand is a number. Further lines may write into ``{out}``, what
         the expression made. None where there is no short text; a function of NumPy needs none.
     """

@@ -143,6 +143,12 @@ def inverse_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
+def _transpose_source(x: Any, axes: tuple[int, ...]) -> str:
+    if axes == tuple(reversed(range(len(axes)))):
+        return f"{x.array}.T"
+    return f"{x.array}.transpose({', '.join(map(str, axes))})"
+
+
 transpose: Primitive = structural(
     "transpose",
     lambda x, axes: _as_array(x).transpose(axes),
@@ -155,7 +161,7 @@ transpose: Primitive = structural(
         scalar=((), {"axes": ()}),
         empty=((0, 2), {"axes": (1, 0)}),
     ),
-    source=lambda x, axes: f"{x.array}.transpose({', '.join(map(str, axes))})",
+    source=_transpose_source,
 )
 
 
@@ -289,9 +295,7 @@ place: Primitive = structural(
         corner=((2, 1), {"key": _CORNER, "shape": (2, 3)}),
         nothing=((0, 2), {"key": Key((slice(2, 1),)), "shape": (3, 2)}),
     ),
-    source=lambda x, key, shape: (
-        f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}"
-    ),
+    source=lambda x, key, shape: f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}",
 )
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
 

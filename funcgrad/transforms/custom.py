@@ -24,8 +24,9 @@ from funcgrad.trace import Value, begin_level, concrete
 from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.call import Call, Map, bind_call
 from funcgrad.transforms.flat import FlatFunction, batched_flat, run_batched
+from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.push import zeros_like
-from funcgrad.transforms.record import Recorder, settled, transpose_linear
+from funcgrad.transforms.record import settled, transpose_linear
 from funcgrad.transforms.replay import push_through
 from funcgrad.trees import Structure
 
@@ -102,12 +103,18 @@ class _JvpCall(_CustomCall):
     def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
         followed = [k for k, x in enumerate(args) if is_inexact(dtype_of(x))]
         with begin_level() as level:
-            recorder = Recorder(level)
+            recorder = LinearRecorder(level)
             try:
                 zeros = [zeros_like(x) for x in args]
                 for k in followed:
                     zeros[k] = recorder.follow(zeros[k])
                 outs, out_tangents = self._apply(args, zeros)
+            except DifferentiationError as error:
+                reason = str(error).removeprefix("linear_transpose: ")
+                raise DifferentiationError(
+                    f"{self.signature.name}: reverse mode needs a rule that is linear in the"
+                    f" tangents, but {reason}"
+                ) from error
             finally:
                 record = recorder.close()
         if any(recorder.index_of(out) >= 0 for out in outs):

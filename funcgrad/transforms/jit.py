@@ -181,9 +181,9 @@ class Jitted(Generic[P, R]):
 
 
 def _kind(value: Value) -> Hashable:
-    kind: type[Any] = type(value)
-    found: Hashable = (value.shape, value.dtype.char) if kind is np.ndarray else kind
-    return found
+    if type(value) is np.ndarray:
+        return value.shape, value.dtype.char
+    return type(value).__name__
 
 
 def jit(

@@ -27,7 +27,7 @@ from funcgrad.transforms.push import settle, zeros_like
 from funcgrad.transforms.record import Recorded, Recorder, settled
 from funcgrad.transforms.replay import push_through
 
-__all__ = ["linear_transpose", "linearize"]
+__all__ = ["LinearRecorder", "linear_transpose", "linearize"]
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -118,7 +118,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     chosen = choose("linear_transpose", f, primals, tuple(range(len(primals))))
     sources = [spec_of(leaf) for leaf in chosen.leaves]
     with begin_level() as level:
-        recorder = _LinearRecorder(level)
+        recorder = LinearRecorder(level)
         try:
             zeros = [np.zeros(spec.shape, spec.dtype)[()] for spec in sources]
             out = f(*chosen.trees([recorder.follow(zero) for zero in zeros]))
@@ -146,7 +146,10 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
 
 
 def _is_nonzero(value: Value) -> bool:
-    return type(value) in RAW and bool(np.any(np.asarray(value) != 0))
+    if type(value) not in RAW:
+        return False
+    array = np.asarray(value)
+    return bool(np.any((array != 0) & (array == array)))  # NaN is zero times infinity here
 
 
 _SAWTEETH: Final = (remainder, fmod, fraction)
@@ -163,7 +166,7 @@ class _Unread:
         self.dtype = spec.dtype
 
 
-class _LinearRecorder(Recorder):
+class LinearRecorder(Recorder):
     """A recorder that refuses what is not linear in the values it follows."""
 
     __slots__ = ()

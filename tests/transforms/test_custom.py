@@ -439,7 +439,7 @@ BAD_RULES = (
     (
         rule_of("jvp", lambda p, t: (p[0] + t[0], t[0])),
         DifferentiationError,
-        "custom_jvp product: the result that the rule returns depends on the tangents",
+        "custom_jvp product: reverse mode needs a rule that is linear in the tangents",
     ),
     (
         rule_of("jvp", lambda p, t: (p[0], "text")),
@@ -537,3 +537,22 @@ def test_a_rule_around_a_function_with_a_rule_has_its_own() -> None:
     outer.defjvp(lambda primals, tangents: (outer(*primals), 7.0 * tangents[0]))
     assert float(outer(2.0)) == 22.0
     assert float(fg.grad(outer)(2.0)) == 7.0
+
+
+@pytest.mark.parametrize(
+    "tangent",
+    [lambda x, t: t * t, lambda x, t: abs(t) * x, lambda x, t: t + 1.0, lambda x, t: fnp.sin(t)],
+    ids=["square", "absolute", "affine", "sine"],
+)
+def test_a_jvp_rule_that_is_not_linear_is_refused_in_reverse_mode(tangent: Any) -> None:
+    f = fg.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda primals, tangents: (primals[0] ** 2, tangent(primals[0], tangents[0])))
+    for derivative in (fg.grad(f), lambda x: fg.linearize(f, x)):
+        with pytest.raises(DifferentiationError, match="a rule that is linear in the tangents"):
+            derivative(2.0)
+
+
+def test_a_jvp_rule_may_be_infinite() -> None:
+    f = fg.custom_jvp(fnp.sqrt)
+    f.defjvp(lambda primals, tangents: (f(*primals), 0.5 * tangents[0] / f(*primals)))
+    assert float(fg.grad(f)(0.0)) == np.inf

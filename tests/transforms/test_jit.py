@@ -209,7 +209,7 @@ def test_many_threads_share_one_function():
         rng = np.random.default_rng(seed)
         for _ in range(100):
             x = rng.standard_normal(4)
-            value, gradient = f(x)
+            _, gradient = f(x)
             good = x[0] > 0
             expected = np.sin(2 * x) if good else np.ones(4)
             if not np.allclose(gradient, expected):
