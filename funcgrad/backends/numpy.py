@@ -16,6 +16,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from funcgrad.backends.interface import Backend, Compiled
+from funcgrad.errors import ProgramError
 from funcgrad.programs import Program
 from funcgrad.source.writer import numpy_source
 
@@ -46,7 +47,17 @@ def compile_program(program: Program) -> Compiled:
         ``(*raw inputs) -> raw outputs``, equal to those of ``Program.evaluate`` to the last bit.
         The inputs are to have the shapes, the dtypes and the weakness that the program says;
         nothing is checked. A guard that does not hold raises ``GuardError``.
+
+    Raises
+    ------
+    ProgramError
+        A value of a transformation that runs around is among the program's constants.
     """
+    if not NUMPY.supports(program):
+        raise ProgramError(
+            f"program {program.name}: a value of a transformation that runs around it is among its"
+            " constants, so NumPy alone cannot run it. Call the program itself."
+        )
     source = numpy_source(program, lines=True)
     # Not in angle brackets: tracebacks ask the loader only for what could be a file.
     filename = f"funcgrad program {source.name} {crc32(source.text.encode()):08x}"
@@ -68,8 +79,8 @@ class NumpyBackend:
     name: str = "numpy"
 
     def supports(self, program: Program) -> bool:
-        """Whether it can compile a program: it always can."""
-        return True
+        """Whether it can compile a program: unless one closes over a tracer."""
+        return all(constant.is_raw for constant in program.constants)
 
     def compile(self, program: Program) -> Compiled:
         """See ``compile_program``."""

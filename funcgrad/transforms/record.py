@@ -52,6 +52,8 @@ from funcgrad.transforms.pull import (
 __all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
+_ADD: Final = ew.add
+_SUBTRACT: Final = ew.subtract
 _new: Final[Any] = object.__new__
 
 
@@ -255,18 +257,18 @@ class Recorder(Trace):
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
+        kept = out
         if primitive.quick:
             pull = pull_binary
+            plain_sum = primitive is _ADD or primitive is _SUBTRACT
+            if plain_sum and type(out) is np.ndarray and out.size >= LARGE:
+                x, y, kept = outlined(x), outlined(y), outlined(out)
         elif primitive.bilinear:
             pull = pull_bilinear
+            if type(out) is np.ndarray and out.size >= LARGE:
+                kept = outlined(out)
         else:
             return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
-        kept = out
-        if type(out) is np.ndarray and out.size >= LARGE:
-            if primitive.bilinear:
-                kept = outlined(out)
-            elif primitive is ew.add or primitive is ew.subtract:
-                x, y, kept = outlined(x), outlined(y), outlined(out)
         index = self._count()
         self._append((pull, index, primitive, first, second, x, y, kept))
         tracer: Recorded = _new(Recorded)

@@ -16,7 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad.backends.interface import Backend, Compiled
 from funcgrad.backends.numpy import NUMPY, compile_program
 from funcgrad.equations import identity
-from funcgrad.errors import GuardError
+from funcgrad.errors import GuardError, ProgramError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.programs import Program
@@ -308,6 +308,18 @@ def test_a_backend_is_four_members(backend: Backend) -> None:
     assert "log" in backend.inspect(program)
     with pytest.raises(GuardError):
         backend.compile(program)(-x)
+
+
+def test_a_program_that_closes_over_a_tracer_is_refused() -> None:
+    def f(x: Any) -> Any:
+        program = fg.program(lambda y: x * y)(2.0)
+        assert not NUMPY.supports(program)
+        assert "constants[0]  # float64[]" in program.to_numpy_source()
+        with pytest.raises(ProgramError, match="a transformation that runs around it"):
+            compile_program(program)
+        return program(2.0)
+
+    assert fg.grad(f)(3.0).item() == 2.0
 
 
 def test_a_compiled_program_leaves_nothing_behind() -> None:

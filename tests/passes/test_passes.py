@@ -152,6 +152,16 @@ def test_constants_may_be_tracers(change: Any) -> None:
 
 
 @by_pass
+def test_nothing_is_known_of_a_tracers_numbers(change: Any) -> None:
+    def f(w: Any) -> Any:
+        changed = change(fixed(fg.program(lambda x: x * x + x)(w), (w,)))
+        assert names_of(changed) == ["multiply", "add"]
+        return changed()
+
+    assert_bits(fg.grad(f)(3.0), fg.tensor(7.0))
+
+
+@by_pass
 def test_a_program_is_not_changed_in_place(change: Any) -> None:
     staged = SUBJECTS["constants"].staged()
     text, equations = staged.to_text(), staged.equations
@@ -196,6 +206,12 @@ def test_common_subexpressions_are_done_once() -> None:
         fg.program(lambda x: fnp.sin(x) * fnp.sin(x) + fnp.sum(x) + fnp.sum(x))(numbers(3))
     )
     assert names_of(program) == ["sin", "multiply", "sum", "add", "add"]
+
+
+def test_the_order_of_operands_matters() -> None:
+    program = optimize(fg.program(lambda x, y: (x - y, y - x, x - y))(*numbers(2)))
+    assert names_of(program) == ["subtract", "subtract"]
+    assert_bits(program(1.0, 3.0), (fg.tensor(-2.0), fg.tensor(2.0), fg.tensor(-2.0)))
 
 
 @pytest.mark.parametrize(("first", "second"), [(2, 2.0), (1, True), (0.0, -0.0)])
@@ -329,6 +345,17 @@ def test_exact_algebra(f: Any) -> None:
     program = optimize(fg.program(f)(numbers(3)))
     assert names_of(program) == []
     assert_bits(program(numbers(3)), numbers(3))
+
+
+def test_moves_after_each_other_are_one() -> None:
+    def f(x: Any) -> Any:
+        turned = fnp.transpose(fnp.transpose(x, (1, 2, 0)), (0, 2, 1))
+        return turned, fnp.reshape(fnp.reshape(x, (6, 4)), (4, 6))
+
+    x = numbers(2, 3, 4)
+    program = optimize(fg.program(f)(x))
+    assert names_of(program) == ["transpose", "reshape"]
+    assert_bits(program(x), f(fg.tensor(x)))
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,10 @@ def test_programs_transform_as_their_functions_do() -> None:
     assert_same(fg.linearize(staged, POINT)[1](POINT), fg.linearize(energy, POINT)[1](POINT))
 
 
+def batched(f: Any) -> Any:
+    return lambda x: fg.vmap(f)(fnp.stack([x, 2 * x]))
+
+
 def twice_batched(f: Any) -> Any:
     def total(y: Any, x: Any) -> Any:
         return fg.vmap(f)(fnp.stack([y, x])).sum()
@@ -98,8 +102,8 @@ def twice_batched(f: Any) -> Any:
         fg.checkpoint,
         lambda f: fg.grad(fg.checkpoint(f)),
         lambda f: lambda x: fg.jvp(f, (x,), (x,)),
-        lambda f: lambda x: fg.vmap(f)(fnp.stack([x, 2 * x])),
-        lambda f: lambda x: fg.vmap(fg.grad(f))(fnp.stack([x, 2 * x])),
+        batched,
+        lambda f: batched(fg.grad(f)),
         twice_batched,
     ],
 )
