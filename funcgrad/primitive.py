@@ -199,9 +199,10 @@ class Primitive:
         ``() -> iterable of Sample``.
     source : callable, optional
         ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression, the same to
-        the last bit, in terms of operands that print as what stands for them; ``operand.array`` prints
-        as an array also where the operand is a number. Further lines may write into ``{out}``, what
-        the expression made. None where there is no short text; a function of NumPy needs none.
+        the last bit, in terms of operands that print as what stands for them; ``operand.array``
+        prints as an array also where the operand is a number. Further lines may write into
+        ``{out}``, what the expression made. None where there is no short text; a function of NumPy
+        needs none.
     """
 
     name: str

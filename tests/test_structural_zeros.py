@@ -371,3 +371,36 @@ def test_linearize_keeps_gaps_out() -> None:
 
     _, push = fg.linearize(f, np.array([0.0, 4.0]))
     assert_array_equal(push(np.ones(2)), [0.0, 0.25])
+
+
+MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x: fnp.sum(MATRIX @ fnp.sqrt(x)),
+        lambda x: fnp.sum(fnp.sqrt(x) @ MATRIX.T),
+        lambda x: fnp.sum(fnp.outer(fnp.log(x), x)),
+        lambda x: fnp.einsum("i,i->", fnp.log(x), x),
+    ],
+    ids=["matrix-vector", "vector-matrix", "outer", "einsum"],
+)
+def test_gaps_go_through_products(product) -> None:
+    x = np.array([0.0, 1.0, 2.0])
+    guarded = lambda x: fnp.where(False, product(x), fnp.sum(x))  # noqa: E731
+    assert_array_equal(fg.grad(guarded)(x), np.ones(3))
+    assert_array_equal(fg.hessian(guarded)(x), np.zeros((3, 3)))
+
+
+def test_gaps_go_through_the_rows_of_a_product() -> None:
+    x = np.array([[0.0, 1.0], [4.0, 1.0]])
+    f = lambda x: fnp.sum(fnp.where([[False], [True]], fnp.sqrt(x) @ MATRIX[:, :2], 0.0))  # noqa: E731
+    expected = np.array([[0.0, 0.0], [0.25 * 3.0, 0.5 * 9.0]])
+    assert_allclose(fg.grad(f)(x), expected)
+
+
+def test_a_custom_rule_that_was_not_selected_does_not_run() -> None:
+    f = fg.custom_vjp(fnp.sqrt)
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (0.5 * ct / fnp.sqrt(x),))
+    assert float(fg.grad(lambda x: fnp.where(False, f(x), x))(0.0)) == 1.0

@@ -25,7 +25,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.backends.numpy import compile_program
+from funcgrad.backends.numpy import NUMPY
 from funcgrad.errors import ArgumentError, GuardError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs import Program
@@ -110,18 +110,35 @@ class Jitted(Generic[P, R]):
                 stacklevel=3,
             )
             return self._function(*args, **kwargs)
-        variant = self._stage(args, kwargs)
-        self._remember(key, variant)
+        fresh = self._stage(args, kwargs)
+        if fresh is None:
+            return self._function(*args, **kwargs)
+        self._remember(key, fresh)
         with quiet():
-            outs = variant.run(*values)
-        first: R = trees.unflatten(variant.program.result, [wrap(out) for out in outs])
+            outs = fresh.run(*values)
+        first: R = trees.unflatten(fresh.program.result, [wrap(out) for out in outs])
         return first
 
-    def _stage(self, args: Any, kwargs: Any) -> Variant:
+    def _stage(self, args: Any, kwargs: Any) -> Variant | None:
+        """A variant for these arguments; None if the function closes over a traced value."""
         dynamic, call = self._partial(args, kwargs)
         staged = program(call)(*dynamic[0], **dynamic[1])
         optimized = optimize(staged)
-        return Variant(staged, optimized, compile_program(optimized), Capture(self._function))
+        if not NUMPY.supports(optimized):
+            return None
+        run: Callable[..., Sequence[Value]]
+        try:
+            run = NUMPY.compile(optimized)
+        except Exception as error:  # a failure to compile must never cost a result
+            warnings.warn(
+                f"jit: the program of {self.__name__} could not be compiled, and is evaluated"
+                f" operation by operation instead: {error!r}. See"
+                f" {self.__name__}.lower(...).optimized.",
+                JitWarning,
+                stacklevel=4,
+            )
+            run = _evaluating(optimized)
+        return Variant(staged, optimized, run, Capture(self._function))
 
     def _partial(self, args: Any, kwargs: Any) -> tuple[Any, Callable[..., Any]]:
         """The arguments that are not static, and the function of those alone."""
@@ -176,8 +193,21 @@ class Jitted(Generic[P, R]):
             self._variants[key] = kept
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Variant:
-        """What would run for these arguments: the program before and after passes."""
-        return self._stage(args, kwargs)
+        """What would run for these arguments: the program before and after passes.
+
+        Raises
+        ------
+        ArgumentError
+            The function closes over a traced value, and would run without being staged.
+        """
+        variant = self._stage(args, kwargs)
+        if variant is None:
+            raise ArgumentError(f"jit: {self.__name__} closes over a value that is being traced.")
+        return variant
+
+
+def _evaluating(optimized: Program) -> Callable[..., Sequence[Value]]:
+    return lambda *values: optimized.evaluate(values)
 
 
 def _kind(value: Value) -> Hashable:

@@ -332,6 +332,8 @@ def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             continue
         if simple:
             g = transpose(ct, *primals, **params)
+        elif primitive.bilinear:
+            g = _pull_product(ct, transpose, primals, params)
         else:
             g = _pull_structural(linear, ct, partial(_swapped, transpose, primals, params))
         if type(g) is Masked or type(x) is not np.ndarray or g.dtype is not x.dtype:
@@ -347,6 +349,15 @@ def _pull_structural(linear: Linear, ct: Cotangent, pull: Callable[[Value], Valu
         value = plain(ct)
         return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)) != 0)
     return pull(plain(ct))
+
+
+def _pull_product(
+    ct: Masked, transpose: Callable[..., Value], primals: Sequence[Value], params: Mapping[str, Any]
+) -> Masked:
+    """Through a product: absent is what no present cotangent reaches, whatever the numbers are."""
+    ones = [np.ones(shape_of(x)) for x in primals]
+    reached = transpose(cast(ct.mask, dtype=np.dtype(np.float64)), *ones, **params) != 0
+    return Masked(where(reached, transpose(ct.value, *primals, **params), 0), reached)
 
 
 def _swapped(
@@ -366,6 +377,8 @@ def pull_bundle(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
 def pull_projection(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     """Through the choice of one output of a bundle: collect the cotangents for it."""
     _, _, bundle, position, count, closed_over = entry
+    if type(ct) is Masked and type(ct.mask) in RAW and not np.any(ct.mask):
+        return  # wholly absent, which a rule could not tell from zeros
     if cotangents[bundle] is None:
         cotangents[bundle] = [None] * count
     cotangents[bundle][position] = ct

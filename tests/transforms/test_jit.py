@@ -241,3 +241,11 @@ def test_the_program_can_be_looked_at():
     lowered = fg.jit(fg.grad(lambda x: fnp.sum(x**2))).lower(X)
     assert "square" in str(lowered.program)
     assert len(lowered.optimized.equations) <= len(lowered.program.equations)
+
+
+def test_a_function_may_close_over_a_value_that_is_being_traced():
+    def outer(p):
+        return fg.jit(lambda x: x * p)(2.0)
+
+    assert float(fg.grad(outer)(3.0)) == 2.0
+    assert_array_equal(fg.vmap(outer)(np.arange(3.0)), [0.0, 2.0, 4.0])
