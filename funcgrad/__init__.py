@@ -8,6 +8,9 @@ Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names; ``fg.nn``, ``fg.optim``,
 ``fg.random``, ``fg.testing`` and ``fg.tree`` hold what their names say.
+
+The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: a
+submodule of the same name would take the function's place in the package when it is imported.
 """
 
 from importlib import import_module as _import_module

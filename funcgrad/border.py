@@ -48,7 +48,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A view that cannot be made writable.
 
     A read-only flag can be lifted again by ``setflags``, and through ``.base``; a view over a
-    read-only buffer cannot.
+    read-only buffer cannot. (NumPy's ``ufunc.at`` writes into any array, read-only or not.)
     """
     marked: Any = array.view(_Frozen)
     return np.asarray(memoryview(marked).toreadonly())
