@@ -141,8 +141,7 @@ class Capture:
                 yield content
         yield from function.__defaults__ or ()
         yield from (function.__kwdefaults__ or {}).values()
-        if hasattr(function, "__wrapped__"):
-            yield function.__wrapped__
+        yield getattr(function, "__wrapped__", None)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -64,7 +64,7 @@ class Jitted(Generic[P, R]):
     def __init__(
         self, f: Callable[P, R], static_argnums: Sequence[int], static_argnames: Sequence[str]
     ) -> None:
-        self._function = f
+        self._function: Callable[..., R] = f
         self._static_numbers = frozenset(static_argnums)
         self._static_names = frozenset(static_argnames)
         self._variants: dict[Hashable, tuple[Variant, ...]] = {}

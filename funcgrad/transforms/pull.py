@@ -326,6 +326,7 @@ def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if len(primals) > 1 and dtype_of(out).kind == "c":
         primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
     simple = type(ct) is not Masked and not linear.gaps
+    g: Cotangent
     routes = linear.routes(len(primals))
     for operand, x, transpose in zip(operands, primals, routes, strict=True):
         if operand < 0 or transpose is None:
