@@ -120,11 +120,15 @@ class Jitted(Generic[P, R]):
         return first
 
     def _stage(self, args: Any, kwargs: Any) -> Variant | None:
-        """A variant for these arguments; None if the function closes over a traced value."""
+        """A variant for these arguments; None if the function cannot be staged safely.
+
+        It closes over a traced value, or over more than can be watched for changes.
+        """
         dynamic, call = self._partial(args, kwargs)
         staged = program(call)(*dynamic[0], **dynamic[1])
         optimized = optimize(staged)
-        if not NUMPY.supports(optimized):
+        capture = Capture(self._function)
+        if not NUMPY.supports(optimized) or not capture.complete:
             return None
         run: Callable[..., Sequence[Value]]
         try:
@@ -138,7 +142,7 @@ class Jitted(Generic[P, R]):
                 stacklevel=4,
             )
             run = _evaluating(optimized)
-        return Variant(staged, optimized, run, Capture(self._function))
+        return Variant(staged, optimized, run, capture)
 
     def _partial(self, args: Any, kwargs: Any) -> tuple[Any, Callable[..., Any]]:
         """The arguments that are not static, and the function of those alone."""
@@ -198,11 +202,15 @@ class Jitted(Generic[P, R]):
         Raises
         ------
         ArgumentError
-            The function closes over a traced value, and would run without being staged.
+            The function runs without being staged: it closes over a traced value, or over more
+            than can be watched for changes.
         """
         variant = self._stage(args, kwargs)
         if variant is None:
-            raise ArgumentError(f"jit: {self.__name__} closes over a value that is being traced.")
+            raise ArgumentError(
+                f"jit: {self.__name__} closes over a value that is being traced, or over more than"
+                " can be watched for changes, and runs without being staged."
+            )
         return variant
 
 
@@ -245,9 +253,10 @@ def jit(
 
     Notes
     -----
-    Control flow may depend on numbers: each way is staged when it is first taken. Results are never
-    stale: names outside of the function that were bound anew, and arrays that were written to, are
-    noticed, and the function staged again.
+    Control flow may depend on numbers: each way is staged when it is first taken. What the function
+    reads from outside is watched: names that were bound anew, attributes, elements and arrays that
+    were written to are noticed, and the function is staged again. Not watched is what libraries
+    keep to themselves, such as their modules' attributes.
 
     Examples
     --------

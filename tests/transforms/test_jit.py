@@ -4,6 +4,7 @@ import gc
 import threading
 import warnings
 import weakref
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -18,19 +19,24 @@ X = np.linspace(-1.0, 2.0, 6)
 
 
 class Runs:
-    """How often a function ran; slots are not watched, so counting is no change to notice."""
-
-    __slots__ = ("number",)
+    """How often a function ran, kept where counting is no change that jit would notice."""
 
     def __init__(self):
-        self.number = 0
+        self._marks = StringIO()
+
+    def count(self):
+        self._marks.write("|")
+
+    @property
+    def number(self):
+        return len(self._marks.getvalue())
 
 
 def counted(f):
     runs = Runs()
 
     def run(*args, **kwargs):
-        runs.number += 1
+        runs.count()
         return f(*args, **kwargs)
 
     return run, runs
@@ -127,6 +133,20 @@ def test_a_global_that_is_bound_anew_is_noticed():
         assert float(staged(3.0)) == 15.0
     finally:
         SCALE = 2.0
+
+
+def test_changes_are_noticed_through_transformations():
+    factor, array = 2.0, np.ones(2)
+    f = lambda x: fnp.sum(factor * x * array)  # noqa: E731
+    staged = [fg.jit(fg.grad(f)), fg.jit(fg.vmap(fg.grad(f))), fg.jit(fg.checkpoint(fg.jit(f)))]
+    expected = [fg.grad(f), fg.vmap(fg.grad(f)), f]
+    for change in (None, "factor", "array"):
+        if change == "factor":
+            factor = 5.0
+        elif change == "array":
+            array[0] = 3.0
+        for g, plain, shape in zip(staged, expected, ((2,), (3, 2), (2,)), strict=True):
+            assert_array_equal(g(np.ones(shape)), plain(np.ones(shape)))
 
 
 def test_closed_over_names_lists_dicts_attributes_and_arrays_are_noticed():
@@ -249,3 +269,67 @@ def test_a_function_may_close_over_a_value_that_is_being_traced():
 
     assert float(fg.grad(outer)(3.0)) == 2.0
     assert_array_equal(fg.vmap(outer)(np.arange(3.0)), [0.0, 2.0, 4.0])
+
+
+class Model:
+    def __init__(self):
+        self.weight = 2.0
+
+    def apply(self, x):
+        return x * self.weight
+
+
+class Slotted:
+    __slots__ = ("weight",)
+    weight: float
+
+
+def test_attributes_read_in_methods_are_noticed():
+    model = Model()
+    through, bound = fg.jit(lambda x: model.apply(x)), fg.jit(model.apply)
+    assert float(through(1.0)) == float(bound(1.0)) == 2.0
+    model.weight = 5.0
+    assert float(through(1.0)) == float(bound(1.0)) == 5.0
+
+
+def test_slots_sets_and_keys_are_noticed():
+    slotted, table, numbers = Slotted(), {"a": 2.0}, {1.0}
+    slotted.weight = 2.0
+    staged = fg.jit(lambda x: x * slotted.weight + table.get("a", 7.0) + sum(numbers))
+    assert float(staged(1.0)) == 5.0
+    slotted.weight = 3.0
+    assert float(staged(1.0)) == 6.0
+    table["b"] = table.pop("a")
+    assert float(staged(1.0)) == 11.0
+    numbers.add(2.0)
+    assert float(staged(1.0)) == 13.0
+
+
+def test_a_method_that_is_replaced_is_noticed():
+    class Local:
+        def apply(self, x):
+            return x
+
+    instance = Local()
+    staged = fg.jit(lambda x: instance.apply(x))
+    assert float(staged(3.0)) == 3.0
+    Local.apply = lambda self, x: -x  # type: ignore[method-assign]
+    assert float(staged(3.0)) == -3.0
+
+
+def test_what_the_rule_of_a_custom_derivative_reads_is_noticed():
+    factor = [1.0]
+    f = fg.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda _, ct: (ct * factor[0],))
+    staged = fg.jit(fg.grad(lambda x: f(x)))
+    assert float(staged(1.0)) == 1.0
+    factor[0] = 4.0
+    assert float(staged(1.0)) == 4.0
+
+
+def test_more_than_can_be_watched_is_not_staged():
+    many = [[float(k)] for k in range(20_000)]
+    staged = fg.jit(lambda x: x * many[0][0])
+    assert float(staged(2.0)) == 0.0
+    many[0][0] = 3.0
+    assert float(staged(2.0)) == 6.0
