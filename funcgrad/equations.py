@@ -95,6 +95,9 @@ class Equation:
         What it defines: one variable for a primitive.
     source : str
         The user's line that it came from; it plays no part in comparisons.
+    epoch : int
+        0, or the number of the run in which a checkpointed function does again what it has done
+        before. An equation is no repetition of one of another epoch: it saves memory.
     """
 
     operation: Any
@@ -102,9 +105,10 @@ class Equation:
     params: Params
     results: tuple[Spec, ...]
     source: str = ""
+    epoch: int = 0
 
     def _key(self) -> Hashable:
-        return self.operation, self.operands, identity(self.params), self.results
+        return self.operation, self.operands, identity(self.params), self.results, self.epoch
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Equation) else NotImplemented

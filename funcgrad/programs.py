@@ -258,6 +258,138 @@ class Program:
         """
         return numpy_source(self, lines).text
 
+    def to_dot(self) -> str:
+        r"""The program as a graph in the DOT language of Graphviz.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> print(fg.program(lambda x: -x)(2.0).to_dot())
+        digraph "<lambda>" {
+          node [fontname="Courier"];
+          n0 [label="x\nfloat64[]", shape=ellipse];
+          n1 [label="negative\na: float64[]", shape=box, tooltip="..."];
+          n2 [label="result\nfloat64[]", shape=ellipse, peripheries=2];
+          n0 -> n1 [label="float64[]"];
+          n1 -> n2 [label="float64[]"];
+        }
+        """
+        from funcgrad.source.graph import dot, program_graph
+
+        return dot(program_graph(self))
+
+    def to_mermaid(self) -> str:
+        """The program as a flowchart in the language of Mermaid, which Markdown viewers draw.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> print(fg.program(lambda x: -x)(2.0).to_mermaid())
+        flowchart TD
+          n0(["x<br/>float64[]"])
+          n1["negative<br/>a: float64[]"]
+          n2(["result<br/>float64[]"])
+          n0 -->|"float64[]"| n1
+          n1 -->|"float64[]"| n2
+        """
+        from funcgrad.source.graph import mermaid, program_graph
+
+        return mermaid(program_graph(self))
+
+    def _repr_svg_(self) -> str:
+        from funcgrad.source.picture import svg
+
+        return svg(self)
+
+    def _repr_html_(self) -> str:
+        from funcgrad.source.picture import html
+
+        return html(self)
+
+    def to_json(self) -> str:
+        """The program as JSON, to be kept in a file and read by ``from_json``.
+
+        Returns
+        -------
+        str
+            ASCII, with an equation to a line. It holds all that the program holds, to the last bit
+            of its constants. Only how arrays lie in memory is not kept: they come back in C order.
+
+        Raises
+        ------
+        ProgramError
+            There is something in it that no file can hold: a call with rules of its own, such as a
+            custom derivative; a value of a transformation that runs around it; a primitive that is
+            no public one of funcgrad; a class of a pytree that stands inside a function.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> staged = fg.program(lambda x: x * x)(3.0)
+        >>> fg.Program.from_json(staged.to_json()) == staged
+        True
+        """
+        from funcgrad.source.exchange import program_text
+
+        return program_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Program:
+        """The program that ``to_json`` made a text of.
+
+        Pickling does the same, so what follows holds for it too.
+
+        Parameters
+        ----------
+        text : str
+            Only from those whom you trust: the modules that it names for the classes of pytrees
+            and for static fields are imported, which runs their code.
+
+        Raises
+        ------
+        ProgramError
+            The text is cut off or changed, is of another version of the format, or names a
+            primitive, a class or a field that is not there.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> text = fg.program(lambda x, y: x * y)(3.0, 4.0).to_json()
+        >>> fg.Program.from_json(text)(5.0, 6.0)
+        Tensor(30.0)
+        """
+        from funcgrad.source.exchange import program_parts
+
+        return cls(**program_parts(text)).verify()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program.from_json, (self.to_json(),)
+
+    def fingerprint(self) -> str:
+        """A hash that is the same in every process and on every machine, for caches in files.
+
+        Returns
+        -------
+        str
+            SHA-256 in hexadecimal digits. Programs that are equal have the same, and so have those
+            that differ only in their name, in the names of their inputs, or in the user's lines.
+
+        Raises
+        ------
+        ProgramError
+            As for ``to_json``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> first, second = fg.program(lambda x: x + 1.0), fg.program(lambda y: y + 1.0)
+        >>> first(3.0).fingerprint() == second(4.0).fingerprint()
+        True
+        """
+        from funcgrad.source.exchange import program_fingerprint
+
+        return program_fingerprint(self)
+
     def _guard_lines(self, names: Sequence[str], variables: range) -> list[str]:
         return [
             f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"

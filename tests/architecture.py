@@ -26,6 +26,10 @@ MAX_FUNCTION_LINES = 60
 DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Operators reach the operations through `Tensor.__array_namespace__`.
     "funcgrad.tensor": frozenset({"funcgrad.numpy"}),
+    # A program's other forms are for looking and keeping; `jit` should not wait for them.
+    "funcgrad.programs": frozenset(
+        {"funcgrad.source.exchange", "funcgrad.source.graph", "funcgrad.source.picture"}
+    ),
 }
 
 # Loads its submodules when they are first used; so that importing it stays cheap.

@@ -35,6 +35,7 @@ __all__ = [
     "structural",
     "swap_last_axes",
     "transpose",
+    "unfollowed",
     "view",
 ]
 
@@ -212,6 +213,17 @@ flip: Primitive = structural(
     source=lambda x, axis: f"{x.array}[{index_text(_reversed(len(x.spec.shape), axis))}]",
 )
 
+
+def _roll_source(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
+    if not axis:
+        return f"{x.array}"
+    size = x.spec.shape[axis[0]]
+    if len(axis) > 1 or not size:
+        return f"np.roll({x}, {shift}, {axis})"
+    first, cut = ":, " * axis[0], size - shift[0] % size
+    return f"np.concatenate([{x}[{first}{cut}:], {x}[{first}:{cut}]], {axis[0]})"
+
+
 roll: Primitive = structural(
     "roll",
     lambda x, shift, axis: np.roll(x, shift, axis) if axis else _as_array(x),
@@ -225,7 +237,7 @@ roll: Primitive = structural(
         scalar=((), {"shift": (), "axis": ()}),
         empty=((0, 2), {"shift": (3,), "axis": (0,)}),
     ),
-    source=lambda x, shift, axis: f"np.roll({x}, {shift}, {axis})" if axis else x.array,
+    source=_roll_source,
 )
 
 
@@ -341,3 +353,21 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
 # is all there is to a cast's differential.
 cast_inexact: Primitive = _cast_primitive("cast", Partials((SAME,)), "e", "f", "d", "D")
 cast_discrete: Primitive = _cast_primitive("cast_discrete", DISCRETE, "i", "?")
+
+
+# No move at all.
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+unfollowed: Primitive = Primitive(
+    "stop_gradient",
+    _itself,
+    _itself,
+    DISCRETE,
+    lambda primitive, size, args, batched, params: primitive(*args),
+    source=str,
+)
+"""A value that counts as constant in every derivative."""

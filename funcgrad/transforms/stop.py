@@ -5,22 +5,12 @@ from __future__ import annotations
 from typing import TypeVar
 
 from funcgrad import trees
-from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.primitives.structural import unfollowed
 from funcgrad.tensor import apply
 
 __all__ = ["stop_gradient"]
 
 T = TypeVar("T")
-
-_constant = Primitive(
-    "stop_gradient",
-    lambda x: x,
-    lambda x: x,
-    DISCRETE,
-    lambda primitive, size, args, batched, params: primitive(*args),
-    source=str,
-)
-
 
 def stop_gradient(tree: T) -> T:
     """A tree whose numbers count as constants in every derivative.
@@ -39,5 +29,5 @@ def stop_gradient(tree: T) -> T:
     >>> fg.grad(lambda x: x * fg.stop_gradient(x))(3.0)
     Tensor(3.0)
     """
-    result: T = trees.map(lambda leaf: apply(_constant, leaf), tree)
+    result: T = trees.map(lambda leaf: apply(unfollowed, leaf), tree)
     return result

@@ -1,0 +1,185 @@
+"""The plan of a program: in which steps it runs, what is written over what, what goes when.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x: (x + 1.0) * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
+>>> plan = plan_of(staged)
+>>> plan.steps, plan.takes
+([0, 1], {1: 3})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from funcgrad.equations import Equation
+from funcgrad.planning.fusion import BLOCK, Kernel, Step, blocked_operands, steps
+from funcgrad.planning.liveness import aliases, makes_its_own
+from funcgrad.planning.parts import ProgramParts
+from funcgrad.primitive import Primitive
+from funcgrad.shape import Spec
+
+__all__ = ["Plan", "is_plain_ufunc", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a program runs.
+
+    Attributes
+    ----------
+    specs : list of Spec
+        Of each variable.
+    firsts : list of int
+        The first variable that each equation defines.
+    steps : list of int or Kernel
+    ends : list of int
+        For each variable the last step that reads it; -1 if none does, and for an output the number
+        of steps.
+    takes : dict
+        For the position of an equation the operand whose memory its result takes: an array of its
+        shape and dtype that nothing reads any more. Kernels take memory of their own blocks alike.
+    outside : frozenset of int
+        Of the variables that kernels define those that are read outside of them.
+    """
+
+    specs: list[Spec]
+    firsts: list[int]
+    steps: list[Step]
+    ends: list[int]
+    takes: dict[int, int]
+    outside: frozenset[int]
+
+
+def is_plain_ufunc(operation: Any) -> bool:
+    """Whether an operation is an elementwise function of NumPy's, which takes a place for its
+    result after its arguments."""
+    return (
+        isinstance(operation, Primitive)
+        and isinstance(operation.evaluate, np.ufunc)
+        and operation.evaluate.signature is None
+        and operation.source is None
+    )
+
+
+def plan_of(program: ProgramParts, block: int = BLOCK) -> Plan:
+    """The plan of a program, with kernels over blocks of so many bytes."""
+    specs = program.specs()
+    firsts = []
+    variable = len(program.inputs) + len(program.constants)
+    for equation in program.equations:
+        firsts.append(variable)
+        variable += len(equation.results)
+    order = steps(program, block)
+    ends = _ends(program, firsts, order)
+    shared = aliases(program)
+    outside = frozenset(_outside(program, firsts, order, ends))
+    takes: dict[int, int] = {}
+    moments = _moments(program, order, ends, shared)
+    for step in order:
+        members = (step,) if isinstance(step, int) else step.members
+        kernel = None if isinstance(step, int) else step
+        for position in members:
+            if kernel is not None and firsts[position] in outside:
+                continue  # its place is in the whole result
+            found = _taken(program.equations[position], position, kernel, specs, shared, moments)
+            if found is not None and (kernel is None or moments.makers[found] in kernel.members):
+                takes[position] = found
+    return Plan(specs, firsts, order, ends, takes, outside)
+
+
+def _ends(program: ProgramParts, firsts: Sequence[int], order: Sequence[Step]) -> list[int]:
+    ends = [-1] * len(program.specs())
+    for number, step in enumerate(order):
+        for position in (step,) if isinstance(step, int) else step.members:
+            equation = program.equations[position]
+            for operand in equation.operands:
+                ends[operand] = number
+            for variable in range(firsts[position], firsts[position] + len(equation.results)):
+                ends[variable] = max(ends[variable], number)
+    for variable in program.outputs:
+        ends[variable] = len(order)
+    return ends
+
+
+def _outside(
+    program: ProgramParts, firsts: Sequence[int], order: Sequence[Step], ends: Sequence[int]
+) -> set[int]:
+    found = {guard.variable for guard in program.guards}
+    found.update(program.outputs)
+    home = {p: n for n, step in enumerate(order) if isinstance(step, Kernel) for p in step.members}
+    makers = {firsts[position]: number for position, number in home.items()}
+    for position, equation in enumerate(program.equations):
+        for operand in equation.operands:
+            if operand in makers and home.get(position) != makers[operand]:
+                found.add(operand)
+    return found & makers.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """When things happen, counted in equations in the order in which they run.
+
+    ``made`` and ``gone`` are moments of variables: of the equation that makes one, and of the last
+    that reads any variable which may share its memory.
+    """
+
+    when: dict[int, int]
+    makers: list[int]
+    gone: list[int]
+    inner: list[bool]
+
+
+def _moments(
+    program: ProgramParts, order: Sequence[Step], ends: Sequence[int], shared: Sequence[Any]
+) -> _Moments:
+    positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
+    when = {position: moment for moment, position in enumerate(positions)}
+    makers = [-1] * (len(program.inputs) + len(program.constants))
+    for position, equation in enumerate(program.equations):
+        makers += [position] * len(equation.results)
+    last = [-1] * len(makers)
+    for position in positions:
+        for operand in program.equations[position].operands:
+            last[operand] = when[position]
+    for variable in program.outputs:
+        last[variable] = len(positions)
+    gone = list(last)
+    for variable, roots in enumerate(shared):
+        for root in roots:
+            gone[root] = max(gone[root], last[variable])
+    owned = [
+        position >= 0 and makes_its_own(program.equations[position].operation)
+        for position in makers
+    ]
+    return _Moments(when, makers, gone, owned)
+
+
+def _taken(
+    equation: Equation,
+    position: int,
+    kernel: Kernel | None,
+    specs: Sequence[Spec],
+    shared: Sequence[frozenset[int]],
+    moments: _Moments,
+) -> int | None:
+    """The operand whose memory the result of an equation may take."""
+    if not is_plain_ufunc(equation.operation) or not equation.results[0].shape:
+        return None
+    flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()
+    result = equation.results[0]
+    for k, operand in enumerate(equation.operands):
+        spec = specs[operand]
+        if (
+            moments.inner[operand]
+            and spec.shape == result.shape
+            and spec.dtype == result.dtype
+            and shared[operand] == {operand}
+            and moments.gone[operand] == moments.when[position]
+            and (kernel is None or kernel.flat or flags[k])
+        ):
+            return operand
+    return None

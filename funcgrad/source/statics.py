@@ -1,0 +1,352 @@
+"""Static values and trees in terms of JSON, and back.
+
+Parameters of operations, keys of dicts and static fields are *static values*. JSON has words for
+some of them; the others are objects that say what they are::
+
+    1.5, 2, True, None, "ij"     themselves
+    (0, 1)                       [0, 1]
+    -inf, nan, 2 + 1j            {"float": "fff0000000000000"}, {"complex": [2.0, 1.0]}
+    slice(1, None), ...          {"slice": [1, null, null]}, {"ellipsis": true}
+    Key((0, None))               {"key": [0, null]}
+    np.dtype("f"), np.int8(1)    {"dtype": "float32"}, {"scalar": "AQ==", "dtype": "int8"}
+    b"x"                         {"bytes": "eA=="}
+    Color.RED                    {"enum": "module:Color", "member": "RED"}
+    Point(1, 2), a named tuple   {"namedtuple": "module:Point", "items": [1, 2]}
+    a class or a function        {"reference": "module:name"}
+
+``place`` is where something stands, for error messages.
+
+>>> from_data(to_data((1, -0.0, slice(None, 2)), "here"), "here")
+(1, -0.0, slice(None, 2, None))
+"""
+
+from __future__ import annotations
+
+import binascii
+import pkgutil
+import struct
+from collections.abc import Callable, Mapping
+from enum import Enum
+from math import isfinite
+from types import EllipsisType, FunctionType, MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from funcgrad.errors import ProgramError
+from funcgrad.primitives.keys import Key
+from funcgrad.shape import DTYPES
+from funcgrad.trace import RAW
+
+__all__ = [
+    "DTYPE_NAMES",
+    "Data",
+    "array_of",
+    "bytes_of",
+    "from_base64",
+    "from_data",
+    "listed",
+    "named",
+    "optional",
+    "read",
+    "reference_to",
+    "to_base64",
+    "to_data",
+]
+
+T = TypeVar("T")
+
+Data: TypeAlias = Any
+"""What JSON has words for: None, bool, int, float, str, and lists and dicts of them."""
+
+_WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
+    {
+        bool: "true or false",
+        dict: "an object",
+        float: "a number",
+        int: "a whole number",
+        list: "a list",
+        str: "a text",
+    }
+)
+DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
+
+
+# ------------------------------------------------------------------------------------ to JSON
+
+
+def to_data(value: Any, place: str) -> Data:
+    """A static value in terms of JSON.
+
+    Raises
+    ------
+    ProgramError
+        There are no words for it.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if isfinite(value) else {"float": struct.pack(">d", value).hex()}
+    if kind is tuple:
+        return [to_data(part, place) for part in value]
+    if kind in _WRITERS:
+        return _WRITERS[kind](value, place)
+    if isinstance(value, np.dtype) and value in DTYPES:
+        return {"dtype": value.name}
+    if isinstance(value, np.generic) and kind in RAW:
+        return {"scalar": to_base64(bytes_of(value)), "dtype": value.dtype.name}
+    if isinstance(value, Enum):
+        return _enum_data(value, place)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        items = [to_data(part, place) for part in value]
+        return {"namedtuple": reference_to(kind, place), "items": items}
+    if isinstance(value, (type, FunctionType)):
+        return {"reference": reference_to(value, place)}
+    raise ProgramError(
+        f"{place}: a value of the type {kind.__qualname__} cannot be saved. Static parts of a"
+        " program that is saved are numbers, texts, tuples, dtypes, keys, enums, named tuples, and"
+        " classes and functions that stand in modules."
+    )
+
+
+def _complex_data(value: complex, place: str) -> Data:
+    return {"complex": [to_data(value.real, place), to_data(value.imag, place)]}
+
+
+def _slice_data(value: slice, place: str) -> Data:
+    parts = (value.start, value.stop, value.step)
+    return {"slice": [to_data(part, place) for part in parts]}
+
+
+def _enum_data(value: Enum, place: str) -> Data:
+    kind = type(value)
+    if kind.__members__.get(value.name) is not value:
+        raise ProgramError(f"{place}: {value!r} has no name of its own, and cannot be saved.")
+    return {"enum": reference_to(kind, place), "member": value.name}
+
+
+_WRITERS: Final[Mapping[type[Any], Callable[[Any, str], Data]]] = MappingProxyType(
+    {
+        complex: _complex_data,
+        slice: _slice_data,
+        Key: lambda value, place: {"key": to_data(tuple(value), place)},
+        EllipsisType: lambda value, place: {"ellipsis": True},
+        bytes: lambda value, place: {"bytes": to_base64(value)},
+    }
+)
+
+
+def reference_to(value: Any, place: str) -> str:
+    """The module and the name of a class or a function, under which it can be found again.
+
+    Raises
+    ------
+    ProgramError
+        It cannot, as what stands inside a function.
+    """
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
+    text = f"{module}:{name}"
+    try:
+        found = pkgutil.resolve_name(text)
+    except (AttributeError, ImportError, ValueError):
+        found = None
+    if found is not value:
+        raise ProgramError(
+            f"{place}: {name} of the module {module} cannot be saved, since a file can only name"
+            " what stands under its own name at the top of a module. Define it there."
+        )
+    return text
+
+
+def to_base64(data: bytes) -> str:
+    """Bytes as text."""
+    return binascii.b2a_base64(data, newline=False).decode()
+
+
+def bytes_of(value: Any) -> bytes:
+    """The bytes of a NumPy value: little-endian, in C order."""
+    return np.asarray(value, value.dtype.newbyteorder("<")).tobytes()
+
+
+# ---------------------------------------------------------------------------------- from JSON
+
+
+def from_data(data: Data, place: str) -> Any:
+    """The static value that ``to_data`` made something of.
+
+    Raises
+    ------
+    ProgramError
+        It made nothing like that.
+    """
+    if data is None or type(data) in (bool, int, float, str):
+        return data
+    if type(data) is list:
+        return tuple([from_data(part, place) for part in data])
+    known = next((kind for kind in _READERS if kind in data), None)
+    if known is None:
+        raise ProgramError(f"{place}: {_shown(data)} is no static value.")
+    try:
+        return _READERS[known](data, place)
+    except (struct.error, ValueError, TypeError) as error:
+        if isinstance(error, ProgramError):
+            raise
+        raise ProgramError(f"{place}: {_shown(data)} is no {known}: {error}.") from None
+
+
+def _float(data: Data, place: str) -> float:
+    (value,) = struct.unpack(">d", bytes.fromhex(read(data, "float", str, place)))
+    return float(value)
+
+
+def _complex(data: Data, place: str) -> complex:
+    real, imag = from_data(read(data, "complex", list, place), place)
+    if not type(real) is type(imag) is float:
+        raise TypeError("its parts are not two floats")
+    return complex(real, imag)
+
+
+def _slice(data: Data, place: str) -> slice:
+    start, stop, step = from_data(read(data, "slice", list, place), place)
+    return slice(start, stop, step)
+
+
+def _dtype(data: Data, place: str) -> np.dtype[Any]:
+    name = read(data, "dtype", str, place)
+    if name not in DTYPE_NAMES:
+        raise ProgramError(f"{place}: {name!r} is none of the dtypes that tensors have.")
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype
+
+
+def _scalar(data: Data, place: str) -> Any:
+    stored = from_base64(read(data, "scalar", str, place), place)
+    return array_of(stored, (), _dtype(data, place), place)[()]
+
+
+def _enum(data: Data, place: str) -> Any:
+    kind = named(read(data, "enum", str, place), place)
+    member = read(data, "member", str, place)
+    if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
+        raise ProgramError(f"{place}: {data['enum']} is no enum with a member {member!r}.")
+    return kind[member]
+
+
+def _namedtuple(data: Data, place: str) -> Any:
+    kind = named(read(data, "namedtuple", str, place), place)
+    items = from_data(read(data, "items", list, place), place)
+    fields = getattr(kind, "_fields", None)
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and fields is not None):
+        raise ProgramError(f"{place}: {data['namedtuple']} is no named tuple.")
+    if len(items) != len(fields):
+        raise ProgramError(
+            f"{place}: {kind.__qualname__} has {len(fields)} fields now, and had"
+            f" {len(items)} when the program was saved."
+        )
+    return tuple.__new__(kind, items)
+
+
+_READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
+    {
+        "float": _float,
+        "complex": _complex,
+        "slice": _slice,
+        "key": lambda data, place: Key(from_data(read(data, "key", list, place), place)),
+        "ellipsis": lambda data, place: ...,
+        "scalar": _scalar,  # before the dtype, which it has too
+        "dtype": _dtype,
+        "bytes": lambda data, place: from_base64(read(data, "bytes", str, place), place),
+        "enum": _enum,
+        "namedtuple": _namedtuple,
+        "reference": lambda data, place: named(read(data, "reference", str, place), place),
+    }
+)
+
+
+def named(reference: str, place: str) -> Any:
+    """What a module has under a name; the module is imported.
+
+    Raises
+    ------
+    ProgramError
+        There is no such module, or nothing of that name in it.
+    """
+    module, colon, name = reference.partition(":")
+    if not (module and colon and name):
+        raise ProgramError(f"{place}: {reference!r} is no module and name.")
+    try:
+        return pkgutil.resolve_name(reference)
+    except Exception as error:  # a module may fail in any way when it is imported
+        raise ProgramError(
+            f"{place}: {name} cannot be had from the module {module}: {error!r}."
+        ) from error
+
+
+def from_base64(text: str, place: str) -> bytes:
+    """Bytes from text."""
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise ProgramError(f"{place}: {_shown(text)} is no base64: {error}.") from None
+
+
+def array_of(
+    stored: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], place: str
+) -> np.ndarray[Any, Any]:
+    """An array that nobody can write to."""
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    if len(stored) != size:
+        raise ProgramError(
+            f"{place}: {dtype}[{','.join(map(str, shape))}] takes {size} bytes, and there are"
+            f" {len(stored)}."
+        )
+    if dtype == np.bool_ and stored.strip(b"\x00\x01"):
+        raise ProgramError(f"{place}: a byte of a boolean is neither 0 nor 1.")
+    order = dtype.newbyteorder("<")
+    if order != dtype:
+        stored = np.frombuffer(stored, order).astype(dtype).tobytes()
+    try:
+        return np.ndarray(shape, dtype, stored)
+    except ValueError as error:  # without elements, but with more than an address can count
+        raise ProgramError(f"{place}: {error}.") from None
+
+
+def read(record: Data, name: str, kind: type[Any], place: str) -> Any:
+    """An entry of an object, which has to be of a kind.
+
+    Raises
+    ------
+    ProgramError
+        It is missing, or something else.
+    """
+    if type(record) is not dict:
+        raise ProgramError(f"{place}: expected an object, got {_shown(record)}.")
+    if name not in record:
+        raise ProgramError(f"{place}: {name!r} is missing.")
+    if type(record[name]) is not kind:
+        raise ProgramError(f"{place}: {name!r} is {_shown(record[name])}, not {_WORDS[kind]}.")
+    return record[name]
+
+
+def optional(record: Data, name: str, default: T, place: str) -> T:
+    """An entry of the kind of its default, which stands where it is missing."""
+    value: T = read(record, name, type(default), place) if name in record else default
+    return value
+
+
+def listed(record: Data, name: str, kind: type[Any], place: str) -> tuple[Any, ...]:
+    """An entry that is a list of things of one kind."""
+    items = read(record, name, list, place)
+    for item in items:
+        if type(item) is not kind:
+            raise ProgramError(f"{place}: {name!r} has {_shown(item)} in it, not {_WORDS[kind]}.")
+    return tuple(items)
+
+
+def _shown(data: Data) -> str:
+    text = repr(data)
+    return text if len(text) <= 60 else f"{text[:57]}..."
