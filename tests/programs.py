@@ -16,7 +16,7 @@ from funcgrad import trees
 from funcgrad.equations import Constant
 from tests.transforms.support import complex_numbers, numbers
 
-SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan)
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 3e38, 1.4e-45, 5e-324, np.inf, -np.inf, np.nan)
 
 
 def bits(x: Any) -> tuple[Any, ...]:
@@ -240,8 +240,39 @@ MOVES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "one_times": lambda x: 1 * x,
         "minus_zero": lambda x: x - 0.0 if x.dtype.kind != "b" else x,
         "plus_minus_zero": lambda x: x + -0.0,
+        "plus_zero": lambda x: x + 0.0,
+        "minus_one_times": lambda x: x * -1.0,
+        "doubled": lambda x: x + x,
+        "two_times": lambda x: 2.0 * x,
+        "minus_half": lambda x: x * -0.5,
+        "three_times": lambda x: 3 * x,
+        "tenth": lambda x: 0.1 * x,
+        "over_minus_four": lambda x: x / -4.0,
+        "two_over": lambda x: 2 / x,
+        "squared": lambda x: x * x,
+        "to_the_power_of_two": lambda x: x**2 if x.dtype.kind != "b" else x,
+        "chosen_twice": lambda x: fnp.where(x > 0, fnp.where(x > 0, x, 1.0), fnp.negative(2.0 * x)),
+        "chosen_else": lambda x: fnp.where(fnp.logical_not(x > 0), x, 3.0),
+        "unequal": lambda x: fnp.logical_not(x == 1.0),
+        "itself": lambda x: fnp.maximum(x, x),
+        "sum_with_its_axis": lambda x: _reduced(fnp.sum, x)[..., None],
+        "max_with_its_axis": lambda x: _reduced(fnp.max, x)[..., None],
+        "sum_without_its_axis": lambda x: _reduced(fnp.sum, x, keepdims=True)[..., 0],
+        "max_of_equals": lambda x: fnp.max(fnp.broadcast_to(x, (2, *x.shape)), axis=0),
+        "minimum": lambda x: _reduced(fnp.min, x),
+        "column": lambda x: x[..., None],
+        "stretched": lambda x: fnp.broadcast_to(x, (3, 3)) if x.ndim < 2 else x,
+        "tail_of_tail": lambda x: x[1:][1:][:, None] if x.ndim else x,
+        "first_of_column": lambda x: x[:, -1:][0] if x.ndim > 1 else x,
     }
 )
+
+
+def _reduced(reduce: Any, x: Any, keepdims: bool = False) -> Any:
+    x = x if x.ndim else x[None]
+    return reduce(x, axis=-1, keepdims=keepdims)
+
+
 CHOICES: Mapping[str, Any] = MappingProxyType(
     {"true": True, "false": False, "mixed": np.array([True, False, True])}
 )

@@ -25,12 +25,14 @@ def merge_common_subexpressions(program: Program) -> Program:
     """Do equal operations on equal operands once, and keep equal constants once.
 
     Parameters are equal when nothing tells them apart (``identity``). A call with rules of its own
-    is equal to itself only.
+    is equal to itself only. What a checkpointed function does again is done again: merged with the
+    first time, it would have to be remembered for as long as the checkpoint is to spare.
     """
     found: dict[Hashable, list[int]] = {}
 
     def step(draft: Draft, equation: Equation) -> Sequence[int]:
-        key = equation.operation, equation.operands, identity(equation.params)
+        params = identity(equation.params)
+        key = equation.operation, equation.operands, params, equation.epoch
         if key not in found:
             found[key] = draft.append(equation)
         return found[key]

@@ -9,14 +9,15 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.equations import Constant, Equation
-from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.passes.workbench import ANY, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import (
@@ -31,11 +32,9 @@ from funcgrad.primitives.structural import (
 from funcgrad.programs import Program
 from funcgrad.shape import Shape, Spec, spec_of
 
-__all__ = ["fold_constants"]
+__all__ = ["FOLDING", "fold_constants"]
 
 _SMALL: Final = 1024
-_TO_ITS_SPEC: Final = (reshape, broadcast_to, cast_inexact, cast_discrete)
-"""Operations that change nothing where the result has the shape and the dtype of the operand."""
 
 
 def fold_constants(program: Program) -> Program:
@@ -47,22 +46,21 @@ def fold_constants(program: Program) -> Program:
     A reshape to the same shape, a transposition that keeps the order of axes, a cast to the same
     dtype, a broadcast to the same shape and an index that takes the whole array are dropped.
     """
-    return rewrite(program, _step)
+    return improve(program, FOLDING)
 
 
-def _step(draft: Draft, equation: Equation) -> Sequence[int]:
-    if not isinstance(equation.operation, Primitive):
-        return draft.append(equation)
-    if _changes_nothing(draft, equation):
-        return equation.operands
-    constants = [draft.constant_of(variable) for variable in equation.operands]
-    known = [constant for constant in constants if constant is not None and constant.is_raw]
-    if len(known) < len(constants) or not _is_worth_keeping(equation, known):
-        return draft.append(equation)
+def _folded(bench: Workbench, equation: Equation) -> int | None:
+    constants = bench.constants
+    for variable in equation.operands:
+        if variable not in constants:
+            return None
+    known = [constants[variable] for variable in equation.operands]
+    if not all(constant.is_raw for constant in known) or not _is_worth_keeping(equation, known):
+        return None
     value = _evaluated(equation.operation, equation, known)
     if value is None or spec_of(value) != equation.results[0]:
-        return draft.append(equation)
-    return [draft.constant(Constant(value))]
+        return None
+    return bench.constant(value)
 
 
 def _is_worth_keeping(equation: Equation, operands: Sequence[Constant]) -> bool:
@@ -81,20 +79,16 @@ def _evaluated(primitive: Primitive, equation: Equation, operands: Sequence[Cons
         return None
 
 
-def _changes_nothing(draft: Draft, equation: Equation) -> bool:
-    """Whether the result is the operand itself, to every element and to its weakness."""
-    if len(equation.operands) != 1 or draft.spec(equation.operands[0]) != equation.results[0]:
-        return False
-    operation, params = equation.operation, dict(equation.params)
-    if operation is transpose:
-        return bool(params["axes"] == tuple(range(len(params["axes"]))))
-    if operation is view:
-        return _takes_all(equation.results[0], params["key"])
-    if operation is flip:
-        return not params["axis"]
-    if operation is roll:
-        return not any(params["shift"])
-    return operation in _TO_ITS_SPEC
+def _same(changes_nothing: Callable[..., bool]) -> Callable[[Workbench, Equation], int | None]:
+    """A rule for operations of one array that may change nothing about it."""
+
+    def rule(bench: Workbench, equation: Equation) -> int | None:
+        x, result = equation.operands[0], equation.results[0]
+        if bench.specs[x] != result or not changes_nothing(result, **dict(equation.params)):
+            return None
+        return x
+
+    return rule
 
 
 def _takes_all(spec: Spec, key: Sequence[Any]) -> bool:
@@ -109,3 +103,21 @@ def _takes_all(spec: Spec, key: Sequence[Any]) -> bool:
         type(entry) is slice and entry.indices(size) == (0, size, 1)
         for entry, size in zip(entries, sizes, strict=True)
     )
+
+
+_TO_ITS_SPEC: Final = _same(lambda result, **params: True)
+"""For operations that change nothing where the result has the shape and dtype of the operand."""
+
+FOLDING: Final[Rules] = MappingProxyType(
+    {
+        ANY: (_folded,),
+        reshape: (_TO_ITS_SPEC,),
+        broadcast_to: (_TO_ITS_SPEC,),
+        cast_inexact: (_TO_ITS_SPEC,),
+        cast_discrete: (_TO_ITS_SPEC,),
+        transpose: (_same(lambda result, axes: axes == tuple(range(len(axes)))),),
+        view: (_same(lambda result, key: _takes_all(result, key)),),
+        flip: (_same(lambda result, axis: not axis),),
+        roll: (_same(lambda result, shift, axis: not any(shift)),),
+    }
+)

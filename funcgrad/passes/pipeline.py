@@ -1,4 +1,4 @@
-"""All passes, until nothing changes any more.
+"""All passes at once, until nothing changes any more.
 
 >>> import funcgrad as fg
 >>> print(optimize(fg.program(fg.grad(lambda x: x * x))(2.0)).to_text(sources=False))
@@ -14,48 +14,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.passes.fold import fold_constants
-from funcgrad.passes.simplify import simplify
+from funcgrad.passes.axes import MOVES
+from funcgrad.passes.contractions import fold_into_contractions
+from funcgrad.passes.fold import FOLDING
+from funcgrad.passes.negation import NEGATION
+from funcgrad.passes.product_sums import merge_sums_of_products
+from funcgrad.passes.products import merge_products
+from funcgrad.passes.relax import RELAXED
+from funcgrad.passes.scale import SCALING
+from funcgrad.passes.schedule import schedule
+from funcgrad.passes.simplify import ALGEBRA
+from funcgrad.passes.sink import SINKING
+from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs import Program
 
 __all__ = ["Pass", "optimize"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
-_PASSES: Final[tuple[Pass, ...]] = (
-    simplify,
-    fold_constants,
-    merge_common_subexpressions,
-    remove_dead_code,
+_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, NEGATION, SCALING, MOVES, SINKING)
+_RELAXED: Final[Rules] = joined(_EXACT, RELAXED)
+_REORDERING: Final[tuple[Pass, ...]] = (
+    fold_into_contractions,
+    merge_sums_of_products,
+    merge_products,
 )
-_ROUNDS: Final = 8
 
 
-def optimize(program: Program) -> Program:
+def optimize(program: Program, relaxed: bool = False) -> Program:
     """A program that means the same and does less.
 
     Parameters
     ----------
     program : Program
+    relaxed : bool
+        Whether results may differ in their last digits, by what `funcgrad.passes.relax` says.
 
     Returns
     -------
     Program
-        With the inputs, outputs and guards of the other. Every element of every result has the bits
-        that it had.
+        With the inputs, outputs and guards of the other. Sums, and so matrix products, may be added
+        up in another order where that saves work on large arrays. Unless relaxed, all else has
+        the bits that it had.
 
     Notes
     -----
-    The passes run in turn until they change nothing; one round mostly suffices, and after a few
-    it stops in any case.
+    The rules of all passes are tried on each equation in turn, which also keeps equal equations
+    once and drops what nothing reads. That is done until nothing changes, which takes one round or
+    two; after a few it stops in any case. Then products are merged, and last the equations are put
+    in an order that needs less memory.
     """
-    program = remove_dead_code(program)  # the less is there, the less the others have to do
-    for _ in range(_ROUNDS):
-        before = program
-        for each in _PASSES:
-            program = each(program)
-        if program == before:
-            break
-    return program
+    rules = _RELAXED if relaxed else _EXACT
+    program = merged = improve(program, rules)
+    for each in _REORDERING:
+        merged = each(merged)
+    return schedule(program if merged is program else improve(merged, rules))

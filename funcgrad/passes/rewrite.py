@@ -152,5 +152,10 @@ def _with_operands(equation: Equation, change: Callable[[int], int]) -> Equation
     if operands == equation.operands:
         return equation
     return Equation(
-        equation.operation, operands, equation.params, equation.results, equation.source
+        equation.operation,
+        operands,
+        equation.params,
+        equation.results,
+        equation.source,
+        equation.epoch,
     )

@@ -33,11 +33,11 @@ from funcgrad.shape import Spec
 
 __all__ = ["COMBINED", "Kernel", "Step", "kernels", "place_of", "steps"]
 
-BLOCK: Final = 2**16
+BLOCK: Final = 2**17
 """Bytes of one block of one array. Half a dozen of them fit into the cache of a core, and the work
 on one takes ten times as long as the call for it. Measured: half or twice as much is 5 % slower."""
 
-_LARGE: Final = 4  # blocks: an array of so many is worth going through in blocks
+_LARGE: Final = 2  # blocks: an array of so many is worth going through in blocks
 _CALL: Final = (
     1 / 8
 )  # of the time that it takes to go through a block in the cache, is that of a call
@@ -322,7 +322,7 @@ def _pays(program: ProgramParts, draft: _Draft, sizes: _Sizes) -> bool:
     kernel, block = _finished(program, draft, sizes), sizes.block
     equations = [program.equations[position] for position in draft.members]
     work = [sizes.widest(each) for each in equations if each.operation not in _VIEWS]
-    if len(work) < 2 or kernel.blocks < 4 or max(work) // kernel.blocks > 2 * block:
+    if len(work) < 2 or kernel.blocks < 3 or max(work) // kernel.blocks > 2 * block:
         return False
     alone = sum([_CALL * block + size * (3 if sizes.is_large(size) else 1) for size in work])
     return sum([_CALL * block * kernel.blocks + size for size in work]) < alone

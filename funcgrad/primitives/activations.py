@@ -79,11 +79,18 @@ def _softplus(x: Any) -> Any:
     return np.maximum(array, 0) + np.log1p(np.exp(-np.abs(array)))
 
 
+def _softplus_source(x: Any) -> str | None:
+    if x.spec.dtype.kind != "f" or not x.spec.shape:
+        return None
+    return f"np.maximum({x}, {x.number(0)}) + np.log1p(np.exp(-np.abs({x})))"
+
+
 softplus: Primitive = elementwise(
     "softplus",
     _softplus,
     partials=(lambda _, x: sigmoid(x),),
     samples=_SAMPLES,
+    source=_softplus_source,
 )
 
 

@@ -8,7 +8,7 @@ array([3., 3.])
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import prod
 from string import ascii_letters
 from typing import Any
@@ -17,71 +17,29 @@ import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.primitives.products import compute, plan_product, split_subscripts, text
 from funcgrad.primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Value, bind2
 
 __all__ = ["contract", "matmul", "split_subscripts"]
 
-_SMALL = 2**13
-"""Up to this number of products, NumPy's plain loop in C is quicker than arranging the axes for
-BLAS, which takes about 9 µs."""
-
-
-def split_subscripts(subscripts: str) -> tuple[str, str, str]:
-    """The letters of both arguments and of the result.
-
-    >>> split_subscripts("ij,jk->ik")
-    ('ij', 'jk', 'ik')
-    """
-    inputs, _, out = subscripts.partition("->")
-    first, _, second = inputs.partition(",")
-    return first, second, out
-
-
 # The general contraction.
 
 
 def _contract(x: Any, y: Any, subscripts: str) -> Any:
     x, y = np.asarray(x), np.asarray(y)
-    if x.size * y.size <= _SMALL:
-        return np.einsum(subscripts, x, y)
-    first, second, out = split_subscripts(subscripts)
-    sizes = dict(zip(first, x.shape, strict=True)) | dict(zip(second, y.shape, strict=True))
-    batch = [letter for letter in out if letter in first and letter in second]
-    rows = [letter for letter in first if letter not in second]
-    columns = [letter for letter in second if letter not in first]
-    summed = [letter for letter in second if letter not in out]
-    # Products without a sum, and batches of dot products or of products of a matrix with a vector,
-    # are quicker in that loop too.
-    product = summed and (rows or columns) and not (batch and not (rows and columns))
-    if not product or prod(sizes.values()) <= _SMALL:
-        return np.einsum(subscripts, x, y)
-    if columns and out[-1] in rows:  # so that the result's last axis is contiguous in memory
-        x, y, first, second, rows, columns = y, x, second, first, columns, rows
-    left = _stacked(x, first, batch, rows, summed)
-    right = _stacked(y, second, batch, summed, columns)
-    order = [*batch, *rows, *columns]
-    result = np.matmul(left, right).reshape([sizes[letter] for letter in order])
-    return result.transpose([order.index(letter) for letter in out])
+    is_complex = x.dtype.kind == "c" or y.dtype.kind == "c"
+    product = plan_product(subscripts, x.shape, y.shape, is_complex)
+    return np.einsum(subscripts, x, y) if product is None else compute(product, x, y)
 
 
-def _stacked(
-    x: np.ndarray[Any, Any],
-    letters: str,
-    batch: Sequence[str],
-    rows: Sequence[str],
-    columns: Sequence[str],
-) -> np.ndarray[Any, Any]:
-    """A stack of matrices for BLAS, which needs one of the two axes contiguous."""
-    x = x.transpose([letters.index(letter) for letter in (*batch, *rows, *columns)])
-    lead, middle = x.shape[: len(batch)], len(batch) + len(rows)
-    height = prod(x.shape[len(batch) : middle])
-    width = prod(x.shape[middle:])
-    matrices: np.ndarray[Any, Any] = x.reshape((*lead, height, width))
-    if x.itemsize in matrices.strides[-2:] and min(matrices.strides[-2:]) > 0:
-        return matrices
-    return np.ascontiguousarray(matrices)
+def _contract_source(x: Any, y: Any, subscripts: str) -> str:
+    dtype = np.result_type(x.spec.dtype, y.spec.dtype)
+    product = plan_product(subscripts, x.spec.shape, y.spec.shape, dtype.kind == "c")
+    if product is None:
+        return f"np.einsum({subscripts!r}, {x}, {y})"
+    return text(product, str(x), str(y), f"np.{dtype.type.__name__}")
 
 
 def _contract_result(x: Spec, y: Spec, subscripts: str) -> Spec:
@@ -157,6 +115,7 @@ contract: Primitive = Primitive(
     Linear((_pull_first, _pull_second)),
     _contract_batch,
     _contract_samples,
+    _contract_source,
 )
 """The product of two arrays, summed over the indices that the result does not have.
 
@@ -268,6 +227,10 @@ def _matmul_batch(
     """A stack with one more axis; shared matrices and vectors stay shared."""
     x, y = args
     own, other = shape_of(x)[batched[0] :], shape_of(y)[batched[1] :]
+    if batched == (True, False) and len(own) > 1 and len(other) == 2:
+        # One large product takes half of the time of many small ones.
+        rows = matmul(reshape(x, shape=(prod((size, *own[:-1])), own[-1])), y)
+        return reshape(rows, shape=(size, *own[:-1], other[-1]))
     if batched == (True, False) and (len(own) >= len(other) or (len(own), len(other)) == (1, 2)):
         return matmul(x, y)
     if batched == (False, True):

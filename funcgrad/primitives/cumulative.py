@@ -58,6 +58,13 @@ def _cumulative_sum(x: Any, axis: int, reverse: bool) -> Any:
     return np.flip(np.add.accumulate(np.flip(x, axis), axis), axis)
 
 
+def _cumulative_source(x: Any, axis: int, reverse: bool) -> str:
+    if not reverse:
+        return f"np.add.accumulate({x}, {axis})"
+    backwards = ":, " * axis + "::-1"
+    return f"np.add.accumulate({x}[{backwards}], {axis})[{backwards}]"
+
+
 def _sum_samples() -> Iterator[Sample]:
     for x, axis in _arrays():
         yield Sample((x,), {"axis": axis, "reverse": False})
@@ -74,7 +81,7 @@ cumulative_sum: Primitive = Primitive(
     ),
     _batch,
     _sum_samples,
-    lambda x, axis, reverse: None if reverse else f"np.add.accumulate({x}, {axis})",
+    _cumulative_source,
 )
 
 

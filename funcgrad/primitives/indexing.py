@@ -12,6 +12,7 @@ array([30., 10., 30.])
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "indexed_part",
     "move_block",
     "positions",
+    "positions_text",
     "with_batch",
 ]
 
@@ -86,6 +88,20 @@ def _patch(buffer: Any, ct: Any, fresh: bool, *indices: Any, axis: int, unique: 
 def _indices_text(indices: Sequence[Any], axis: int) -> str:
     """``index_key`` as text."""
     return ", ".join([":"] * axis + [str(index) for index in indices])
+
+
+def positions_text(shape: Shape, indices: Sequence[Any], axis: int) -> str:
+    """``positions`` as text."""
+    numbers = f"np.arange({prod(shape)}).reshape({', '.join(map(str, shape))})"
+    return f"{numbers}[{_indices_text(indices, axis)}].reshape(-1)"
+
+
+def _deposit_source(x: Any, *indices: Any, axis: int, unique: bool, shape: Shape) -> str:
+    out = f"np.zeros({shape}, {x.dtype})"
+    if unique:
+        return f"{out}\n{{out}}[{_indices_text(indices, axis)}] = {x}"
+    places = positions_text(shape, indices, axis)
+    return f"{out}\nnp.add.at({{out}}.reshape(-1), {places}, {x.array}.reshape(-1))"
 
 
 def _gathered(x: Spec, *indices: Spec, axis: int, unique: bool) -> Spec:
@@ -235,11 +251,7 @@ deposit: Primitive = Primitive(
     ),
     _batch_deposit,
     _deposit_samples,
-    lambda x, *indices, axis, unique, shape: (
-        f"np.zeros({shape}, {x.dtype})\n{{out}}[{_indices_text(indices, axis)}] = {x}"
-        if unique
-        else None
-    ),
+    _deposit_source,
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

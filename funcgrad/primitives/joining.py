@@ -100,6 +100,12 @@ concatenate: Primitive = Primitive(
     lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
 )
 
+
+def _stack_source(*parts: Any, axis: int) -> str:
+    key = ", ".join([":"] * axis + ["None"])  # np.stack does the same, in three times the time
+    return f"np.concatenate([{', '.join([f'{part.array}[{key}]' for part in parts])}], {axis})"
+
+
 stack: Primitive = Primitive(
     "stack",
     lambda *parts, axis: np.stack(parts, axis),
@@ -107,5 +113,5 @@ stack: Primitive = Primitive(
     Linear(_layers, jointly=True, structural=True),
     _batch,
     _stack_samples,
-    lambda *parts, axis: f"np.stack([{', '.join(map(str, parts))}], {axis})",
+    _stack_source,
 )

@@ -10,6 +10,7 @@ array([3., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.logic import isinf, logical_or
 from funcgrad.primitives.rows import extremum, many_rows, total, total_of_leading
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import reshape
+from funcgrad.primitives.structural import cast, reshape
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import Shape, Spec, dtype_of, expand, reduced_shape, shape_of
 from funcgrad.trace import RAW, Value
@@ -177,15 +178,43 @@ def reduce_text(ufunc: str) -> Callable[..., str]:
     return source
 
 
+_MANY_ROWS: Final = 64
+_SHORT_ROW: Final = 32
+
+
+def _by_columns(ufunc: str) -> Callable[..., str]:
+    """The text of a reduction that has one result in whatever order it takes the elements.
+
+    Many short rows are reduced as the columns of a copy, see ``rows``. How many there are the text
+    leaves open, for blocks of them.
+    """
+    by_rows = reduce_text(ufunc)
+
+    def source(x: Any, axis: Axes, keepdims: bool) -> str:
+        *lead, width = x.spec.shape or (0,)
+        if axis != (len(lead),) or not 0 < width <= _SHORT_ROW or prod(lead) < _MANY_ROWS:
+            return by_rows(x, axis, keepdims)
+        matrix = f"{x}" if len(lead) == 1 else f"{x}.reshape(-1, {width})"
+        text, shape = f"np.{ufunc}.reduce({matrix}.T.copy(), 0)", [-1, *lead[1:], *[1] * keepdims]
+        return text if len(shape) == 1 else f"{text}.reshape({', '.join(map(str, shape))})"
+
+    return source
+
+
 _sum_text = reduce_text("add")
+_exact_sum_text = _by_columns("add")
 
 
 # Sums and means.
 
 
-def _sum_source(x: Any, axis: Axes, keepdims: bool) -> str | None:
-    by_blas = many_rows(x.spec.shape, x.spec.dtype.char, axis)
-    return None if by_blas else _sum_text(x, axis, keepdims)
+def _sum_source(x: Any, axis: Axes, keepdims: bool) -> str:
+    shape, dtype = x.spec.shape, x.spec.dtype
+    if dtype.kind in "biu":
+        return _exact_sum_text(x, axis, keepdims)
+    if not many_rows(shape, dtype.char, axis):
+        return _sum_text(x, axis, keepdims)
+    return f"{x} @ np.ones({(shape[-1], 1) if keepdims else shape[-1]}, {x.dtype})"
 
 
 reduce_sum: Primitive = reduction(
@@ -306,7 +335,9 @@ def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Any:
     count = reduce_sum(best, axis=axis, keepdims=True)
     if type(count) in RAW and np.all(count == 1):
         return best
-    return Selection(best, 1.0 / count)
+    # The shares are rounded once, where they are few: in float16 a count above 65504 is infinite.
+    share, dtype = 1.0 / count, dtype_of(x)
+    return Selection(best, share if dtype_of(share) == dtype else cast(share, dtype=dtype))
 
 
 reduce_max: Primitive = reduction(
@@ -315,7 +346,7 @@ reduce_max: Primitive = reduction(
     factor=_greatest,
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
-    source=reduce_text("maximum"),
+    source=_by_columns("maximum"),
 )
 reduce_min: Primitive = reduction(
     "min",
@@ -323,7 +354,7 @@ reduce_min: Primitive = reduction(
     factor=_greatest,
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
-    source=reduce_text("minimum"),
+    source=_by_columns("minimum"),
 )
 
 
@@ -384,6 +415,7 @@ count_nonzero: Primitive = reduction(
     lambda x, axis, keepdims: _add(np.not_equal(x, 0), axis, np.intp, None, keepdims),
     factor=None,
     samples=numbers(),
+    source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
 )
 
 

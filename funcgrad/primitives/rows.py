@@ -30,7 +30,7 @@ _add: Final[Any] = np.add.reduce
 
 
 def many_rows(shape: tuple[int, ...], char: str, axis: tuple[int, ...]) -> bool:
-    """Whether ``total`` sums an array of such a shape and dtype by BLAS, should its rows be dense.
+    """Whether ``total`` sums an array of such a shape and dtype by BLAS.
 
     >>> many_rows((1000, 10), "d", (1,)), many_rows((1000, 10), "d", (0,))
     (True, False)
@@ -50,7 +50,6 @@ def total(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         type(x) is np.ndarray
         and x.size > _MANY_ROWS  # the cheapest test comes first
         and many_rows(x.shape, x.dtype.char, axis)
-        and x.strides[-1] == x.itemsize
     ):
         width = x.shape[-1]
         return np.matmul(x, np.ones((width, 1) if keepdims else width, x.dtype))

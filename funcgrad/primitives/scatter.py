@@ -31,6 +31,7 @@ from funcgrad.primitives.indexing import (
     gather,
     move_block,
     positions,
+    positions_text,
     with_batch,
 )
 from funcgrad.primitives.joining import concatenate
@@ -106,13 +107,24 @@ def _scatter(
     write: Callable[[Any, Any, Any], None],
     differential: Differential,
     samples: Callable[[], Iterator[Sample]],
+    statement: str | None = None,
 ) -> Primitive:
-    """Declare a scatter from a function that writes updates to a flat array, in order."""
+    """Declare a scatter from a function that writes updates to a flat array, in order.
+
+    ``statement`` says the same as text, for the array, the places and the updates.
+    """
 
     def evaluate(x: Any, u: Any, *indices: Any, axis: int, unique: bool) -> Any:
         out = np.array(x, order="C")
         write(out.reshape(-1), positions(out.shape, indices, axis), np.ravel(u))
         return out
+
+    def source(x: Any, u: Any, *indices: Any, axis: int, unique: bool) -> str | None:
+        if statement is None:
+            return None
+        places = positions_text(x.spec.shape, indices, axis)
+        line = statement.format("{out}.reshape(-1)", places, f"{u.array}.reshape(-1)")
+        return f"np.array({x}, order='C')\n{line}"
 
     return Primitive(
         name,
@@ -121,6 +133,7 @@ def _scatter(
         differential,
         _batch_scatter,
         samples,
+        source,
     )
 
 
@@ -193,6 +206,7 @@ scatter_add: Primitive = _scatter(
         structural=True,
     ),
     _scatter_samples(ties=False),
+    "np.add.at({}, {}, {})",
 )
 """``x`` with ``u`` added at index arrays."""
 
@@ -218,6 +232,7 @@ scatter_set: Primitive = _scatter(
     _set,
     Linear(_routes(_erased, _winners), jointly=True, structural=True, gaps=True),
     _scatter_samples(ties=False),
+    "{}[{}] = {}",
 )
 """``x`` with ``u`` at index arrays; of several updates for one place the last stays."""
 

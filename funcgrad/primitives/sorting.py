@@ -93,6 +93,7 @@ argsort: Primitive = Primitive(
     DISCRETE,
     _one_back,
     _samples,
+    lambda x, axis, descending: None if descending else f"{x}.argsort({axis}, 'stable')",
 )
 
 sort: Primitive = Primitive(
@@ -102,6 +103,7 @@ sort: Primitive = Primitive(
     Linearized(_push_sort),
     _one_back,
     _samples,
+    lambda x, axis, descending: None if descending else f"{x}.copy('K')\n{{out}}.sort({axis})",
 )
 
 argpartition: Primitive = Primitive(

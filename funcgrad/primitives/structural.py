@@ -215,11 +215,9 @@ flip: Primitive = structural(
 
 
 def _roll_source(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
-    if not axis:
-        return f"{x.array}"
+    if len(axis) != 1 or not x.spec.shape[axis[0]]:
+        return f"np.roll({x}, {shift}, {axis})" if axis else f"{x.array}"
     size = x.spec.shape[axis[0]]
-    if len(axis) > 1 or not size:
-        return f"np.roll({x}, {shift}, {axis})"
     first, cut = ":, " * axis[0], size - shift[0] % size
     return f"np.concatenate([{x}[{first}{cut}:], {x}[{first}:{cut}]], {axis[0]})"
 

@@ -37,9 +37,9 @@ import numpy as np
 
 from funcgrad.equations import Constant, Equation, Guard
 from funcgrad.errors import ProgramError
+from funcgrad.planning.parts import ProgramParts
 from funcgrad.primitive import Primitive
 from funcgrad.shape import Spec
-from funcgrad.planning.parts import ProgramParts
 from funcgrad.source.statics import (
     DTYPE_NAMES,
     Data,

@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.equations import Equation
-from funcgrad.primitives.keys import Key, index_text
 from funcgrad.planning.parts import ProgramParts
+from funcgrad.primitives.keys import Key, index_text
 
 __all__ = ["Edge", "Graph", "Node", "dot", "mermaid", "one_line", "program_graph"]
 

@@ -17,9 +17,9 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
+from funcgrad.planning.parts import ProgramParts
 from funcgrad.source.graph import Graph, Node, one_line, program_graph
 from funcgrad.source.layout import Route, layered
-from funcgrad.planning.parts import ProgramParts
 
 __all__ = ["html", "svg"]
 

@@ -1,9 +1,8 @@
 """What a function reads from outside of its arguments, watched for changes.
 
 A staged function has the globals, the closed-over names and the arrays that it read baked in. A
-``Capture`` is the list of all places that it may read, with what stood there, so that a later call
-notices a name that was bound anew, an element or attribute that was replaced, and an array that
-was written to.
+``Capture`` finds all places that it may read, so that a later call notices a name that was bound
+anew, an element or attribute that was replaced, and an array that was written to.
 
 >>> scale = np.array([2.0])
 >>> watched = Capture(lambda x: scale * x)
@@ -16,23 +15,33 @@ False
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from operator import is_not
+from functools import cached_property, partial
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.border import is_frozen
+from funcgrad.programs import Program
 from funcgrad.trace import TracedValue
+from funcgrad.transforms.watch import Watch, content, entries
 
 __all__ = ["Capture"]
 
-_ABSENT: Final = object()
 _MOST: Final = 10_000
 _LIBRARIES: Final = frozenset({*sys.stdlib_module_names, "builtins", "funcgrad", "numpy"})
 # The standard library and what is installed beside NumPy do not change under a running program.
@@ -45,134 +54,171 @@ _HOMES: Final = tuple(
     )
 )
 _CONSTANTS: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_HOLDERS: Final = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
+"""Classes of the standard library whose objects have the attributes that users give them."""
 
 
 class Capture:
-    """The places outside of its arguments that a function may read, and what stood there.
+    """The places outside of their arguments that functions may read, and what stood there.
 
     Followed are functions and classes of the user, what they close over, everything inside of
     containers and of objects, and of modules the names that the code reads.
+
+    Parameters
+    ----------
+    *roots : object
+        Functions, and other objects that they have at hand when they are called.
 
     Attributes
     ----------
     complete : bool
         False if there is more to watch than is reasonable, so that changes could go unnoticed.
+    check : callable or None
+        Says whether everything stands where it stood; None if nothing can change.
     """
 
-    __slots__ = ("_arrays", "_cells", "_contents", "_names", "_seen", "complete")
+    __slots__ = ("_watch", "check", "complete")
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._names: list[tuple[Mapping[str, Any], str, Any]] = []
-        self._cells: list[tuple[Any, Any]] = []
-        self._contents: list[tuple[Any, Callable[[Any], list[Any]], list[Any]]] = []
-        self._arrays: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
-        self._seen: dict[Any, Any] = {}  # with the values, lest an address be used again
-        self.complete = self._watch(function)
+    def __init__(self, *roots: Any) -> None:
+        self._watch = Watch()
+        self.complete = self._follow(roots)
+        self.check: Callable[[], bool] | None = self._watch.function() if self.complete else None
 
     def unchanged(self) -> bool:
         """Whether everything stands where it stood."""
-        for names, name, value in self._names:
-            if names.get(name, _ABSENT) is not value:
-                return False
-        for cell, value in self._cells:
-            if _content(cell) is not value:
-                return False
-        for container, read, before in self._contents:
-            now = read(container)
-            if len(now) != len(before) or any(map(is_not, now, before)):
-                return False
-        return all(np.array_equal(_bits(array), before) for array, before in self._arrays)
+        return self.check is None or self.check()
 
-    def _watch(self, root: Any) -> bool:
-        waiting: list[tuple[Any, frozenset[str]]] = [(root, frozenset())]
+    def _follow(self, roots: tuple[Any, ...]) -> bool:
+        seen: dict[Any, Any] = {}  # with the values, lest an address be used again
+        waiting: list[tuple[Any, frozenset[str]]] = [(root, frozenset()) for root in roots]
         while waiting:
             value, read = waiting.pop()
             if isinstance(value, FunctionType):
                 read = frozenset(_names_in(value.__code__))
             # One module may be read by several functions, each of which reads other names of it.
             key = (id(value), read) if isinstance(value, ModuleType) else id(value)
-            if isinstance(value, _CONSTANTS) or key in self._seen:
+            if isinstance(value, _CONSTANTS) or key in seen:
                 continue
-            if len(self._seen) >= _MOST:
+            if len(seen) >= _MOST:
                 return False
-            self._seen[key] = value
+            seen[key] = value
             waiting += [(part, read) for part in self._parts(value, read)]
         return True
 
     def _parts(self, value: Any, read: frozenset[str]) -> Iterator[Any]:
         """Watch a value, and yield what is inside it."""
         if isinstance(value, FunctionType):
-            if not value.__code__.co_filename.startswith(_HOMES):
-                yield from self._read_by(value, read)
-            yield getattr(value, "__wrapped__", None)  # the user's function inside grad(f)
+            yield from self._function(value, read)
         elif isinstance(value, np.ndarray):
-            if not is_frozen(value):
-                self._arrays.append((value, _bits(value).copy()))
-        elif isinstance(value, TracedValue):
+            yield from self._array(value)
+        elif isinstance(value, (TracedValue, Program)):
             return  # never changes
-        elif isinstance(value, MethodType):
-            yield from (value.__func__, value.__self__)
+        elif isinstance(value, (MethodType, BuiltinMethodType, MethodWrapperType)):
+            yield from (getattr(value, "__func__", None), value.__self__)
         elif isinstance(value, (staticmethod, classmethod)):
             yield value.__func__
         elif isinstance(value, property):
             yield from (value.fget, value.fset)
+        elif isinstance(value, cached_property):
+            yield value.func
         elif isinstance(value, partial):
-            yield from (value.func, *value.args, *value.keywords.values())
+            yield from (value.func, *value.args, value.keywords)
         elif isinstance(value, ModuleType):
             if not _of_library(value.__name__):
                 yield from self._attributes(vars(value), read)
         elif isinstance(value, type):
             if not _of_library(value.__module__):
-                yield from self._inside(vars(value), _entries)
-                yield from value.__bases__
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            yield from self._inside(value, list)
-        elif isinstance(value, Mapping):
-            yield from self._inside(value, _entries)
+                self._watch.namespace(value)
+                yield from (*vars(value).values(), *value.__bases__)
         elif hasattr(value, "__wrapped__"):
             yield value.__wrapped__
             yield from getattr(value, "_rules", ())  # those of a custom derivative
-        elif not _of_library(type(value).__module__):
-            yield type(value)
-            yield from self._inside(value, _fields)
+        else:
+            yield from self._contents(value)
+            yield from self._fields(value)
 
-    def _inside(self, container: Any, read: Callable[[Any], list[Any]]) -> list[Any]:
-        """Watch what is inside a container."""
-        contents = read(container)
-        self._contents.append((container, read, contents))
-        return contents
+    def _function(self, function: FunctionType, names: frozenset[str]) -> Iterator[Any]:
+        """What a function's code may read: globals, closed-over names, defaults, attributes."""
+        cells = function.__closure__ or ()
+        yield getattr(function, "__wrapped__", None)  # the user's function inside grad(f)
+        yield from [content(cell) for cell in cells]
+        code = function.__code__
+        if code.co_filename.startswith(_HOMES):
+            return
+        watch = self._watch
+        watch.attribute(function, "__code__")
+        if code.co_argcount:
+            watch.attribute(function, "__defaults__")
+        if code.co_kwonlyargcount:
+            watch.attribute(function, "__kwdefaults__")
+        for cell in cells:
+            watch.cell(cell)
+        for name in names.difference(function.__globals__):
+            if hasattr(builtins, name):  # a global of that name would be read in its place
+                watch.entry(function.__globals__, name)
+        yield from self._attributes(function.__globals__, names)
+        yield from (*(function.__defaults__ or ()), function.__kwdefaults__, vars(function))
+
+    def _array(self, array: np.ndarray[Any, Any]) -> Iterator[Any]:
+        if array.dtype.hasobject:
+            self._watch.contents(array, _elements)
+            yield from _elements(array)
+        elif not is_frozen(array):
+            self._watch.array(array)
+
+    def _contents(self, value: Any) -> Iterator[Any]:
+        """What is inside of a container."""
+        if isinstance(value, Mapping):
+            self._watch.mapping(value)
+            yield from entries(value)
+        elif isinstance(value, (tuple, frozenset)):
+            yield from value
+        elif isinstance(value, (list, set, deque)):
+            self._watch.contents(value, list)
+            yield from value
+        elif isinstance(value, bytearray):
+            self._watch.buffer(value)
+
+    def _fields(self, value: Any) -> Iterator[Any]:
+        """The class and the attributes of an object, also those in slots.
+
+        Those of libraries do not change, but this one's may hold functions of the user.
+        """
+        kind = type(value)
+        own = not _of_library(kind.__module__)
+        if own:
+            yield kind
+            self._watch.kind(value)
+        elif not (
+            kind.__module__.startswith("funcgrad.")
+            or f"{kind.__module__}.{kind.__qualname__}" in _HOLDERS
+        ):
+            return
+        fields = getattr(value, "__dict__", None)
+        if fields is not None:
+            self._watch.attribute(value, "__dict__")
+            yield fields
+        for name in _slots(kind):
+            if own:
+                self._watch.attribute(value, name)
+            yield getattr(value, name, None)
 
     def _attributes(self, attributes: Mapping[str, Any], read: frozenset[str]) -> Iterator[Any]:
-        for name in read:
-            if name in attributes:
-                self._names.append((attributes, name, attributes[name]))
-                yield attributes[name]
-
-    def _read_by(self, function: FunctionType, names: frozenset[str]) -> Iterator[Any]:
-        """What a function's code may read: globals, closed-over names and defaults."""
-        yield from self._attributes(function.__globals__, names)
-        for cell in function.__closure__ or ():
-            content = _content(cell)
-            self._cells.append((cell, content))
-            if content is not _ABSENT:
-                yield content
-        yield from function.__defaults__ or ()
-        yield from (function.__kwdefaults__ or {}).values()
+        for name in read.intersection(attributes):
+            self._watch.entry(attributes, name)
+            yield attributes[name]
 
 
-def _entries(mapping: Mapping[Any, Any]) -> list[Any]:
-    """The keys and the values of a mapping."""
-    return [*mapping.keys(), *mapping.values()]
+def _elements(array: np.ndarray[Any, Any]) -> list[Any]:
+    return list(array.flat)
 
 
-def _fields(value: Any) -> list[Any]:
-    """The names and the values of an object's attributes, also of those in slots."""
-    fields = _entries(getattr(value, "__dict__", {}))
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            fields.append(getattr(value, name, _ABSENT))
-    return fields
+def _slots(kind: type[Any]) -> Iterator[str]:
+    """The names of the slots of a class and its bases, as they are stored."""
+    for each in kind.__mro__:
+        for name, member in vars(each).items():
+            if isinstance(member, MemberDescriptorType):
+                yield name
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
@@ -182,18 +228,6 @@ def _names_in(code: CodeType) -> Iterator[str]:
         inner = waiting.pop()
         yield from inner.co_names
         waiting += [constant for constant in inner.co_consts if isinstance(constant, CodeType)]
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that is not bound yet
-        return _ABSENT
-
-
-def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of an array, so that NaN equals itself."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _of_library(module: str | None) -> bool:

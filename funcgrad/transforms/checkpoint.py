@@ -7,9 +7,11 @@ its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.tensor import wrap
@@ -21,10 +23,29 @@ from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents, push_through
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "current_rerun"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
+
+
+def current_rerun() -> object | None:
+    """What stands for the second run of a call that this context is in; None in first runs.
+
+    Staging asks, so that a program does not take what is done again for a repetition.
+    """
+    return _RERUN.get()
+
+
+@contextmanager
+def _rerun() -> Iterator[None]:
+    token = _RERUN.set(object())
+    try:
+        yield
+    finally:
+        _RERUN.reset(token)
 
 
 class _Sparse(dict[int, Any]):
@@ -53,7 +74,7 @@ class _Segment:
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
-        with begin_level(), probe_again(self.probes), recorder.aside() as entries:
+        with begin_level(), probe_again(self.probes), _rerun(), recorder.aside() as entries:
             resume(self.traces)
             outs = self.run()
         return entries, [recorder.index_of(own) for own in _tracers(recorder, outs)]

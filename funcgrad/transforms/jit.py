@@ -4,6 +4,10 @@ What is kept for a signature (trees, shapes, dtypes, static arguments) is a list
 same function staged along the different ways that its control flow takes. A variant holds while
 what the function reads from outside stands unchanged.
 
+A call first tries the *entries*, functions written for the forms of call seen last (``entry.py``).
+Where none fits, the general way finds out what the call is, stages the function if that is new, and
+writes an entry for the next time.
+
 >>> import funcgrad as fg
 >>> @fg.jit
 ... def halved(x):
@@ -14,220 +18,359 @@ what the function reads from outside stands unchanged.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import update_wrapper
-from inspect import signature
+from inspect import Parameter, signature
+from pathlib import Path
 from threading import Lock
+from types import FrameType, MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
-
-import numpy as np
+from weakref import WeakMethod
 
 from funcgrad import trees
+from funcgrad.backends.choice import chosen_backend
+from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy import NUMPY
-from funcgrad.errors import ArgumentError, GuardError
+from funcgrad.equations import identity
+from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs import Program
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, quiet
+from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values
 from funcgrad.transforms.capture import Capture
+from funcgrad.transforms.entry import MISS, Form, kind_of, write_entry
+from funcgrad.transforms.joint import example
+from funcgrad.transforms.probe import running_probes
+from funcgrad.transforms.signature import Signature, variant_of
 from funcgrad.transforms.stage import program
+from funcgrad.trees import Structure
 
-__all__ = ["JitWarning", "Jitted", "jit"]
+__all__ = ["Failure", "JitWarning", "Jitted", "Lowered", "jit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_HOME: Final = str(Path(__file__).resolve().parents[1])
 _MOST_VARIANTS: Final = 16
 _MOST_SIGNATURES: Final = 256
+_MOST_ENTRIES: Final = 8
+_MOST_FAILURES: Final = 8
+_Static = tuple[tuple[int | str, Hashable, Any], ...]
 
 
 class JitWarning(RuntimeWarning):
-    """A jitted function runs without being staged."""
+    """A jitted function runs without being staged, or not as it was told to."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Variant:
-    """A function staged along one way through its control flow."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A program that a backend could not compile.
+
+    Attributes
+    ----------
+    program : Program
+        ``program.to_text()`` is what a report needs.
+    backend : str
+        The backend's name.
+    error : str
+        What it raised.
+    """
+
+    program: Program
+    backend: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What runs for arguments of one kind; it prints as the program and its source.
+
+    Attributes
+    ----------
+    program : Program
+        What the function did, operation by operation.
+    optimized : Program
+        The same after all passes.
+    backend : Backend
+    """
 
     program: Program
     optimized: Program
-    run: Callable[..., Sequence[Value]]
-    capture: Capture
+    backend: Backend
+
+    @property
+    def source(self) -> str:
+        """What the backend makes of the optimized program."""
+        return self.backend.inspect(self.optimized)
+
+    def __str__(self) -> str:
+        return f"{self.optimized}\n\n{self.source}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Lowered({self.program.name}: {len(self.program.equations)} equation(s),"
+            f" {len(self.optimized.equations)} optimized, backend {self.backend.name!r})"
+        )
 
 
 class Jitted(Generic[P, R]):
     """A function that is staged when it is first called; see ``jit``."""
 
-    def __init__(
-        self, f: Callable[P, R], static_argnums: Sequence[int], static_argnames: Sequence[str]
-    ) -> None:
+    def __init__(self, f: Callable[P, R], static: frozenset[int | str], backend: Backend) -> None:
         self._function: Callable[..., R] = f
-        self._static_numbers = frozenset(static_argnums)
-        self._static_names = frozenset(static_argnames)
-        self._variants: dict[Hashable, tuple[Variant, ...]] = {}
+        self._static = static
+        self._backend = backend
+        self._signatures: dict[Hashable, Signature] = {}
+        self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
+        self._entries: tuple[Callable[[Any, Any], Any], ...] = ()
+        self._failures: tuple[Failure, ...] = ()
         self._lock = Lock()
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        for entry in self._entries:
+            result: R = entry(args, kwargs)
+            if result is not MISS:
+                return result
+        return self._call(args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a class attribute it is a method, with ``self`` for its first argument."""
+        return self if instance is None else MethodType(self, instance)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The programs that could not be compiled, the latest last."""
+        return self._failures
+
+    def _call(self, args: Any, kwargs: Any) -> R:
+        """The general way: through the trees in loops, for calls of any form."""
         static, given = self._split(args, kwargs)
         leaves, structure = trees.flatten(given)
-        values = call_values("jit", self._function, leaves, structure)
-        for value in values:
-            if type(value) not in RAW:  # another transformation follows it: part of that
-                return self._function(*args, **kwargs)
-        key = (structure, static, tuple([_kind(value) for value in values]))
-        return self._run(key, self._variants.get(key, ()), values, args, kwargs)
-
-    def _run(
-        self,
-        key: Hashable,
-        variants: tuple[Variant, ...],
-        values: Sequence[Value],
-        args: Any,
-        kwargs: Any,
-    ) -> R:
-        for variant in variants:
-            if not variant.capture.unchanged():
-                self._forget(key, variant)
-                continue
-            try:
-                with quiet():
-                    outs = variant.run(*values)
-            except GuardError:
-                continue
-            result: R = trees.unflatten(variant.program.result, [wrap(out) for out in outs])
-            return result
-        if len(self._variants.get(key, ())) >= _MOST_VARIANTS:
-            warnings.warn(
-                f"jit: {self.__name__} took {_MOST_VARIANTS} different ways for arguments of one"
-                " kind, and now runs without being staged where it takes another. Choose with"
-                " fnp.where instead of `if`, or make the number that it depends on static.",
-                JitWarning,
-                stacklevel=3,
-            )
+        values = self._values(leaves, structure, static)
+        if not all(type(value) in RAW for value in values):
+            return self._inside(args, kwargs, values, structure)
+        kinds = tuple([kind_of(value) for value in values])
+        found = self._signature((structure, tuple([each[:2] for each in static]), kinds))
+        result: R = found.run(values)
+        if result is MISS:
+            result = self._fresh(found, values, args, kwargs)
+        if result is MISS:
             return self._function(*args, **kwargs)
-        fresh = self._stage(args, kwargs)
-        if fresh is None:
-            return self._function(*args, **kwargs)
-        self._remember(key, fresh)
-        with quiet():
-            outs = fresh.run(*values)
-        first: R = trees.unflatten(fresh.program.result, [wrap(out) for out in outs])
-        return first
+        types = tuple([type(leaf) for leaf in leaves])
+        self._ease(Form(structure, types, kinds, len(args), static), found)
+        return result
 
-    def _stage(self, args: Any, kwargs: Any) -> Variant | None:
-        """A variant for these arguments; None if the function cannot be staged safely.
+    def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
+        """The call inside another transformation, which follows some of the values.
 
-        It closes over a traced value, or over more than can be watched for changes.
+        It finds, or stages, the variant for raw numbers like those that the values stand for.
         """
-        dynamic, call = self._partial(args, kwargs)
-        staged = program(call)(*dynamic[0], **dynamic[1])
-        optimized = optimize(staged)
-        capture = Capture(self._function)
-        if not NUMPY.supports(optimized) or not capture.complete:
-            return None
-        run: Callable[..., Sequence[Value]]
+        if running_probes() is not None:  # which a program does not have
+            return self._function(*args, **kwargs)
+        static = self._split(args, kwargs)[0]
+        examples = [example(value) for value in values]
+        kinds = tuple([kind_of(value) for value in examples])
+        found = self._signature((structure, tuple([each[:2] for each in static]), kinds))
+        with suppress(FuncgradError):  # the function itself tells better what is wrong
+            result: R = found.run_inside(values)
+            if result is MISS:
+                rest, named = trees.unflatten(structure, [wrap(value) for value in examples])
+                own = list(rest)
+                for place, _, value in static:
+                    if isinstance(place, int):
+                        own.insert(place, value)
+                    else:
+                        named[place] = value
+                self._fresh(found, examples, own, named)
+                result = found.run_inside(values)
+            if result is not MISS:
+                return result
+        return self._function(*args, **kwargs)
+
+    def _values(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Value]:
         try:
-            run = NUMPY.compile(optimized)
-        except Exception as error:  # a failure to compile must never cost a result
-            warnings.warn(
-                f"jit: the program of {self.__name__} could not be compiled, and is evaluated"
-                f" operation by operation instead: {error!r}. See"
-                f" {self.__name__}.lower(...).optimized.",
-                JitWarning,
-                stacklevel=4,
+            return call_values("jit", self._function, leaves, structure)
+        except FuncgradError:
+            named = self._partial(static) if static else self._function
+            try:
+                return call_values("jit", named, leaves, structure)
+            except LeafError as error:
+                hint = "Or name it in static_argnums or static_argnames."
+                raise LeafError(f"{error} {hint}") from None
+
+    # What is kept.
+
+    def _signature(self, key: Hashable) -> Signature:
+        with self._lock:
+            if key not in self._signatures:
+                if len(self._signatures) >= _MOST_SIGNATURES:
+                    self._signatures.pop(next(iter(self._signatures)))
+                    self._forms, self._entries = {}, ()  # lest one lead to what was dropped
+                self._signatures[key] = Signature()
+            return self._signatures[key]
+
+    def _ease(self, form: Form, found: Signature) -> None:
+        """Let calls of this form be tried first from now on."""
+        with self._lock:
+            if form not in self._forms:
+                if len(self._forms) >= _MOST_SIGNATURES:
+                    self._forms, self._entries = {}, ()
+                self._forms[form] = write_entry(form, found)
+            entry = self._forms[form]
+            if entry is not None:
+                others = [each for each in self._entries if each is not entry]
+                self._entries = (entry, *others[: _MOST_ENTRIES - 1])
+
+    def _fresh(self, found: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
+        """The result by way of a new variant; MISS if the function is not to be staged."""
+        if not found.watched:
+            return MISS
+        if found.refresh() >= _MOST_VARIANTS:
+            self._warn(
+                f"took {_MOST_VARIANTS} different ways for arguments of one kind, and now runs"
+                " without being staged where it takes another. Choose with fnp.where instead of"
+                " `if`, or make the number that it depends on static."
             )
-            run = _evaluating(optimized)
-        return Variant(staged, optimized, run, capture)
+            return MISS
+        optimized = optimize(self._staged(args, kwargs))
+        if not NUMPY.supports(optimized):  # it closes over a traced value
+            return MISS
+        capture = Capture(*self._roots(optimized, args, kwargs))
+        if not capture.complete:
+            found.watched = False
+            self._warn(
+                "may read more from outside of its arguments than can be watched for changes, and"
+                " runs without being staged. Pass what it needs as an argument."
+            )
+            return MISS
+        weak = WeakMethod(self._compiled)  # what is kept here must not lead back
 
-    def _partial(self, args: Any, kwargs: Any) -> tuple[Any, Callable[..., Any]]:
-        """The arguments that are not static, and the function of those alone."""
+        def compile(derived: Program) -> Callable[..., Sequence[Value]]:
+            return (weak() or NUMPY.compile)(derived)
+
+        variant = variant_of(optimized, self._compiled(optimized), capture, compile)
+        found.add(variant)
+        return variant.attempt(*values, ())
+
+    # Staging.
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+        """What would run for these arguments: the program, before and after passes, and its source.
+
+        A method is lowered by way of its class: ``Model.apply.lower(model, x)``.
+
+        Raises
+        ------
+        ArgumentError
+            The function runs without being staged: it closes over a traced value.
+        """
+        staged = self._staged(args, kwargs)
+        optimized = optimize(staged)
+        if not NUMPY.supports(optimized):
+            raise ArgumentError(
+                f"jit: {self.__name__} closes over a value that is being traced, and runs without"
+                " being staged."
+            )
+        supported = self._backend.supports(optimized)
+        return Lowered(staged, optimized, self._backend if supported else NUMPY)
+
+    def _staged(self, args: Any, kwargs: Any) -> Program:
+        static, (rest, named) = self._split(args, kwargs)
+        return program(self._partial(static) if static else self._function)(*rest, **named)
+
+    def _partial(self, static: _Static) -> Callable[..., R]:
+        """The function of the arguments that are not static alone, with their names."""
+        fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
+        named = {place: value for place, _, value in static if isinstance(place, str)}
         function = self._function
-        numbers = self._numbers(len(args))
-        if not numbers and not self._static_names:
-            return (args, kwargs), function
-        fixed = {k: args[k] for k in numbers}
-        named = {name: kwargs[name] for name in kwargs if name in self._static_names}
 
-        def call(*rest: Any, **others: Any) -> Any:
+        def call(*rest: Any, **others: Any) -> R:
             merged = list(rest)
-            for position in sorted(fixed):
-                merged.insert(position, fixed[position])
+            for place, value in fixed:
+                merged.insert(place, value)
             return function(*merged, **others, **named)
 
         update_wrapper(call, function, updated=())
-        return self._split(args, kwargs)[1], call
+        with suppress(IndexError, TypeError, ValueError):  # not every function says what it takes
+            own = signature(function)
+            gone = {*named, *[list(own.parameters)[place] for place, _ in fixed]}
+            left = [each for name, each in own.parameters.items() if name not in gone]
+            call.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
+        return call
 
-    def _numbers(self, count: int) -> list[int]:
-        return sorted(number % count for number in self._static_numbers if -count <= number < count)
+    def _roots(self, optimized: Program, args: Any, kwargs: Any) -> Iterable[Any]:
+        """What the function has at hand besides the numbers that are its arguments."""
+        yield self._function
+        for _, _, value in self._split(args, kwargs)[0]:
+            yield value
+        for token in optimized.arguments.tokens:
+            if token is not None:  # the class of a container, and its static parts
+                yield from (token[0], token[2])
 
-    def _split(self, args: Any, kwargs: Any) -> tuple[Hashable, tuple[Any, Any]]:
-        """The static arguments as a key, and the others."""
-        if not self._static_numbers and not self._static_names:
+    def _compiled(self, optimized: Program) -> Callable[..., Sequence[Value]]:
+        backend = self._backend
+        try:
+            if not backend.supports(optimized):
+                self._warn(
+                    f"has a program that the backend {backend.name!r} does not support; the NumPy"
+                    " backend runs it."
+                )
+                backend = NUMPY
+            return backend.compile(optimized)
+        except Exception as error:  # a failure to compile must never cost a result
+            failure = Failure(optimized, backend.name, repr(error))
+            with self._lock:
+                self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
+            self._warn(
+                f"has a program that the backend {backend.name!r} could not compile, and that is"
+                f" evaluated operation by operation instead: {error!r}. To report it, save the"
+                f" program: {self.__name__}.failures[-1].program.to_text()."
+            )
+            return lambda *values: optimized.evaluate(values)
+
+    def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
+        """The static arguments, each with its place and what tells it from others; and the rest."""
+        if not self._static:
             return (), (args, kwargs)
-        numbers = self._numbers(len(args))
-        static = tuple([(k, args[k]) for k in numbers]) + tuple(
-            [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]
-        )
+        count = len(args)
+        numbers = [place for place in self._static if isinstance(place, int)]
+        places = sorted({place % count for place in numbers if -count <= place < count})
+        names = sorted([name for name in kwargs if name in self._static])
+        found: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
+        found += [(name, kwargs[name]) for name in names]
+        static = tuple([(place, identity(value), value) for place, value in found])
         try:
             hash(static)
         except TypeError:
             raise ArgumentError(
                 f"jit: a static argument of {self.__name__} cannot be hashed:"
-                f" {[type(value).__name__ for _, value in static]}. Static arguments are keys:"
+                f" {[type(value).__name__ for _, value in found]}. Static arguments are keys:"
                 " numbers, strings, tuples, functions."
             ) from None
-        typed = tuple([(name, type(value), value) for name, value in static])
-        rest = tuple([arg for k, arg in enumerate(args) if k not in numbers])
-        return typed, (rest, {k: v for k, v in kwargs.items() if k not in self._static_names})
+        rest = tuple([arg for place, arg in enumerate(args) if place not in places])
+        return static, (rest, {name: kwargs[name] for name in kwargs if name not in names})
 
-    def _remember(self, key: Hashable, variant: Variant) -> None:
-        with self._lock:
-            self._variants[key] = (*self._variants.get(key, ()), variant)
-            if len(self._variants) > _MOST_SIGNATURES:
-                self._variants.pop(next(iter(self._variants)))
-
-    def _forget(self, key: Hashable, variant: Variant) -> None:
-        with self._lock:
-            kept = tuple([v for v in self._variants.get(key, ()) if v is not variant])
-            self._variants[key] = kept
-
-    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Variant:
-        """What would run for these arguments: the program before and after passes.
-
-        Raises
-        ------
-        ArgumentError
-            The function runs without being staged: it closes over a traced value, or over more
-            than can be watched for changes.
-        """
-        variant = self._stage(args, kwargs)
-        if variant is None:
-            raise ArgumentError(
-                f"jit: {self.__name__} closes over a value that is being traced, or over more than"
-                " can be watched for changes, and runs without being staged."
-            )
-        return variant
-
-
-def _evaluating(optimized: Program) -> Callable[..., Sequence[Value]]:
-    return lambda *values: optimized.evaluate(values)
-
-
-def _kind(value: Value) -> Hashable:
-    if type(value) is np.ndarray:
-        return value.shape, value.dtype.char
-    return type(value).__name__
+    def _warn(self, text: str) -> None:
+        """Warn at the line of the user's that called."""
+        level = 1
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(f"jit: {self.__name__} {text}", JitWarning, stacklevel=level)
 
 
 def jit(
     f: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
+    backend: Backend | str | None = None,
 ) -> Jitted[P, R]:
     """A function that is staged on its first call and runs as a program from then on.
 
@@ -237,19 +380,32 @@ def jit(
         Of pytrees of arrays, returning a pytree of arrays. It should have no side effects: they
         happen only when it is staged.
     static_argnums, static_argnames : int, str, or sequences of them
-        Arguments that are no arrays. They are part of the key under which programs are kept, so
-        they have to be hashable.
+        Arguments that are no arrays, by position or by name; either way holds for arguments passed
+        in either way. They are part of the key under which programs are kept, so they have to be
+        hashable.
+    backend : Backend or str, optional
+        What compiles the programs, or its name: ``"numpy"``, the default, or a value with the four
+        members of ``funcgrad.backends.interface.Backend``.
 
     Returns
     -------
     Jitted
-        With the signature of ``f``. Inside another transformation it is ``f`` itself, and becomes
-        part of what is transformed.
+        With the signature of ``f``. Inside another transformation its program is what is
+        transformed, once for all calls, and what comes of that is kept as well. As an attribute of
+        a class it is a method; ``self`` is an argument as any, so it is a pytree, or static
+        (``static_argnums=0``).
+
+    Raises
+    ------
+    ArgumentError
+        ``f`` has no such argument, or no such backend is installed.
 
     Warns
     -----
     JitWarning
-        The function took too many different ways through its control flow.
+        The function runs without being staged: it took too many different ways through its control
+        flow, or may read more than can be watched. Or the backend did not compile a program; those
+        programs are kept in ``failures``.
 
     Notes
     -----
@@ -265,24 +421,41 @@ def jit(
     >>> gradient = fg.jit(fg.grad(lambda x: fnp.sum(x**2)))
     >>> gradient(fg.tensor([1.0, 2.0]))
     Tensor([2., 4.])
+    >>> fg.jit(lambda x: x * x).lower(3.0)
+    Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
     """
     if not callable(f):
         raise ArgumentError(f"jit: expected a function, got {f!r}.")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    known = _parameters(f)
-    for name in names:
-        if known is not None and name not in known:
-            raise ArgumentError(f"jit: {getattr(f, '__name__', f)} has no parameter {name!r}.")
-    return Jitted(f, numbers, names)
+    return Jitted(f, _static_places(f, numbers, names), chosen_backend(backend, "jit"))
 
 
-def _parameters(f: Callable[..., Any]) -> frozenset[str] | None:
-    """The names of a function's parameters; None where any name goes."""
+def _static_places(
+    f: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
+) -> frozenset[int | str]:
+    """Where static arguments may stand: their positions as well as their names."""
+    places: set[int | str] = {*numbers, *names}
     try:
-        found = signature(f).parameters
+        parameters = list(signature(f).parameters.values())
     except (TypeError, ValueError):
-        return None
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in found.values()):
-        return None
-    return frozenset(found)
+        return frozenset(places)
+    kinds = [parameter.kind for parameter in parameters]
+    called = getattr(f, "__name__", f)
+    ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for name in names:
+        found = [k for k, p in enumerate(ordered) if p.name == name]
+        places.update(found)
+        known = any(p.name == name for p in parameters)
+        if not known and Parameter.VAR_KEYWORD not in kinds:
+            raise ArgumentError(f"jit: {called} has no parameter {name!r}.")
+    for number in numbers:
+        if 0 <= number < len(ordered):
+            if ordered[number].kind is Parameter.POSITIONAL_OR_KEYWORD:
+                places.add(ordered[number].name)
+        elif number >= 0 and Parameter.VAR_POSITIONAL not in kinds:
+            raise ArgumentError(
+                f"jit: static_argnums={number}, but {called} takes {len(ordered)} positional"
+                " argument(s)."
+            )
+    return frozenset(places)

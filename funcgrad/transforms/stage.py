@@ -38,6 +38,7 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, escaped
 from funcgrad.transforms.arguments import call_values, leaf_name, values_of
 from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.checkpoint import current_rerun
 
 __all__ = ["Staged", "Stager", "program"]
 
@@ -94,6 +95,7 @@ class Stager(Trace):
         "_next",
         "_numbers",
         "_open",
+        "_reruns",
     )
 
     def __init__(self, level: int) -> None:
@@ -103,6 +105,7 @@ class Stager(Trace):
         self._numbers: dict[Constant, int] = {}
         self._equations: list[tuple[int, Equation]] = []
         self._guards: list[Guard] = []
+        self._reruns: dict[object, int] = {}
         self._lock = Lock()
         self._next = 0
         self._open = True
@@ -191,9 +194,17 @@ class Stager(Trace):
         with self._lock:  # a function may use threads of its own
             first = self._next
             self._next += len(outs)
-        equation = Equation(operation, operands, params, results, users_line())
+        equation = Equation(operation, operands, params, results, users_line(), self._epoch())
         self._equations.append((first, equation))
         return [self._tracer(out, first + k) for k, out in enumerate(outs)]
+
+    def _epoch(self) -> int:
+        """The number of the second run of a checkpointed function that goes on; 0 in first runs."""
+        rerun = current_rerun()
+        if rerun is None:
+            return 0
+        with self._lock:
+            return self._reruns.setdefault(rerun, len(self._reruns) + 1)
 
     def _variable(self, value: Value) -> int:
         if type(value) is Staged and value._trace is self:

@@ -10,6 +10,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import LeafError
+from funcgrad.passes.pipeline import optimize
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 
@@ -267,3 +268,80 @@ def test_arguments_that_are_no_arrays_are_named() -> None:
         fg.checkpoint(f)(1.0, {"mode": "fast"})
     with pytest.raises(LeafError, match=r"checkpoint: options: .*got 'fast'"):
         fg.checkpoint(f)(1.0, options="fast")
+
+
+# --------------------------------------------------------------------------------- programs
+
+
+def blocks(block: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The sum of what ten blocks in a row make of an array."""
+
+    def loss(x):
+        for _ in range(10):
+            x = block(x)
+        return fnp.sum(x)
+
+    return loss
+
+
+def most_alive(program: fg.Program) -> int:
+    """The most bytes that results of equations take at a time, each until its last use."""
+    specs = program.specs()
+    given = len(specs) - sum(len(equation.results) for equation in program.equations)
+    last = dict.fromkeys(program.outputs, len(program.equations))
+    for position in reversed(range(len(program.equations))):
+        for variable in program.equations[position].operands:
+            last.setdefault(variable, position)
+    alive = most = 0
+    ends: dict[int, int] = {}
+    variable = given
+    for position, equation in enumerate(program.equations):
+        for spec in equation.results:
+            size = int(np.prod(spec.shape)) * spec.dtype.itemsize
+            alive += size
+            ends[last.get(variable, position)] = ends.get(last.get(variable, position), 0) + size
+            variable += 1
+        most = max(most, alive)
+        alive -= ends.pop(position, 0)
+    return most
+
+
+def test_a_program_runs_blocks_again_and_keeps_less() -> None:
+    x = fg.tensor(numbers(1000))
+    plain = optimize(fg.program(fg.grad(blocks(layers)))(x))
+    spared = optimize(fg.program(fg.grad(blocks(fg.checkpoint(layers))))(x))
+    assert most_alive(spared) < 0.3 * most_alive(plain)
+    # Nobody asks for the value: the last block runs once; the last step of each run again, whose
+    # result is at hand already, gives its cosine only.
+    sines = [equation.epoch for equation in spared.equations if equation.operation.name == "sin"]
+    assert [sines.count(epoch) for epoch in range(11)] == [180] + [19] * 10
+    eager = np.asarray(fg.grad(blocks(layers))(x))
+    for program in (plain, spared):
+        assert np.asarray(program(x)).tobytes() == eager.tobytes()
+
+
+def test_within_one_run_repetitions_are_merged() -> None:
+    def block(x):
+        return fnp.sin(x * x) * fnp.sin(x * x)
+
+    program = optimize(fg.program(fg.grad(fg.checkpoint(block)))(2.0))
+    names = [equation.operation.name for equation in program.equations]
+    assert (names.count("sin"), names.count("cos")) == (1, 1)
+    assert_same(program(2.0), fg.grad(block)(2.0))
+
+
+def test_every_run_has_an_epoch_of_its_own() -> None:
+    block = fg.checkpoint(lambda x: fnp.sin(x) * x)
+    program = fg.program(fg.grad(lambda x: block(block(x)) + x))(2.0)
+    epochs = {e.epoch for e in program.equations if e.operation.name == "sin"}
+    assert epochs == {0, 1, 2}
+    assert program == fg.program(fg.grad(lambda x: block(block(x)) + x))(2.0)
+    assert {e.epoch for e in optimize(program).equations} == {0, 1, 2}
+
+
+def test_jit_of_a_checkpointed_function_is_what_it_is_without() -> None:
+    x = fg.tensor(numbers(50))
+    f = fg.grad(blocks(fg.checkpoint(lambda x: fg.checkpoint(layers)(x) * x)))
+    jitted = fg.jit(f)
+    for _ in range(2):
+        assert np.asarray(jitted(x)).tobytes() == np.asarray(f(x)).tobytes()

@@ -1,0 +1,327 @@
+"""Contractions take up what stands around them: sums of their result, and transpositions.
+
+A sum over a product of arrays is a product with fewer indices, and need not be there as a whole.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> x, y = fnp.ones((30, 20, 10)), fnp.ones((20, 10, 40))
+>>> staged = fg.program(lambda x, y: fnp.sum(fnp.einsum("nki,kij->nkj", x, y), axis=0))(x, y)
+>>> print(fold_into_contractions(staged).to_text(sources=False))
+program <lambda>(x: float64[30,20,10], y: float64[20,10,40]) -> float64[20,40]
+  a: float64[20,10] = sum x axis=(0,) keepdims=False
+  b: float64[20,40] = contract a y subscripts='ki,kij->kj'
+  return b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from string import ascii_letters
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from funcgrad.equations import Equation
+from funcgrad.passes.dead_code import remove_dead_code
+from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.primitives.contraction import contract, matmul, split_subscripts
+from funcgrad.primitives.elementwise import multiply, square
+from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.primitives.structural import reshape, transpose
+from funcgrad.programs import Program
+from funcgrad.shape import Shape
+
+__all__ = ["fold_into_contractions"]
+
+_LARGE: Final = 2**14
+"""From so many numbers on, NumPy's loops over products need less time than arrays of them."""
+
+_SOME: Final = 2**11
+_SHORT: Final = 64
+"""As many do already where rows are this short: sums of rows take some time for each row."""
+
+_LONG: Final = 2**7
+"""Sums along rows of at least so many numbers are quicker as dot products."""
+
+_SAVING: Final = 4
+"""How many products a number that is summed beforehand has to save."""
+
+
+def fold_into_contractions(program: Program) -> Program:
+    """Make sums and transpositions part of the products of arrays that they are applied to.
+
+    A sum over what only one factor depends on is done on that factor first. Results are rounded as
+    if the terms of their sums had been added in another order: each is off by no more than
+    ``n * eps * sum(abs(a * b))`` for sums of n terms in all, and is not finite where it was not.
+    Where infinities of either sign met to NaN there may be an infinity, if one factor of theirs
+    was the same.
+    """
+    while any(equation.operation in _RULES for equation in program.equations):
+        folding = _Folding(program)
+        folded = rewrite(program, folding.step)
+        if not folding.changes:
+            break
+        program = remove_dead_code(folded)
+    return program
+
+
+class _Folding:
+    """The step of the rewriting, which knows how often variables are read."""
+
+    __slots__ = ("_counts", "_next", "_uses", "changes")
+
+    def __init__(self, program: Program) -> None:
+        self._uses = [0] * len(program.specs())
+        for equation in program.equations:
+            for variable in equation.operands:
+                self._uses[variable] += 1
+        # What is asked for as it is counts as read by others, too.
+        for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
+            self._uses[variable] += 2
+        self._next = len(program.inputs) + len(program.constants)
+        self._counts: dict[int, int] = {}
+        self.changes = 0
+
+    def step(self, draft: Draft, equation: Equation) -> Sequence[int]:
+        """Append an equation, or what does the same with fewer numbers."""
+        rule = _RULES.get(equation.operation)
+        found = None if rule is None else rule(_Site(draft, equation, self._counts))
+        self.changes += found is not None
+        results = draft.append(equation) if found is None else [found]
+        for variable in results:
+            self._counts[variable] = self._uses[self._next]
+            self._next += 1
+        return results
+
+
+class _Site:
+    """An equation, and the draft that it is to be appended to."""
+
+    __slots__ = ("_counts", "draft", "equation", "params")
+
+    def __init__(self, draft: Draft, equation: Equation, counts: Mapping[int, int]) -> None:
+        self.draft = draft
+        self.equation = equation
+        self.params = dict(equation.params)
+        self._counts = counts
+
+    def shape(self, variable: int) -> Shape:
+        return self.draft.spec(variable).shape
+
+    def is_floating(self, *variables: int) -> bool:
+        """Whether variables are of the result's dtype, which BLAS knows, or plain numbers."""
+        dtype = self.equation.results[0].dtype
+        specs = [self.draft.spec(variable) for variable in variables]
+        return dtype.char in "fd" and all(spec.weak or spec.dtype == dtype for spec in specs)
+
+    def only_use(self, variable: int) -> Equation | None:
+        """The equation that makes a variable which nothing else reads."""
+        return self.draft.maker(variable) if self._counts.get(variable) == 1 else None
+
+    def append(self, operation: Any, *operands: int, **params: Any) -> int:
+        """The variable of a new equation in place of this one."""
+        like = self.equation
+        specs = [self.draft.spec(operand) for operand in operands]
+        given = tuple(sorted(params.items()))
+        result = operation.result(*specs, **params)
+        new = Equation(operation, operands, given, (result,), like.source, like.epoch)
+        return self.draft.append(new)[0]
+
+    def finished(self, variable: int) -> int:
+        """A variable in the shape of the result."""
+        shape = self.equation.results[0].shape
+        if self.shape(variable) == shape:
+            return variable
+        return self.append(reshape, variable, shape=shape)
+
+
+# Sums.
+
+
+def _sum(site: _Site) -> int | None:
+    """The sum of a product that nothing else needs."""
+    variable = site.equation.operands[0]
+    maker = site.only_use(variable)
+    if maker is None or not site.is_floating(variable, *maker.operands) or not site.params["axis"]:
+        return None
+    if 0 in site.shape(variable):
+        return None
+    if maker.operation in (multiply, square):
+        return _sum_of_multiples(site, maker.operands[0], maker.operands[-1])
+    if maker.operation is contract:
+        return _sum_of_contraction(site, maker, dict(maker.params)["subscripts"])
+    if maker.operation is matmul:
+        return _sum_of_contraction(site, maker, _of_matmul(*map(site.shape, maker.operands)))
+    return None
+
+
+def _of_matmul(x: Shape, y: Shape) -> str | None:
+    """The subscripts of a product of matrices or vectors; None where stacks are repeated."""
+    stack = ascii_letters[3 : 3 + max(len(x), len(y), 2) - 2]
+    lead, follow = x[:-2], y[:-2]
+    if lead and follow and lead != follow:
+        return None
+    first = stack * bool(lead) + "ab"[2 - min(len(x), 2) :]
+    second = stack * bool(follow) + "bc"[: min(len(y), 2)]
+    out = stack + "a" * (len(x) > 1) + "c" * (len(y) > 1)
+    return f"{first},{second}->{out}"
+
+
+def _sum_of_contraction(site: _Site, maker: Equation, subscripts: str | None) -> int | None:
+    if subscripts is None:
+        return None
+    x, y = maker.operands
+    first, second, out = split_subscripts(subscripts)
+    sizes = dict(zip(first + second, site.shape(x) + site.shape(y), strict=True))
+    kept = _without(out, site.params["axis"])
+    alone = [
+        [c for c in own if c not in other + kept]
+        for own, other in ((first, second), (second, first))
+    ]
+    volume = prod(sizes.values())
+    beforehand = [
+        prod(site.shape(each)) for each, letters in zip((x, y), alone, strict=True) if letters
+    ]
+    if beforehand and volume < _SAVING * sum(beforehand):
+        return None
+    x, first = _summed(site, x, first, alone[0])
+    y, second = _summed(site, y, second, alone[1])
+    return site.finished(_product(site, x, y, first, second, kept))
+
+
+def _summed(site: _Site, variable: int, letters: str, alone: Sequence[str]) -> tuple[int, str]:
+    """A factor, summed over its indices that nothing else has, and those that are left."""
+    if not alone:
+        return variable, letters
+    axis = tuple([letters.index(letter) for letter in alone])
+    kept = "".join([letter for letter in letters if letter not in alone])
+    return site.append(reduce_sum, variable, axis=tuple(sorted(axis)), keepdims=False), kept
+
+
+def _product(site: _Site, x: int, y: int, first: str, second: str, out: str) -> int:
+    """A contraction, as the simplest operation that there is for it."""
+    if first == second == out:
+        return site.append(multiply, x, y)
+    if _is_matmul(first, second, out):
+        return site.append(matmul, x, y)
+    if _is_matmul(second, first, out):
+        return site.append(matmul, y, x)
+    x, first = _plain(site, x, first, second, out)
+    y, second = _plain(site, y, second, first, out)
+    return site.append(contract, x, y, subscripts=f"{first},{second}->{out}")
+
+
+def _is_matmul(first: str, second: str, out: str) -> bool:
+    """Whether subscripts are those of a product of matrices or vectors from left to right."""
+    return (
+        0 < len(first) < 3
+        and 0 < len(second) < 3
+        and first[-1] == second[0] not in out
+        and out == first[:-1] + second[1:]
+    )
+
+
+def _without(letters: str, places: Sequence[int]) -> str:
+    return "".join([letters[k] for k in range(len(letters)) if k not in places])
+
+
+def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
+    """The sum of products of numbers."""
+    shape, axis = site.shape(site.equation.operands[0]), site.params["axis"]
+    size = prod(shape)
+    if site.shape(x) != shape or site.shape(y) != shape:
+        return _sum_of_repeated(site, x, y) or _sum_of_repeated(site, y, x)
+    if len(axis) == len(shape):
+        if len(shape) > 1:
+            x, y = [site.append(reshape, each, shape=(size,)) for each in (x, y)]
+        return site.finished(site.append(matmul, x, y))
+    if len(shape) - 1 in axis:
+        if size < _LARGE or shape[-1] < _LONG:
+            return None
+    elif size < (_SOME if shape[-1] < _SHORT else _LARGE):
+        return None
+    letters = ascii_letters[: len(shape)]
+    kept = _without(letters, axis)
+    return site.finished(site.append(contract, x, y, subscripts=f"{letters},{letters}->{kept}"))
+
+
+def _sum_of_repeated(site: _Site, x: int, y: int) -> int | None:
+    """The sum of products of which one factor is the same all along the sum."""
+    shape, axis = site.shape(site.equation.operands[0]), site.params["axis"]
+    own = (1,) * (len(shape) - len(site.shape(y))) + site.shape(y)
+    if site.shape(x) != shape or prod(shape) < _SOME or any(own[k] > 1 for k in axis):
+        return None
+    total = site.append(reduce_sum, x, axis=axis, keepdims=True)
+    return site.finished(site.append(multiply, total, y))
+
+
+# Transpositions and repetitions.
+
+
+def _contraction(site: _Site) -> int | None:
+    """A contraction of what its factors are transpositions or repetitions of."""
+    x, y = site.equation.operands
+    if not site.is_floating(x, y):
+        return None
+    first, second, out = split_subscripts(site.params["subscripts"])
+    x_new, first_new = _plain(site, x, first, second, out)
+    y_new, second_new = _plain(site, y, second, first_new, out)
+    straight = _is_matmul(first, second, out) or _is_matmul(second, first, out)
+    if (x_new, y_new) == (x, y) and not straight:
+        return None
+    return _product(site, x_new, y_new, first_new, second_new, out)
+
+
+def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tuple[int, str]:
+    """What a factor is made of, and its indices."""
+    maker = site.draft.maker(variable)
+    if maker is not None and maker.operation is transpose:
+        variable = maker.operands[0]
+        axes = dict(maker.params)["axes"]
+        letters = "".join([letters[axes.index(k)] for k in range(len(axes))])
+        return _plain(site, variable, letters, other, out)
+    if maker is not None and maker.operation is broadcast_to:
+        own, shape = site.shape(maker.operands[0]), site.shape(variable)
+        lead = len(shape) - len(own)
+        repeated = [k for k in range(len(shape)) if k < lead or own[k - lead] != shape[k]]
+        if repeated and all(letters[k] in other and letters[k] in out for k in repeated):
+            kept = [k for k in range(len(shape)) if k not in repeated]
+            variable = maker.operands[0]
+            if len(kept) < len(own):
+                variable = site.append(reshape, variable, shape=tuple([shape[k] for k in kept]))
+            return _plain(site, variable, "".join([letters[k] for k in kept]), other, out)
+    return variable, letters
+
+
+def _transposition(site: _Site) -> int | None:
+    """The transposition of a product that nothing else needs."""
+    maker = site.only_use(site.equation.operands[0])
+    axes = site.params["axes"]
+    if maker is None or not site.is_floating(*maker.operands):
+        return None
+    if maker.operation is contract:
+        first, second, out = split_subscripts(dict(maker.params)["subscripts"])
+        turned = "".join([out[k] for k in axes])
+        x, y = maker.operands
+        return _product(site, x, y, first, second, turned)
+    if maker.operation is not matmul or axes != (1, 0):
+        return None
+    makers = [site.draft.maker(operand) for operand in maker.operands]
+    plain = [each is not None and each.operation is transpose for each in makers]
+    if not any(plain) or any(len(site.shape(operand)) != 2 for operand in maker.operands):
+        return None
+    turned_x, turned_y = [
+        each.operands[0]
+        if each is not None and each.operation is transpose
+        else site.append(transpose, operand, axes=(1, 0))
+        for each, operand in zip(makers, maker.operands, strict=True)
+    ]
+    return site.append(matmul, turned_y, turned_x)
+
+
+Rule: TypeAlias = Callable[[_Site], int | None]
+"""``site -> the variable that the result is``, or None where the equation stays."""
+
+_RULES: Final[Mapping[Any, Rule]] = MappingProxyType(
+    {reduce_sum: _sum, contract: _contraction, transpose: _transposition}
+)

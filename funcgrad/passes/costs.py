@@ -1,0 +1,344 @@
+"""What a program costs: arithmetic, memory that is read and written, memory needed at once.
+
+In flows a ``Program``, out flows ``Costs``. All is counted from shapes and dtypes; nothing runs.
+
+>>> import funcgrad as fg
+>>> w, x = fg.tensor([[1.0, 2.0]]), fg.tensor([3.0, 4.0])
+>>> staged = fg.program(lambda w, x: fg.numpy.tanh(w @ x))(w, x)
+>>> print(costs(staged))
+<lambda>: 2 equations, 5 arithmetic operations, 1 of them transcendental
+  reads 40 B and writes 16 B; intermediates need 16 B at once
+  inputs 32 B, constants 0 B, outputs 8 B
+<BLANKLINE>
+  operation  equations  arithmetic  transcendental  reads  writes
+  matmul             1           4               0   32 B     8 B
+  tanh               1           1               1    8 B     8 B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final
+
+from funcgrad.equations import Equation
+from funcgrad.planning.liveness import last_uses
+from funcgrad.primitive import Linear, Primitive
+from funcgrad.primitives.contraction import split_subscripts
+from funcgrad.programs import Program
+from funcgrad.shape import Spec
+
+__all__ = ["Costs", "OperationCosts", "bytes_of", "costs", "memory_homes", "peak_bytes"]
+
+_TRANSCENDENTAL: Final = frozenset(
+    """
+    arccos arccosh arcsin arcsinh arctan arctan2 arctanh bits_to_exponential bits_to_gumbel
+    bits_to_normal constant_power cos cosh erf exp exp2 expm1 gelu gelu_tanh log log10 log1p log2
+    logaddexp logaddexp2 logsumexp ndtr ndtri phase power sigmoid silu sin sinc sinc_derivative sinh
+    softplus tan tanh
+    """.split()
+)
+_VIEWS: Final = frozenset("flip imag real reshape stop_gradient transpose view".split())
+"""Operations that return a view, a reshape at least where it can; they compute nothing."""
+
+_COUNTED_OPERANDS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "conj": 0,
+        "cumprod": 0,
+        "cumsum": 0,
+        "deposit": 0,
+        "phase": 0,
+        "scatter_add": 1,
+        "scatter_max": 1,
+        "scatter_min": 1,
+        "sort": 0,
+    }
+)
+"""Of operations whose form does not say it: the operand with an operation for each element."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCosts:
+    """What all equations of one operation cost together.
+
+    Attributes
+    ----------
+    name : str
+    equations : int
+        How many there are.
+    arithmetic, transcendental : int or None
+        See ``Costs``; None where nobody can tell, as for a call that keeps its own rules.
+    bytes_read, bytes_written : int
+        Without those that happen inside of such a call.
+    """
+
+    name: str
+    equations: int
+    arithmetic: int | None
+    transcendental: int | None
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a program costs.
+
+    Attributes
+    ----------
+    name : str
+        The program's.
+    operations : tuple of OperationCosts
+        In the order of their arithmetic, and then of the bytes that they read and write.
+    input_bytes, constant_bytes, output_bytes : int
+    peak_bytes : int
+        The most bytes of results, outputs included, that are alive at once, when equations run in
+        their order and each result goes after its last use.
+    """
+
+    name: str
+    operations: tuple[OperationCosts, ...]
+    input_bytes: int
+    constant_bytes: int
+    output_bytes: int
+    peak_bytes: int
+
+    @property
+    def equations(self) -> int:
+        """The number of equations."""
+        return sum([each.equations for each in self.operations])
+
+    @property
+    def unknown(self) -> int:
+        """The number of equations whose arithmetic is not known, and counts nothing below."""
+        return sum([each.equations for each in self.operations if each.arithmetic is None])
+
+    @property
+    def arithmetic(self) -> int:
+        """The number of operations on single elements, whatever their dtype.
+
+        An elementwise operation counts one for each element of its result, a reduction or a sort
+        one for each element that goes in, a contraction two for each product that it sums.
+        """
+        return sum([each.arithmetic or 0 for each in self.operations])
+
+    @property
+    def transcendental(self) -> int:
+        """How many of these are exponentials, logarithms, angles and the like, which are slow."""
+        return sum([each.transcendental or 0 for each in self.operations])
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that operations read, whether from memory or from a cache; views read nothing."""
+        return sum([each.bytes_read for each in self.operations])
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the results of operations; views write nothing."""
+        return sum([each.bytes_written for each in self.operations])
+
+    def __str__(self) -> str:
+        least = "at least " if self.unknown else ""
+        lines = [
+            f"{self.name}: {self.equations:,} equation{'s' * (self.equations != 1)},"
+            f" {least}{self.arithmetic:,} arithmetic operations,"
+            f" {self.transcendental:,} of them transcendental",
+            f"  reads {least}{_text(self.bytes_read)} and writes {_text(self.bytes_written)};"
+            f" intermediates need {_text(self.peak_bytes)} at once",
+            f"  inputs {_text(self.input_bytes)}, constants {_text(self.constant_bytes)},"
+            f" outputs {_text(self.output_bytes)}",
+        ]
+        return "\n".join([*lines, "", *_table(self.operations)] if self.operations else lines)
+
+
+def costs(program: Program) -> Costs:
+    """Count what a program costs.
+
+    Parameters
+    ----------
+    program : Program
+
+    Returns
+    -------
+    Costs
+        It prints as a table.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> found = costs(fg.program(lambda x: fg.numpy.sum(x * x))(fg.tensor([1.0, 2.0, 3.0])))
+    >>> found.arithmetic, found.bytes_read, found.peak_bytes
+    (6, 48, 32)
+    """
+    specs = program.specs()
+    rows: dict[str, OperationCosts] = {}
+    for equation in program.equations:
+        own = _of_equation(equation, specs)
+        rows[own.name] = _together(rows[own.name], own) if own.name in rows else own
+    return Costs(
+        name=program.name,
+        operations=tuple(sorted(rows.values(), key=_rank)),
+        input_bytes=sum(map(bytes_of, program.inputs)),
+        constant_bytes=sum([bytes_of(constant.spec) for constant in program.constants]),
+        output_bytes=sum([bytes_of(specs[variable]) for variable in {*program.outputs}]),
+        peak_bytes=peak_bytes(program),
+    )
+
+
+# ------------------------------------------------------------------------------- single equations
+
+
+def bytes_of(spec: Spec) -> int:
+    """The bytes of a value's numbers.
+
+    >>> import numpy as np
+    >>> bytes_of(Spec((2, 3), np.dtype("float32")))
+    24
+    """
+    return prod(spec.shape) * spec.dtype.itemsize
+
+
+def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
+    name = equation.operation.name
+    if name in _VIEWS:
+        return OperationCosts(name, 1, 0, 0, 0, 0)
+    written = sum(map(bytes_of, equation.results))
+    read = sum([bytes_of(specs[variable]) for variable in {*equation.operands}])
+    operands = [specs[variable] for variable in equation.operands]
+    if name == "gather":  # a few rows of what may be a large table
+        read += written - bytes_of(operands[0])
+    arithmetic = _arithmetic(equation, operands)
+    transcendental = arithmetic if name in _TRANSCENDENTAL or arithmetic is None else 0
+    return OperationCosts(name, 1, arithmetic, transcendental, read, written)
+
+
+def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
+    """The operations on single elements, None where the form of an operation does not say."""
+    operation = equation.operation
+    if not isinstance(operation, Primitive):
+        return None
+    if operation.name in ("matmul", "contract"):
+        return _products(operation.name, operands, dict(equation.params))
+    if operation.name in _COUNTED_OPERANDS:
+        return prod(operands[_COUNTED_OPERANDS[operation.name]].shape)
+    sizes = [prod(spec.shape) for spec in (*operands, *equation.results)]
+    match operation.form:
+        case "elementwise" | "selecting":
+            return sizes[-1]
+        case "reducing":
+            return sizes[0]
+        case "discrete":  # elementwise as comparisons are, or a reduction as `any` is
+            return max(sizes)
+    moves = isinstance(operation.differential, Linear) and operation.differential.structural
+    return 0 if moves else None
+
+
+def _products(name: str, operands: Sequence[Spec], params: Mapping[str, Any]) -> int:
+    """Twice the number of products that a contraction sums."""
+    x, y = operands[0].shape, operands[1].shape
+    if name == "contract":
+        first, second, _ = split_subscripts(params["subscripts"])
+        return 2 * prod(dict(zip(first + second, x + y, strict=True)).values())
+    stack = [max(sizes) if all(sizes) else 0 for sizes in _aligned(x[:-2], y[:-2])]
+    return 2 * prod(stack) * prod(x[-2:]) * prod(y[-1:] if len(y) > 1 else ())
+
+
+def _aligned(x: Sequence[int], y: Sequence[int]) -> list[tuple[int, int]]:
+    """The sizes of the axes of two arrays that are broadcast against each other."""
+    rank = max(len(x), len(y))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (x, y)]
+    return list(zip(*padded, strict=True))
+
+
+def _together(first: OperationCosts, second: OperationCosts) -> OperationCosts:
+    return OperationCosts(
+        first.name,
+        first.equations + second.equations,
+        _sum(first.arithmetic, second.arithmetic),
+        _sum(first.transcendental, second.transcendental),
+        first.bytes_read + second.bytes_read,
+        first.bytes_written + second.bytes_written,
+    )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def _rank(row: OperationCosts) -> tuple[bool, int, int, str]:
+    """What is not known comes first."""
+    moved = row.bytes_read + row.bytes_written
+    return row.arithmetic is not None, -(row.arithmetic or 0), -moved, row.name
+
+
+# ------------------------------------------------------------------------------------ memory
+
+
+def memory_homes(program: Program) -> list[int]:
+    """For each variable the one whose memory it lies in: itself, or what it is a view of.
+
+    What merely could share memory, as the results of a call with rules of its own could, counts as
+    having its own.
+    """
+    homes = list(range(len(program.inputs) + len(program.constants)))
+    for equation in program.equations:
+        if equation.operation.name in _VIEWS and len(equation.operands) == 1:
+            homes.append(homes[equation.operands[0]])
+        else:
+            homes += range(len(homes), len(homes) + len(equation.results))
+    return homes
+
+
+def peak_bytes(program: Program) -> int:
+    """The most bytes of results that are alive at once; see ``Costs``."""
+    homes = memory_homes(program)
+    ends = [-1] * len(homes)
+    for home, last in zip(homes, last_uses(program), strict=True):
+        ends[home] = max(ends[home], last)
+    number = len(program.inputs) + len(program.constants)
+    freed = [0] * (len(program.equations) + 1)
+    alive = peak = 0
+    for position, equation in enumerate(program.equations):
+        for spec in equation.results:
+            if homes[number] == number:
+                size = bytes_of(spec)
+                alive += size
+                freed[ends[number]] += size
+            number += 1
+        peak = max(peak, alive)
+        alive -= freed[position]
+    return peak
+
+
+# ------------------------------------------------------------------------------------- in print
+
+_COLUMNS: Final = ("operation", "equations", "arithmetic", "transcendental", "reads", "writes")
+
+
+def _table(rows: Sequence[OperationCosts]) -> list[str]:
+    cells: list[Sequence[str]] = [_COLUMNS]
+    for row in rows:
+        counts = [row.equations, row.arithmetic, row.transcendental]
+        texts = ["?" if count is None else f"{count:,}" for count in counts]
+        cells.append((row.name, *texts, _text(row.bytes_read), _text(row.bytes_written)))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  " + "  ".join(_justified(row, widths)) for row in cells]
+
+
+def _justified(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [row[0].ljust(widths[0])] + [
+        cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
+    ]
+
+
+def _text(count: int) -> str:
+    """A number of bytes as people say it."""
+    if count < 1024:
+        return f"{count} B"
+    size, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if size >= 1024:
+            size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}"

@@ -1,0 +1,249 @@
+"""Scheduling: equations in an order in which less memory is needed at once.
+
+Many large values that are made first and summed up afterwards are all there at once. Made one by
+one, each when it is wanted, two of them are.
+
+>>> import funcgrad as fg
+>>> def f(x):
+...     parts = [fg.numpy.sin(x * k) for k in range(2, 20)]
+...     return sum(parts)
+>>> staged = fg.program(f)(fg.numpy.ones(100_000))
+>>> peak_bytes(staged), peak_bytes(schedule(staged))
+(15200000, 2400000)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+
+from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
+from funcgrad.primitive import Primitive
+from funcgrad.programs import Program
+
+__all__ = ["in_order", "memory_order", "schedule"]
+
+_WORTH_IT: Final = 2**20
+"""What needs less stays as it is: it fits into caches, and it reads as its function does."""
+
+_GAIN: Final = 0.95
+"""So does what would need more than this part of what it needs."""
+
+
+def schedule(program: Program) -> Program:
+    """The same equations in an order that needs less memory at once, if one is found.
+
+    Parameters
+    ----------
+    program : Program
+
+    Returns
+    -------
+    Program
+        The program itself where it needs little, or where the order found is hardly better. Guards
+        are checked in the order in which they were, each before all equations that stood behind it.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> small = fg.program(lambda x: x * 2.0 + x)(1.0)
+    >>> schedule(small) is small
+    True
+    """
+    least = peak_bytes(program)
+    while least > _WORTH_IT:
+        order, peak = memory_order(program)
+        if peak > _GAIN * least:
+            break
+        program, least = in_order(program, order), peak  # and again, until nothing is gained
+    return program
+
+
+def in_order(program: Program, order: Sequence[int]) -> Program:
+    """A program with its equations in another order.
+
+    Parameters
+    ----------
+    program : Program
+    order : sequence of int
+        The position of each equation in the program. What an equation reads has to come before it.
+    """
+    results = _results(program)
+    new = count(len(program.inputs) + len(program.constants))
+    moved = list(range(len(program.specs())))
+    for position in order:
+        for variable in results[position]:
+            moved[variable] = next(new)
+    equations = []
+    for position in order:
+        equation = program.equations[position]
+        operands = tuple([moved[variable] for variable in equation.operands])
+        same = operands == equation.operands
+        equations.append(equation if same else replace(equation, operands=operands))
+    return replace(
+        program,
+        equations=tuple(equations),
+        outputs=tuple([moved[variable] for variable in program.outputs]),
+        guards=tuple([replace(g, variable=moved[g.variable]) for g in program.guards]),
+    )
+
+
+def memory_order(program: Program) -> tuple[list[int], int]:
+    """An order of a program's equations in which memory is soon free again.
+
+    Of the equations whose operands are there, the next one is that which frees the most memory
+    beyond what it takes. Of several it is the one that comes first when values are traced back from
+    the outputs, each to its origin before the next: so terms are made in the order in which they
+    are added up. This is a rule of thumb; to find the best order of all would take too long.
+
+    Returns
+    -------
+    order : list of int
+        Positions of equations.
+    peak : int
+        The ``peak_bytes`` of the program in this order.
+    """
+    before = _dependencies(program)
+    after: list[list[int]] = [[] for _ in before]
+    for position, places in enumerate(before):
+        for place in places:
+            after[place].append(position)
+    ranks = _ranks(before, after)
+    waiting = [len(places) for places in before]
+    memory = _Memory(program)
+    growth = memory.growth
+    ready = [(growth[k], ranks[k], k) for k, left in enumerate(waiting) if not left]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        position = heappop(ready)[2]
+        if waiting[position] < 0:  # it got better while it stood here, and stood here twice
+            continue
+        waiting[position] = -1
+        order.append(position)
+        for better in memory.run(position):
+            if not waiting[better]:
+                heappush(ready, (growth[better], ranks[better], better))
+        for follower in after[position]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heappush(ready, (growth[follower], ranks[follower], follower))
+    return order, memory.peak
+
+
+def _dependencies(program: Program) -> list[list[int]]:
+    """For each equation those that have to come before it, each once."""
+    guarded = {guard.variable for guard in program.guards}
+    makers = [-1] * (len(program.inputs) + len(program.constants))
+    found: list[list[int]] = []
+    barrier = call = -1
+    earlier: list[tuple[int, int]] = []  # epochs and positions; both rise
+    for position, equation in enumerate(program.equations):
+        before = [makers[variable] for variable in equation.operands]
+        # What stands behind a guard may fail, or take long, where the guard does not hold.
+        before.append(barrier)
+        if not isinstance(equation.operation, Primitive):  # a user's code, which may print
+            before.append(call)
+            call = position
+        # What is computed again is computed late, lest both be there at once.
+        while earlier and earlier[-1][0] >= equation.epoch:
+            earlier.pop()
+        if earlier:
+            before.append(earlier[-1][1])
+        earlier.append((equation.epoch, position))
+        found.append([place for place in dict.fromkeys(before) if place >= 0])
+        first = len(makers)
+        makers += [position] * len(equation.results)
+        if any(variable in guarded for variable in range(first, len(makers))):
+            barrier = position
+    return found
+
+
+def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+    """The place of each equation when all that it needs stands right before it.
+
+    A walk in depth from the equations that none waits for, with a stack of its own.
+    """
+    ranks = [-1] * len(before)
+    ranked = 0
+    for end in range(len(before)):
+        path = [] if after[end] else [(end, iter(before[end]))]
+        while path:
+            position, places = path[-1]
+            for place in places:
+                if ranks[place] < 0:
+                    path.append((place, iter(before[place])))
+                    break
+            else:
+                path.pop()
+                ranks[position] = ranked
+                ranked += 1
+    return ranks
+
+
+class _Memory:
+    """By how many bytes each equation makes memory grow, as things stand.
+
+    A value can go when the equation that makes it and all that read it have run. When but one is
+    left, that one will free it; which one it is, is the sum of all their positions less those of
+    the others.
+    """
+
+    __slots__ = ("_alive", "_left", "_made", "_places", "_sizes", "_touched", "growth", "peak")
+
+    def __init__(self, program: Program) -> None:
+        homes = memory_homes(program)
+        number = given = len(program.inputs) + len(program.constants)
+        self.peak = self._alive = 0
+        self._left = [0] * len(homes)
+        self._places = [0] * len(homes)
+        self._sizes = [0] * len(homes)
+        self._touched: list[set[int]] = []
+        self._made: list[int] = []
+        for position, equation in enumerate(program.equations):
+            touched = {homes[variable] for variable in equation.operands}
+            made = 0
+            for spec in equation.results:
+                if homes[number] == number:
+                    touched.add(number)
+                    self._sizes[number] = bytes_of(spec)
+                    made += self._sizes[number]
+                number += 1
+            for home in touched:
+                self._left[home] += 1
+                self._places[home] += position
+            self._touched.append(touched)
+            self._made.append(made)
+        self.growth = list(self._made)
+        for variable in [*range(given), *program.outputs]:
+            self._left[homes[variable]] += 2  # which never comes down to one: nobody frees it
+        for home, left in enumerate(self._left):
+            if left == 1:  # nothing reads it
+                self.growth[self._places[home]] -= self._sizes[home]
+
+    def run(self, position: int) -> list[int]:
+        """Note that an equation runs; those that free more from now on."""
+        self.peak = max(self.peak, self._alive + self._made[position])
+        self._alive += self.growth[position]
+        better = []
+        for home in self._touched[position]:
+            self._left[home] -= 1
+            self._places[home] -= position
+            if self._left[home] == 1:
+                last = self._places[home]
+                self.growth[last] -= self._sizes[home]
+                better.append(last)
+        return better
+
+
+def _results(program: Program) -> list[range]:
+    """The variables that each equation defines."""
+    number = len(program.inputs) + len(program.constants)
+    found = []
+    for equation in program.equations:
+        found.append(range(number, number + len(equation.results)))
+        number += len(equation.results)
+    return found

@@ -1,0 +1,148 @@
+"""Broadcasts and reshapes move towards the results, so that operations work on the smaller arrays.
+
+Only operations whose result for an element is exact, or the nearest number, move past them: others,
+such as ``exp``, may round otherwise where arrays lie otherwise in memory.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def f(x, row):
+...     return fnp.broadcast_to(row * 3.0, x.shape) * 0.1 + x
+>>> print(sink_broadcasts(fg.program(f)(fnp.ones((4, 2)), fnp.ones(2))).to_text(sources=False))
+program f(x: float64[4,2], row: float64[2]) -> float64[4,2]
+  a = constant 3.0
+  b = constant 0.1
+  c: float64[2] = multiply row a
+  d: float64[2] = multiply c b
+  e: float64[4,2] = add d x
+  return e
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from funcgrad.equations import Equation
+from funcgrad.passes.workbench import Rules, Workbench, improve
+from funcgrad.primitive import Primitive
+from funcgrad.primitives import elementwise as ew
+from funcgrad.primitives import logic
+from funcgrad.primitives import selection as chosen
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape
+from funcgrad.primitives.transcendental import sqrt
+from funcgrad.programs import Program
+from funcgrad.shape import Shape, Spec
+
+__all__ = ["SINKING", "sink_broadcasts"]
+
+_ROUNDED_ONCE: Final = frozenset(
+    {ew.add, ew.subtract, ew.multiply, ew.divide, ew.reciprocal, ew.square, sqrt}
+    | {ew.negative, ew.absolute, ew.fabs, ew.sign, cast_inexact, cast_discrete}
+    | {chosen.where, chosen.maximum, chosen.minimum, chosen.fmax, chosen.fmin}
+    | {logic.equal, logic.not_equal, logic.less, logic.less_equal}
+    | {logic.greater, logic.greater_equal, logic.signbit}
+    | {logic.logical_and, logic.logical_or, logic.logical_not, logic.logical_xor}
+    | {logic.isfinite, logic.isinf, logic.isnan}
+)
+"""Elementwise operations whose result does not depend on how their operands lie in memory."""
+
+
+def sink_broadcasts(program: Program) -> Program:
+    """Let elementwise operations of real numbers read small operands, and broadcast after them.
+
+    A broadcast goes where the shapes of other operands make it redundant, and so does a constant
+    array of equal elements. Where all operands are broadcast, or reshaped from one shape, that is
+    done once, after the operation.
+    """
+    return improve(program, SINKING)
+
+
+def _shape_of(bench: Workbench, operands: tuple[int, ...]) -> Shape:
+    return np.broadcast_shapes(*[bench.specs[variable].shape for variable in operands])
+
+
+def _small(bench: Workbench, variable: int) -> int | None:
+    """What an operand is broadcast from; not a Python number, which would change the promotion."""
+    maker = bench.makers[variable]
+    if maker is None:
+        return _one_of(bench, variable) if variable in bench.constants else None
+    if maker.operation is not broadcast_to or bench.specs[maker.operands[0]].weak:
+        return None
+    return maker.operands[0]
+
+
+def _one_of(bench: Workbench, variable: int) -> int | None:
+    """An element of a constant array of equal ones."""
+    constant = bench.constants[variable]
+    if not constant.spec.shape or not constant.is_raw:
+        return None
+    flat = np.asarray(constant.value).reshape(-1)
+    if not flat.size or flat[0] != flat[-1] or not (flat == flat[0]).all():
+        return None
+    if flat.dtype.kind == "c" or (np.signbit(flat * 1.0) != np.signbit(flat[0] * 1.0)).any():
+        return None
+    return bench.constant(flat[0])
+
+
+def _redundant(bench: Workbench, equation: Equation) -> int | None:
+    """A broadcast that the shape of another operand makes anyway."""
+    operands = equation.operands
+    for place, variable in enumerate(operands):
+        small = _small(bench, variable)
+        if small is None:
+            continue
+        smaller = (*operands[:place], small, *operands[place + 1 :])
+        if _shape_of(bench, smaller) == equation.results[0].shape and _is_real(bench, smaller):
+            return bench.put(equation, equation.operation, smaller, equation.params)
+    return None
+
+
+def _is_real(bench: Workbench, operands: tuple[int, ...]) -> bool:
+    return all(bench.specs[variable].dtype.kind != "c" for variable in operands)
+
+
+def _sunk(bench: Workbench, equation: Equation) -> int | None:
+    """An operation on operands that all are broadcast, or that all are reshaped from one shape."""
+    operands, result = equation.operands, equation.results[0]
+    operation: Primitive | None = None
+    for variable in operands:
+        if bench.specs[variable].shape:
+            maker = bench.makers[variable]
+            if maker is None or (operation is not None and maker.operation is not operation):
+                return None
+            operation = maker.operation
+    if operation is None or operation not in (broadcast_to, reshape):
+        return None
+    if not _is_real(bench, operands) or result.dtype.kind == "c":
+        return None
+    smaller = [_operand(bench, variable) for variable in operands]
+    pairs = list(zip(operands, smaller, strict=True))
+    moved = {x for x, small in pairs if x != small}
+    if not all(bench.is_read_once(variable) for variable in moved):
+        return None
+    if any(bench.specs[small].weak != bench.specs[x].weak for x, small in pairs):
+        return None
+    shapes = {bench.specs[small].shape for small in smaller if bench.specs[small].shape}
+    if operation is reshape and (len(moved) < 2 or len(shapes) > 1):
+        return None
+    shape = _shape_of(bench, tuple(smaller))
+    if operation is reshape and np.prod(shape) != np.prod(result.shape):
+        return None
+    inner = bench.put(
+        equation, equation.operation, tuple(smaller), equation.params, Spec(shape, result.dtype)
+    )
+    if shape == result.shape:
+        return inner
+    return bench.put(equation, operation, (inner,), (("shape", result.shape),))
+
+
+def _operand(bench: Workbench, variable: int) -> int:
+    """What an operand with axes is broadcast or reshaped from, and any other itself."""
+    maker = bench.makers[variable] if bench.specs[variable].shape else None
+    return variable if maker is None else maker.operands[0]
+
+
+SINKING: Final[Rules] = MappingProxyType(dict.fromkeys(_ROUNDED_ONCE, (_redundant, _sunk)))

@@ -1,0 +1,384 @@
+"""Where rules work: a program is gone through once, and each equation is replaced as rules say.
+
+A *rule* looks at one equation, whose operands are final by then, and names the variable that the
+result equals: one that is there, or one that it puts there. Rules are tried on what they put, too.
+Equal equations are kept once, and what nothing reads any more is dropped at the end.
+
+>>> import funcgrad as fg
+>>> from funcgrad.primitives.elementwise import multiply, square
+>>> def squared(bench, equation):
+...     x, y = equation.operands
+...     return bench.put(equation, square, (x,)) if x == y else None
+>>> print(improve(fg.program(lambda x: x * x)(3.0), {multiply: (squared,)}).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a: float64[] = square x
+  return a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeVar
+
+from funcgrad.equations import Constant, Equation, Params, identity
+from funcgrad.primitive import Primitive
+from funcgrad.primitives import elementwise as ew
+from funcgrad.primitives import logic
+from funcgrad.programs import Program
+from funcgrad.shape import Spec
+
+__all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
+
+T = TypeVar("T")
+
+ANY: Final = "any operation"
+"""In a table of rules, stands for every primitive."""
+
+_MOST_ROUNDS: Final = 16
+_COMMUTATIVE: Final = frozenset(
+    {ew.add, ew.multiply, logic.equal, logic.not_equal, logic.logical_and, logic.logical_or}
+)
+_PLAIN: Final = frozenset({bool, int, str, type(None)})
+
+
+class Workbench:
+    """A program in the making.
+
+    Its variables are the program's own, so that what does not change need not be copied; those that
+    rules add come after. ``uses`` counts, for each variable, who reads it; of what is dropped on
+    the way the operands count no more.
+
+    Attributes
+    ----------
+    program : Program
+        As it was.
+    specs : list of Spec
+        By variable.
+    makers : list of Equation or None
+        By variable, the equation that defines it; None for inputs and constants.
+    constants : dict of Constant
+        By variable.
+    uses : list of int
+        By variable.
+    current : int
+        The variable, of the program as it was, whose equation is looked at; -1 while rules are
+        tried on what a rule has put.
+    undecided : bool
+        Whether a rule has refrained for a reason that may be gone the next time.
+    """
+
+    __slots__ = (
+        "_aliases",
+        "_analyses",
+        "_changed",
+        "_everywhere",
+        "_found",
+        "_numbers",
+        "_operands",
+        "_order",
+        "_rules",
+        "constants",
+        "current",
+        "makers",
+        "program",
+        "specs",
+        "undecided",
+        "uses",
+    )
+
+    def __init__(self, program: Program, rules: Rules) -> None:
+        self.program = program
+        self.specs = program.specs()
+        self.makers: list[Equation | None] = [None] * len(self.specs)
+        self.uses = _uses(program, len(self.specs))
+        self.constants: dict[int, Constant] = {}
+        self.current = -1
+        self.undecided = False
+        self._rules = rules
+        self._everywhere = rules.get(ANY, ())
+        self._changed = False
+        self._aliases = list(range(len(self.specs)))
+        self._analyses: dict[Any, Any] = {}
+        self._found: dict[Hashable, int] = {}
+        self._numbers: dict[Constant, int] = {}
+        self._operands: tuple[int, ...] = ()
+        self._order: list[int] = []
+        for variable, constant in enumerate(program.constants, len(program.inputs)):
+            first = self._numbers.setdefault(constant, variable)
+            self.constants[variable] = constant
+            if first != variable:
+                self._replace(variable, first)
+
+    # What rules ask.
+
+    def is_made_by(self, variable: int, operation: Primitive) -> Equation | None:
+        """The equation that defines a variable, if it is of an operation."""
+        maker = self.makers[variable]
+        return maker if maker is not None and maker.operation is operation else None
+
+    def is_read_once(self, variable: int) -> bool:
+        """Whether nothing reads it but the program's equation that is looked at."""
+        uses = self.uses[variable]
+        once = not uses or (uses == 1 and variable in self._operands)
+        self.undecided = self.undecided or not once
+        return once
+
+    def analysis(self, analyze: Callable[[Program], T]) -> T:
+        """What a function finds out about the program as it was, asked once."""
+        if analyze not in self._analyses:
+            self._analyses[analyze] = analyze(self.program)
+        found: T = self._analyses[analyze]
+        return found
+
+    def known(
+        self, like: Equation, operation: Primitive, operands: tuple[int, ...], params: Params = ()
+    ) -> int | None:
+        """The variable of an equation that is there, in the same run of a checkpointed function."""
+        return self._found.get(self._key(operation, operands, params, like.epoch))
+
+    # What rules do.
+
+    def constant(self, value: Any) -> int:
+        """The variable of a constant."""
+        constant = Constant(value)
+        variable = self._numbers.setdefault(constant, len(self.specs))
+        if variable == len(self.specs):
+            self._append(constant.spec, None)
+            self.constants[variable] = constant
+        return variable
+
+    def put(
+        self,
+        like: Equation,
+        operation: Primitive,
+        operands: tuple[int, ...],
+        params: Params = (),
+        result: Spec | None = None,
+    ) -> int:
+        """The variable of one more equation, which stands for another or for a part of it.
+
+        Parameters
+        ----------
+        like : Equation
+            Whose result it has, unless one is given, and whose place in the user's code.
+        operation, operands, params, result
+        """
+        results = like.results if result is None else (result,)
+        equation = Equation(operation, operands, params, results, like.source, like.epoch)
+        current, self.current = self.current, -1
+        variable = self._resolved(equation, -1)
+        self.current = current
+        return variable
+
+    # How it goes.
+
+    def take(self, equation: Equation, first: int) -> None:
+        """Look at the next equation of the program, whose first result is a variable."""
+        count = len(equation.results)
+        if not (self.uses[first] if count == 1 else any(self.uses[first : first + count])):
+            self._changed = True
+            return
+        aliases = self._aliases
+        operands = tuple([aliases[variable] for variable in equation.operands])
+        if operands != equation.operands:
+            equation = Equation(
+                equation.operation,
+                operands,
+                equation.params,
+                equation.results,
+                equation.source,
+                equation.epoch,
+            )
+        self.current, self._operands = first, operands
+        if isinstance(equation.operation, Primitive):
+            found = self._resolved(equation, first)
+        else:
+            found = self._kept(equation, first)
+        if found != first:
+            for k in range(count):
+                self._replace(first + k, found + k)
+            for variable in operands:
+                self._release(variable)
+
+    def _resolved(self, equation: Equation, at: int) -> int:
+        for rule in self._rules.get(equation.operation, self._everywhere):
+            found = rule(self, equation)
+            if found is not None and self.specs[found] == equation.results[0]:
+                return found
+        return self._kept(equation, at)
+
+    def _kept(self, equation: Equation, at: int) -> int:
+        key = self._key(equation.operation, equation.operands, equation.params, equation.epoch)
+        found = self._found.get(key)
+        if found is not None:
+            return found
+        if at < 0:
+            at = len(self.specs)
+            self._append(equation.results[0], equation)
+        for variable in range(at, at + len(equation.results)):
+            self.makers[variable] = equation
+        self._found[key] = at
+        self._order.append(at)
+        return at
+
+    def _key(
+        self, operation: Any, operands: tuple[int, ...], params: Params, epoch: int
+    ) -> Hashable:
+        if operation in _COMMUTATIVE and operands[0] > operands[1]:
+            x, y = operands
+            if self.specs[x].dtype.kind != "c" != self.specs[y].dtype.kind:
+                operands = y, x
+        return operation, operands, _identity(params) if params else params, epoch
+
+    def _append(self, spec: Spec, maker: Equation | None) -> None:
+        self.specs.append(spec)
+        self.makers.append(maker)
+        self.uses.append(0)
+
+    def _replace(self, old: int, new: int) -> None:
+        """Let those read one variable that would have read another."""
+        self._changed = True
+        self._aliases[old] = new
+        count, self.uses[old] = self.uses[old], 0
+        if count and not self.uses[new]:
+            self._acquire(new)
+            count -= 1
+        self.uses[new] += count
+
+    def _acquire(self, variable: int) -> None:
+        """One more reads a variable; what nothing has read before now reads its operands."""
+        waiting = [variable]
+        while waiting:
+            variable = waiting.pop()
+            self.uses[variable] += 1
+            maker = self.makers[variable]
+            if self.uses[variable] == 1 and maker is not None and len(maker.results) == 1:
+                waiting += maker.operands
+
+    def _release(self, variable: int) -> None:
+        waiting = [variable]
+        while waiting:
+            variable = waiting.pop()
+            self.uses[variable] -= 1
+            maker = self.makers[variable]
+            if self.uses[variable] == 0 and maker is not None and len(maker.results) == 1:
+                waiting += maker.operands
+
+    def finish(self) -> Program:
+        """The program as it is now, with what something reads."""
+        program, uses = self.program, self.uses
+        if not self._changed and all(uses[variable] for variable in self.constants):
+            return program
+        places = list(range(len(program.inputs))) + [-1] * (len(self.specs) - len(program.inputs))
+        number = len(program.inputs)
+        constants = [variable for variable in self.constants if uses[variable]]
+        for variable in constants:
+            places[variable] = number
+            number += 1
+        equations = []
+        for at in self._order:
+            equation = self.makers[at]
+            assert equation is not None
+            results = range(at, at + len(equation.results))
+            if not any(uses[at : results.stop]):
+                continue
+            operands = tuple([places[variable] for variable in equation.operands])
+            if operands != equation.operands:
+                equation = Equation(
+                    equation.operation,
+                    operands,
+                    equation.params,
+                    equation.results,
+                    equation.source,
+                    equation.epoch,
+                )
+            equations.append(equation)
+            for variable in results:
+                places[variable] = number
+                number += 1
+        final = [places[variable] for variable in self._aliases]
+        guards = [replace(guard, variable=final[guard.variable]) for guard in program.guards]
+        kept = tuple([self.constants[variable] for variable in constants])
+        outputs = tuple([final[variable] for variable in program.outputs])
+        return replace(
+            program,
+            constants=kept,
+            equations=tuple(equations),
+            outputs=outputs,
+            guards=tuple(dict.fromkeys(guards)),
+        )
+
+
+Rule: TypeAlias = Callable[[Workbench, Equation], "int | None"]
+"""``(bench, equation) -> the variable that the result equals``, or None where it cannot tell. One
+of another shape, dtype or weakness does not count, so that promotion goes the same way."""
+
+Rules: TypeAlias = Mapping[Any, tuple[Rule, ...]]
+"""By operation."""
+
+
+def improve(program: Program, rules: Rules) -> Program:
+    """Go through a program until nothing changes, which mostly takes one round or two.
+
+    Parameters
+    ----------
+    program : Program
+    rules : mapping
+        By operation, the rules to try in turn; under ``ANY`` those for every primitive.
+
+    Returns
+    -------
+    Program
+        The same object if nothing has changed.
+    """
+    table = joined(rules)
+    for _ in range(_MOST_ROUNDS):
+        bench = Workbench(program, table)
+        first = len(program.inputs) + len(program.constants)
+        for equation in program.equations:
+            bench.take(equation, first)
+            first += len(equation.results)
+        before, program = program, bench.finish()
+        if program is before or not bench.undecided:
+            break
+    return program
+
+
+def joined(*tables: Rules) -> Rules:
+    """One table of rules, tried in the order of the tables, those for any operation first."""
+    operations = dict.fromkeys([ANY, *[operation for table in tables for operation in table]])
+    everywhere = [rule for table in tables for rule in table.get(ANY, ())]
+    found = {}
+    for operation in operations:
+        own = [rule for table in tables for rule in table.get(operation, ())]
+        found[operation] = tuple(dict.fromkeys([*everywhere, *own]))
+    return found
+
+
+def _uses(program: Program, total: int) -> list[int]:
+    """By variable, how often what is of use reads it."""
+    uses = [0] * total
+    for variable in program.outputs:
+        uses[variable] += 1
+    for guard in program.guards:
+        uses[guard.variable] += 1
+    first = total
+    for equation in reversed(program.equations):
+        first -= len(equation.results)
+        if any(uses[first : first + len(equation.results)]):
+            for variable in equation.operands:
+                uses[variable] += 1
+    return uses
+
+
+def _identity(params: Params) -> Hashable:
+    """As ``identity``, which takes several times as long, since most parameters are plain."""
+    parts: list[Hashable] = []
+    for name, value in params:
+        kind = type(value)
+        if kind in _PLAIN or (kind is tuple and all(type(entry) is int for entry in value)):
+            parts.append((name, kind, value))
+        else:
+            parts.append((name, identity(value)))
+    return tuple(parts)

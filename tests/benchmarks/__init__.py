@@ -1,0 +1,9 @@
+"""What things take: benchmarks, which run once each as ordinary tests, and are timed on request.
+
+Times compare two states of the code on one machine, and nothing else::
+
+    python -m pytest tests/benchmarks -n 0 --benchmark-enable --benchmark-autosave   # before
+    python -m pytest tests/benchmarks -n 0 --benchmark-enable --benchmark-compare    # after
+
+No test asserts a time. What a benchmark computes is checked.
+"""

@@ -1,0 +1,255 @@
+"""Passes that change rounding: they fire, stay within their bounds, and keep NaN and infinities."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.passes import relax
+from funcgrad.passes.pipeline import optimize
+from tests.passes.expressions import inputs, run, steps
+from tests.programs import bits
+
+Pass = Callable[[fg.Program], fg.Program]
+PASSES: dict[str, Pass] = {
+    name: getattr(relax, name) for name in relax.__all__ if name != "RELAXED"
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def names_of(program: fg.Program) -> list[str]:
+    return [equation.operation.name for equation in program.equations]
+
+
+def sample(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).uniform(-2, 2, shape).astype(np.float32)
+
+
+F, ROW, COLUMN = sample(50, 40), sample(40), sample(50, 1)
+Case = tuple[Pass, Callable[..., Any], str, float, Callable[..., Any]]
+
+
+def result(f: Any, r: Any, c: Any) -> Any:
+    """For bounds in ulp of the result itself, rather than of what is added up."""
+    return 0.0
+
+
+CASES: dict[str, Case] = {
+    "c * (d * x)": (
+        relax.merge_constant_factors,
+        lambda f, r, c: 0.3 * (0.7 * f),
+        "multiply",
+        3,
+        result,
+    ),
+    "(x * c) / d": (
+        relax.merge_constant_factors,
+        lambda f, r, c: (f * 0.3) / 0.7,
+        "multiply",
+        3,
+        result,
+    ),
+    "c / (d * x)": (
+        relax.merge_constant_factors,
+        lambda f, r, c: 0.3 / (0.7 * f),
+        "divide",
+        3,
+        result,
+    ),
+    "c * (d / x)": (
+        relax.merge_constant_factors,
+        lambda f, r, c: 0.3 * (0.7 / f),
+        "divide",
+        3,
+        result,
+    ),
+    "c / (d / x)": (
+        relax.merge_constant_factors,
+        lambda f, r, c: 0.3 / (0.7 / f),
+        "multiply",
+        3,
+        result,
+    ),
+    "c * (x + x)": (
+        relax.merge_constant_factors,
+        lambda f, r, c: 0.3 * (f + f),
+        "multiply",
+        3,
+        result,
+    ),
+    "x / c": (relax.multiply_by_reciprocals, lambda f, r, c: f / 0.3, "multiply", 2, result),
+    "(f * a) * b": (
+        relax.group_small_factors,
+        lambda f, r, c: (f * r) * r[::-1],
+        "view multiply multiply",
+        3,
+        result,
+    ),
+    "a * (f / b)": (
+        relax.group_small_factors,
+        lambda f, r, c: c * (f / c[0]),
+        "view divide multiply",
+        3,
+        result,
+    ),
+    "(f / a) / b": (
+        relax.group_small_factors,
+        lambda f, r, c: (f / c) / r[0],
+        "view multiply divide",
+        3,
+        result,
+    ),
+    "f * a + f * b": (
+        relax.share_factors,
+        lambda f, r, c: f * r + f * c,
+        "add multiply",
+        3,
+        lambda f, r, c: abs(f * r) + abs(f * c),
+    ),
+    "f * a - b * f": (
+        relax.share_factors,
+        lambda f, r, c: f * r - c * f,
+        "subtract multiply",
+        3,
+        lambda f, r, c: abs(f * r) + abs(f * c),
+    ),
+    "sum(f * a)": (
+        relax.sum_before_scaling,
+        lambda f, r, c: fnp.sum(f * c, axis=1, keepdims=True),
+        "sum multiply",
+        41,
+        lambda f, r, c: np.sum(abs(f * c), axis=1, keepdims=True),
+    ),
+    "mean(f * row)": (
+        relax.sum_before_scaling,
+        lambda f, r, c: fnp.mean(f * r, axis=0),
+        "mean multiply",
+        51,
+        lambda f, r, c: np.mean(abs(f * r), axis=0),
+    ),
+    "sum of equals": (
+        relax.sum_before_scaling,
+        lambda f, r, c: fnp.sum(fnp.broadcast_to(r, (50, 40)), axis=0),
+        "multiply",
+        51,
+        lambda f, r, c: 50 * abs(r),
+    ),
+    "mean of equals": (
+        relax.sum_before_scaling,
+        lambda f, r, c: fnp.mean(fnp.broadcast_to(c, (50, 40)), axis=1),
+        "reshape",
+        41,
+        lambda f, r, c: abs(c[:, 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_bounds(case: Case) -> None:
+    change, f, wanted, bound, scale = case
+    staged = fg.program(f)(F, ROW, COLUMN)
+    changed = change(staged).verify()
+    assert names_of(changed) == wanted.split()
+    own, other = np.asarray(changed(F, ROW, COLUMN)), np.asarray(staged(F, ROW, COLUMN))
+    assert own.dtype == other.dtype == np.float32
+    ulp = np.spacing(np.maximum(abs(other), scale(F, ROW, COLUMN)).astype(np.float32))
+    assert np.all(abs(own.astype(np.float64) - other) <= bound * ulp)
+    assert names_of(relax.relax(staged)) == wanted.split()
+    assert names_of(optimize(staged, relaxed=True)) == wanted.split()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_only_who_asks_gets_it(case: Case) -> None:
+    _, f, *_ = case
+    staged = fg.program(f)(F, ROW, COLUMN)
+    own, other = optimize(staged)(F, ROW, COLUMN), staged(F, ROW, COLUMN)
+    assert bits(own) == bits(other)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * 0.0,
+        lambda x: x - x,
+        lambda x: x / x,
+        lambda x: x + 0.0,
+        lambda x: 0.0 * (x * 0.3),
+        lambda x: (x * 0.3) / np.inf,
+        lambda x: (x * 0.3) * np.nan,
+        lambda x: 1e30 * (1e30 * x),  # 1e60 is no float32
+        lambda x: 1e-30 * (1e-30 * x),
+        lambda x: x / 1e-45,
+        lambda x: 0.3 * fnp.negative(x) + x * x,
+    ],
+)
+def test_what_is_never_done(f: Any) -> None:
+    x = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan], np.float32)
+    staged = fg.program(f)(x)
+    changed = optimize(staged, relaxed=True)
+    assert bits(changed(x)) == bits(staged(x))
+    assert len(changed.equations) == len(optimize(staged).equations)
+
+
+def test_other_dtypes_stay() -> None:
+    i, z = np.arange(3), np.array([1j, 2.0])
+    for f, x in (
+        (lambda i: 3 * (5 * i), i),
+        (lambda z: (z * 0.3) * 0.7, z),
+        (lambda z: z / 0.3, z),
+        (lambda z: z * z + z * 0.3, z),
+        (lambda z: fnp.sum(z * 0.3), z),
+        (lambda i: i / 3, i),
+    ):
+        staged = fg.program(f)(x)
+        assert names_of(relax.relax(staged)) == names_of(staged)
+
+
+def test_what_is_needed_anyway_is_not_done_twice() -> None:
+    def f(f: Any, r: Any, c: Any) -> Any:
+        product = f * r
+        return product, product * c[0], fnp.sum(product, axis=0), product + f * c
+
+    staged = fg.program(f)(F, ROW, COLUMN)
+    assert len(relax.relax(staged).equations) == len(staged.equations)
+
+
+def test_a_sum_that_is_known_is_scaled() -> None:
+    def f(f: Any, r: Any, c: Any) -> Any:
+        product = f * c
+        return product, fnp.sum(f, axis=1, keepdims=True), fnp.sum(product, axis=1, keepdims=True)
+
+    staged = fg.program(f)(F, ROW, COLUMN)
+    assert names_of(relax.relax(staged)) == ["multiply", "sum", "multiply"]
+
+
+@pytest.mark.parametrize("change", PASSES.values(), ids=PASSES)
+def test_random_expressions(change: Pass) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        chosen, args = steps(rng), inputs(rng)
+        staged = fg.program(lambda *args, chosen=chosen: run(chosen, *args))(*args)
+        changed = change(staged).verify()
+        assert len(changed.equations) <= len(staged.equations)
+        assert change(changed) == changed
+        before, after = staged.specs(), changed.specs()
+        assert [after[v] for v in changed.outputs] == [before[v] for v in staged.outputs]
+
+
+def test_gradients_stay_close() -> None:
+    def loss(x: Any) -> Any:
+        share = fg.nn.softmax(x / 0.7, axis=1) * 0.3
+        return fnp.sum(share * x * 0.9 + share / 1.7)
+
+    staged = fg.program(fg.value_and_grad(loss))(F)
+    relaxed = optimize(staged, relaxed=True)
+    assert relaxed != optimize(staged)
+    for own, other in zip(relaxed(F), staged(F), strict=True):
+        np.testing.assert_allclose(own, other, rtol=2e-5, atol=2e-6)

@@ -1,0 +1,86 @@
+"""Which backend compiles a jitted function's programs, and what happens where it does not."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.numpy import NUMPY
+from funcgrad.errors import ArgumentError
+from funcgrad.transforms.jit import JitWarning
+
+X = np.linspace(-1.0, 2.0, 6)
+
+
+class Plain:
+    """A backend that evaluates operation by operation; it does not know some operations."""
+
+    name = "plain"
+
+    def __init__(self, unsupported=(), failing=()):
+        self.unsupported, self.failing = unsupported, failing
+
+    def supports(self, program):
+        return not any(e.operation.name in self.unsupported for e in program.equations)
+
+    def compile(self, program):
+        if any(e.operation.name in self.failing for e in program.equations):
+            raise RuntimeError("no such luck")
+        return lambda *values: tuple(program.evaluate(values))
+
+    def inspect(self, program):
+        return "plainly"
+
+
+def test_a_backend_is_chosen_by_name_or_by_value():
+    for backend in (None, "numpy", NUMPY, Plain()):
+        staged = fg.jit(lambda x: fnp.sin(x) * 2, backend=backend)
+        assert_array_equal(staged(X), fnp.sin(X) * 2)
+        assert staged.failures == ()
+    lowered = fg.jit(lambda x: x + 1, backend=Plain()).lower(X)
+    assert (lowered.backend.name, lowered.source) == ("plain", "plainly")
+    for name in ("llvm", "nonsense"):
+        with pytest.raises(ArgumentError, match=f"'{name}' is installed. Installed: 'numpy'"):
+            fg.jit(lambda x: x, backend=name)
+    with pytest.raises(ArgumentError, match="has no supports, compile, inspect"):
+        fg.jit(lambda x: x, backend=SimpleNamespace(name="x"))
+    with pytest.raises(ArgumentError, match="is a class"):
+        fg.jit(lambda x: x, backend=Plain)  # type: ignore[arg-type]
+
+
+def test_numpy_runs_what_a_backend_does_not_support():
+    staged = fg.jit(lambda x: fnp.sin(x), backend=Plain(unsupported=("sin",)))
+    with pytest.warns(JitWarning, match="'plain' does not support") as caught:
+        assert_array_equal(staged(X), np.sin(X))
+    assert caught[0].filename == __file__
+    assert_array_equal(staged(X), np.sin(X))
+    assert staged.lower(X).backend is NUMPY
+
+
+def test_a_failure_to_compile_costs_no_result_and_is_kept():
+    staged = fg.jit(lambda x: fnp.sin(x), backend=Plain(failing=("sin",)))
+    with pytest.warns(JitWarning, match=r"RuntimeError.*program\.to_text\(\)"):
+        assert_array_equal(staged(X), np.sin(X))
+    assert_array_equal(staged(X), np.sin(X))
+    (failure,) = staged.failures
+    assert "sin" in failure.program.to_text()
+    assert failure.backend == "plain"
+    assert "no such luck" in failure.error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JitWarning)
+        for size in range(1, 30):
+            staged(np.ones(size))
+    assert len(staged.failures) < 20
+
+
+def test_lowered_shows_the_programs_and_the_source():
+    lowered = fg.jit(fg.grad(lambda x: fnp.sum(x**2))).lower(X)
+    assert lowered.source in str(lowered)
+    assert str(lowered.optimized) in str(lowered)
+    assert "equation(s)" in repr(lowered)
+    with pytest.raises(AttributeError):
+        lowered.program = None  # type: ignore[misc, assignment]
