@@ -404,3 +404,22 @@ def test_a_custom_rule_that_was_not_selected_does_not_run() -> None:
     f = fg.custom_vjp(fnp.sqrt)
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (0.5 * ct / fnp.sqrt(x),))
     assert float(fg.grad(lambda x: fnp.where(False, f(x), x))(0.0)) == 1.0
+
+
+def test_a_rule_of_ones_own_that_no_example_reaches() -> None:
+    @fg.custom_vjp
+    def root(x: Any) -> Any:
+        return fnp.sqrt(x)
+
+    root.defvjp(lambda x: (root(x), x), lambda x, ct: (ct / (2 * fnp.sqrt(x)),))
+
+    def safe(x: Any) -> Any:
+        return fnp.where(x > 0, root(x), 0.0)
+
+    slope = fg.grad(safe)
+    for x in (0.0, 4.0):
+        expected = slope(x)
+        np.testing.assert_array_equal(fg.jit(slope)(x), expected)
+        np.testing.assert_array_equal(fg.vmap(slope)(np.array([x, 4.0]))[0], expected)
+        np.testing.assert_array_equal(fg.grad(fg.jit(safe))(x), expected)
+    np.testing.assert_array_equal(fg.vmap(slope)(np.array([0.0, 4.0])), [0.0, 0.25])

@@ -21,6 +21,8 @@ import numpy as np
 from funcgrad.primitive import OPPOSITE, SAME, Linear, Partials, Selection
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.elementwise import twice
+from funcgrad.primitives.logic import logical_or
+from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, shape_of
@@ -370,9 +372,29 @@ def _swapped(
 def pull_bundle(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
     """Through a call of several inputs and outputs that brings its own pullback."""
     _, _, operands, pull, _ = entry
+    reached = _reached(cts)
     for operand, ct in zip(operands, pull(cts), strict=True):
         if operand >= 0 and ct is not None:
+            if reached is not None:
+                ct = Masked(where(reached, plain(ct), 0), reached)
             accumulate(cotangents, operand, ct)
+
+
+def _reached(cts: Sequence[Cotangent]) -> Value | None:
+    """Whether any part of some cotangents is present; None where that is certain.
+
+    A mask that is followed by a transformation, as in a batch, may be empty for some examples.
+    """
+    reached: Value | None = None
+    for ct in cts:
+        if ct is None:
+            continue
+        if type(ct) is not Masked or type(ct.mask) in RAW:
+            return None
+        axes = tuple(range(len(shape_of(ct.mask))))
+        own = reduce_any(ct.mask, axis=axes, keepdims=False)
+        reached = own if reached is None else logical_or(reached, own)
+    return reached
 
 
 def pull_projection(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:

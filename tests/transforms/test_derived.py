@@ -226,7 +226,9 @@ def test_a_jitted_function_is_transformed_as_the_function_is(name: str, way: str
     jitted, _ = split(staged, args)
     expected = WAYS[way](plain, own)
     for _ in range(2):  # once while programs are made, once from those
-        assert_same(WAYS[way](jitted, own), expected)
+        # Sums are added up in another order where products are merged.
+        single = any(np.asarray(leaf).dtype.char == "f" for leaf in fg.tree.leaves(own))
+        assert_same(WAYS[way](jitted, own), expected, rtol=1e-6 if single else 1e-9)
 
 
 def pulled_with_gaps(f: Function, args: Any) -> Any:

@@ -1,0 +1,355 @@
+"""Scalar programs run on Python floats, and nobody can tell but by the clock."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.numpy import compile_program
+from funcgrad.errors import GuardError
+from funcgrad.source.scalars import scalars_of
+from funcgrad.source.writer import numpy_source
+from funcgrad.trace import concrete
+from tests.programs import bits
+
+SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 5e-324, -5e-324, 1e-200, 1e308, -1e308)
+EXTREMES = (*SPECIAL, np.inf, -np.inf, np.nan)
+
+
+def assert_same(program: fg.Program, *args: Any) -> None:
+    """Check that the compiled program gives the bits and the types that evaluation does."""
+    values = [concrete(arg) for arg in fg.tree.leaves(args)]
+    with np.errstate(all="ignore"):
+        found, expected = compile_program(program)(*values), program.evaluate(values)
+    for own, other in zip(found, expected, strict=True):
+        assert type(own) is type(other), (own, other)
+        assert bits(own) == bits(other), (own, other, args)
+
+
+def checked(f: Callable[..., Any], *args: Any) -> str:
+    """Check a function at some arguments; returns the lines of the compiled function."""
+    program = fg.program(f)(*args)
+    assert_same(program, *args)
+    return program.to_numpy_source().partition("):\n")[2]
+
+
+def members(program: fg.Program) -> set[str]:
+    """The names of the operations that run on Python numbers."""
+    return {program.equations[k].operation.name for k in scalars_of(program).members}
+
+
+# Every operation, at every pair of special values.
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "negative": fnp.negative,
+    "square": fnp.square,
+    "constant_power": fg.grad(lambda x: x**3),
+    "reciprocal": fnp.reciprocal,
+    "absolute": fnp.abs,
+    "fabs": fnp.fabs,
+    "sign": fnp.sign,
+    "sqrt": fnp.sqrt,
+    "isnan": fnp.isnan,
+    "isinf": fnp.isinf,
+    "isfinite": fnp.isfinite,
+}
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": fnp.add,
+    "subtract": fnp.subtract,
+    "multiply": fnp.multiply,
+    "divide": fnp.divide,
+    "maximum": fnp.maximum,
+    "minimum": fnp.minimum,
+    "less": fnp.less,
+    "less_equal": fnp.less_equal,
+    "greater": fnp.greater,
+    "greater_equal": fnp.greater_equal,
+    "equal": fnp.equal,
+    "not_equal": fnp.not_equal,
+    "where": lambda x, y: fnp.where(x, x, y),
+    "logical_not": lambda x, y: fnp.logical_not(x < y),
+    "logical_and": lambda x, y: fnp.logical_and(x < y, x < 1.0),
+    "logical_or": lambda x, y: fnp.logical_or(x < y, x < 1.0),
+}
+
+
+def among_others(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose result also goes into other arithmetic, so that Python pays."""
+
+    def both(*xs: Any) -> Any:
+        y = f(*xs)
+        chosen = fnp.where(y, xs[0], 2.0) if y.dtype == bool else y
+        return y, (chosen * 3.0 - chosen * 0.5) * chosen - (chosen + 7.0) * xs[0]
+
+    return both
+
+
+ALL: dict[str, Callable[..., Any]] = {**UNARY, **BINARY}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("kind", [float, np.float64, np.array], ids=lambda kind: kind.__name__)
+def test_every_operation_is_the_same_to_the_last_bit(name: str, kind: Any) -> None:
+    arity = 2 if name in BINARY else 1
+    program = fg.program(among_others(ALL[name]))(*[kind(1.0)] * arity)
+    assert name in members(program)
+    for values in product(EXTREMES, repeat=arity):
+        assert_same(program, *map(kind, values))
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("constant", [0.0, -0.0, 2.0, 3, 0, np.float64(0.0), -np.inf, np.nan])
+def test_constants_are_the_same_to_the_last_bit(name: str, constant: Any) -> None:
+    for f in (lambda x: BINARY[name](x, constant), lambda x: BINARY[name](constant, x)):
+        program = fg.program(among_others(f))(1.0)
+        for x in EXTREMES:
+            assert_same(program, x)
+
+
+# What does not happen.
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_numpy_is_asked_where_python_would_raise_and_warns_of_nothing_else(name: str) -> None:
+    arity = 2 if name in BINARY else 1
+    program = fg.program(among_others(ALL[name]))(*[1.0] * arity)
+    run = compile_program(program)
+    for values in product(EXTREMES, repeat=arity):
+        assert warned(lambda: run(*values)) <= warned(lambda: program.evaluate(values))  # noqa: B023
+
+
+def warned(call: Callable[[], Any]) -> set[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return {str(each.message).partition(" encountered")[0] for each in caught}
+
+
+def test_a_division_by_zero_obeys_the_user() -> None:
+    staged = fg.jit(lambda x, y: x * x / y - x)
+    assert staged(1.0, 0.0) == np.inf
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        staged(1.0, 0.0)
+
+
+def test_a_conversion_that_does_not_pay_is_not_made() -> None:
+    text = checked(lambda x, y: x * y + 1.0, np.float64(2.0), np.float64(3.0))
+    assert "float" not in text
+    text = checked(
+        lambda x: [fg.tensor(np.array([1.0], np.float32)) * (x * k) for k in range(3, 9)], PI
+    )
+    assert "float(" not in text
+
+
+PI = np.float64(np.pi)
+
+
+# Beside what is no float64 scalar.
+
+SINGLE = np.array([1.1, -2.3, 7.0], np.float32)
+DOUBLE = np.array([1.1, -2.3, 0.4])
+DOUBLES = np.linspace(0.5, 1.0, 1000)
+
+
+def polynomial(x: Any) -> Any:
+    return ((x * 0.3 - 1.0) * x + 0.7) * x - x * x
+
+
+@pytest.mark.parametrize("x", [1.7, np.float64(1.7), np.array(1.7)], ids=repr)
+def test_arrays_meet_the_scalars_that_they_would(x: Any) -> None:
+    mixed: dict[str, Callable[[Any], Any]] = {
+        "single": lambda y: SINGLE * y + fnp.sin(y),
+        "double": lambda y: (DOUBLE + y, DOUBLE * (y * 2.0 - y)),
+        "whole": lambda y: np.arange(3, dtype=np.int8) * y,
+        "bools": lambda y: np.array([True, False]) * y,
+        "complex": lambda y: np.complex64(1 + 2j) * y,
+        "a single number": lambda y: np.float32(1.1) * y * y,
+        "a whole number": lambda y: np.int64(3) * y + np.int64(2) ** 3 * y,
+        "both": lambda y: (DOUBLE * y, SINGLE * y, y, y * y),
+        "stacked": lambda y: fnp.stack([y, y * y]),
+        "placed": lambda y: fg.tensor(DOUBLE).at[1].set(y),
+        "chosen": lambda y: (fnp.where(y < DOUBLE, y, SINGLE[0]), fnp.where(y > 0, DOUBLE, y)),
+        "shaped": lambda y: fnp.reshape(y, (1, 1)) + fnp.astype(y, np.float32),
+        "stopped": lambda y: fg.stop_gradient(y) * y * y + y,
+        "cast": lambda y: (fnp.astype(y > 1.0, float) * y, fnp.astype(y, int)),
+        "the same twice": lambda y: (y, y, x, x),
+        "a choice alone": lambda y: fnp.where(y > 0, y, y * y),
+        "a comparison alone": lambda y: (y > 0, SINGLE * (y > 0), fnp.sum(y < DOUBLE)),
+    }
+    for f in mixed.values():
+        checked(lambda x, f=f: f(polynomial(x)), x)
+        checked(lambda x, f=f: (f(x), polynomial(x)), x)
+
+
+def test_scalars_from_arrays_come_as_floats_and_go_into_arrays_as_such() -> None:
+    def rosenbrock(v: Any) -> Any:
+        return (1 - v[0]) ** 2 + 100 * (v[1] - v[0] ** 2) ** 2
+
+    text = checked(fg.grad(rosenbrock), np.array([0.5, 2.0]))
+    assert "= float(v[0])" in text
+    assert "float64(" not in text
+
+
+def test_kernels_hand_their_sums_over_and_take_scalars() -> None:
+    program = fg.program(
+        lambda v, x: (fnp.exp(v * v) * polynomial(polynomial(fnp.sum(v * v)) + x), fnp.sum(v * x))
+    )(DOUBLES, PI)
+    source = numpy_source(program, block=64)
+    assert "range(" in source.text
+    assert "float(" in source.text
+    namespace: dict[str, Any] = {"constants": source.constants}
+    exec(source.text, namespace)
+    for own, other in zip(
+        namespace[source.name](DOUBLES, PI), program.evaluate([DOUBLES, PI]), strict=True
+    ):
+        assert type(own) is type(other)
+        np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def test_whole_python_numbers_join() -> None:
+    program = fg.program(lambda x, n: (polynomial(x * n + n), n, x > n, n * 2))(1.5, 3)
+    assert "multiply" in members(program)
+    for x, n in product(EXTREMES, (0, -3, 2**53 + 1, -(2**62) - 1)):
+        assert_same(program, x, n)
+    assert_same(fg.program(lambda x: polynomial(x) > 2**60 + 1)(1.0), 2.0**60)
+
+
+def test_names_of_python_s_own_are_kept() -> None:
+    def f(float: Any, abs: Any, bool: Any, float64: Any, sqrt: Any) -> Any:
+        return polynomial(fnp.sqrt(fnp.abs(float * abs)) / bool * float64 - sqrt)
+
+    checked(f, *map(np.float64, (2.0, 3.0, 4.0, 5.0, 6.0)))
+    checked(f, 2.0, 3.0, 0.0, 5.0, 6.0)
+
+
+# Guards.
+
+
+@pytest.mark.parametrize("kind", [float, np.float64], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    ("f", "held", "missed"),
+    [
+        (lambda x: polynomial(x) if polynomial(x) < 0 else x, (1.0, 1.5), (10.0,)),
+        (lambda x: polynomial(x) * int(x * x), (2.0, 2.1), (3.0,)),
+        (lambda x: polynomial(x) * float(x * x), (2.0, -2.0), (2.5, np.nan)),
+        (lambda x: polynomial(x) + float(x * 0.0), (0.0, 3.0), (-0.0, np.nan)),
+        (lambda x: float(x / x) + polynomial(x), (0.0, -0.0, np.inf), (1.0,)),
+        (lambda x: float(1.0 / x) + polynomial(x), (0.0,), (1.0, -0.0)),
+        (lambda x: x * x * 2.0 - x if x else x, (1.0, np.nan), (0.0, -0.0)),
+    ],
+)
+def test_guards_are_kept(f: Any, held: Any, missed: Any, kind: Any) -> None:
+    with np.errstate(all="ignore"):
+        program = fg.program(f)(kind(held[0]))
+        run = compile_program(program)
+        for x in held:
+            assert_same(program, kind(x))
+        for x in missed:
+            with pytest.raises(GuardError):
+                run(kind(x))
+
+
+def test_guards_of_whole_numbers_are_kept() -> None:
+    def f(x: Any, n: Any) -> Any:
+        return polynomial(x * n) * 2.0 if n == 0 and int(n) == 0 else x
+
+    program = fg.program(f)(1.0, 0)
+    assert_same(program, 2.0, 0)
+    with pytest.raises(GuardError):
+        compile_program(program)(2.0, 1)
+
+
+# Derivatives.
+
+
+def bumpy(x: Any) -> Any:
+    y = fnp.maximum(x, 0.25) * fnp.sqrt(abs(x)) / (1 + x * x)
+    return fnp.where(y > 0.1, y**2, fnp.tanh(y)) + fnp.clip(x, -1, 1) * abs(x) ** 3
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("f", [bumpy, polynomial, lambda x: fnp.hypot(x, 2.0) * x**2.5 / x])
+@pytest.mark.parametrize("kind", [float, np.float64], ids=lambda kind: kind.__name__)
+def test_derivatives_are_the_same_to_the_last_bit(f: Any, order: int, kind: Any) -> None:
+    for _ in range(order):
+        f = fg.grad(f)
+    program = fg.program(f)(kind(0.7))
+    assert order == 0 or len(scalars_of(program).members) > 2
+    for x in (*EXTREMES, 0.25, 0.7):
+        assert_same(program, kind(x))
+
+
+def test_jit_returns_what_the_function_does() -> None:
+    for x in (1.5, np.float64(-2.0), fg.tensor(0.5), 0.0):
+        jitted, plain = fg.jit(fg.grad(bumpy))(x), fg.grad(bumpy)(x)
+        assert type(concrete(jitted)) is type(concrete(plain))
+        assert bits(jitted) == bits(plain)
+
+
+# Random programs.
+
+MOVES: tuple[Callable[..., Any], ...] = (
+    *[f for name, f in UNARY.items() if not name.startswith("is")],
+    *[f for name, f in BINARY.items() if name not in ("logical_not", "logical_and")],
+    fnp.sin,
+    fnp.exp,
+    fnp.hypot,
+    fnp.floor,
+    lambda x: x**3,
+    lambda x: x**0.5,
+    lambda x: x + 1,
+    lambda x: 0.5 * (x > 1.0),
+    lambda x: fnp.isnan(x) * x,
+    lambda x: x * np.float64(0.3),
+    lambda x: x * np.float32(0.3),
+    lambda x: fnp.astype(x, np.float32),
+    lambda x: fnp.astype(x, np.float64),
+    lambda x: SINGLE * x,
+    lambda x: DOUBLE * x,
+    lambda x: fnp.sum(x * DOUBLE),
+    lambda x: x[0] if x.ndim else x,
+    fg.stop_gradient,
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(MOVES), st.integers(0, 99), st.integers(0, 99)), min_size=3
+)
+
+
+def walk(chosen: Sequence[Any], *inputs: Any) -> list[Any]:
+    """The values that straight-line code makes, of the latest three wherever it can."""
+    values = [fnp.asarray(x) * 1.0 for x in inputs]
+    for move, i, j in chosen:
+        x, y = values[-1 - i % 3 % len(values)], values[-1 - j % len(values)]
+        if move in BINARY.values() or move is fnp.hypot:
+            if x.ndim and y.ndim:
+                x = x[0]
+            values.append(move(x, y) * 1.0)
+        else:
+            values.append(move(x) * 1.0)
+    return values
+
+
+@settings(max_examples=3000, deadline=None)
+@given(
+    steps,
+    st.sampled_from([float, np.float64, np.array, np.float32]),
+    st.lists(st.sampled_from(EXTREMES), min_size=4, max_size=4),
+)
+def test_random_programs_are_the_same_to_the_last_bit(
+    chosen: Any, kind: Any, numbers: list[float]
+) -> None:
+    with np.errstate(all="ignore"):
+        program = fg.program(lambda x, y: walk(chosen, x, y))(kind(1.0), 2.0)
+        assert_same(program, kind(numbers[0]), numbers[1])
+        assert_same(program, kind(numbers[2]), numbers[3])
+        last = fg.program(lambda x, y: walk(chosen, x, y)[-1])(kind(1.0), 2.0)
+        assert_same(last, kind(numbers[0]), numbers[1])
+        slope = fg.grad(lambda x, y: fnp.sum(walk(chosen, x, y)[-1]), argnums=(0, 1))
+        assert_same(fg.program(slope)(kind(1.0), 2.0), kind(numbers[2]), numbers[3])
