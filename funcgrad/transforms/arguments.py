@@ -26,6 +26,7 @@ __all__ = [
     "choose",
     "differentiable",
     "leaf_name",
+    "leaf_names",
     "like",
     "pair",
     "scalar",
@@ -153,15 +154,26 @@ def call_values(
     try:
         return [concrete(operand(leaf, operation)) for leaf in leaves]
     except FuncgradError:
-        _refuse(operation, leaves, [leaf_name(f, structure, k) for k in range(len(leaves))])
+        _refuse(operation, leaves, leaf_names(f, structure))
         raise
 
 
+def leaf_names(f: Callable[..., Any], structure: Structure) -> tuple[str, ...]:
+    """For each leaf of ``(args, kwargs)`` which argument of a call it is, or is a part of."""
+    own: dict[str, str] = {}
+    names = []
+    for part, place, *rest in structure.key_paths():
+        if part == "[1]":
+            own[place] = place[2:-2]
+        elif place not in own:
+            own[place] = argument_name(f, int(place[1:-1]))
+        names.append(own[place] + "".join(rest))
+    return tuple(names)
+
+
 def leaf_name(f: Callable[..., Any], structure: Structure, leaf: int) -> str:
-    """Which argument of a call a leaf of ``(args, kwargs)`` is, or is a part of."""
-    part, place, *rest = structure.key_paths()[leaf]
-    own = place[2:-2] if part == "[1]" else argument_name(f, int(place[1:-1]))
-    return own + "".join(rest)
+    """The same for one leaf, for error messages."""
+    return leaf_names(f, structure)[leaf]
 
 
 def _refuse(operation: str, leaves: Sequence[Any], places: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ from funcgrad.primitives.keys import Key
 from funcgrad.programs import Program
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, escaped
-from funcgrad.transforms.arguments import call_values, leaf_name, values_of
+from funcgrad.transforms.arguments import call_values, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.checkpoint import current_rerun
 
@@ -300,7 +300,7 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
                 return stager.finish(
                     outs,
                     name=f.name if isinstance(f, Program) else _name_of(f),
-                    names=tuple([leaf_name(f, structure, k) for k in range(len(leaves))]),
+                    names=leaf_names(f, structure),
                     arguments=structure,
                     result=result,
                 )
