@@ -37,6 +37,7 @@ from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy import NUMPY
 from funcgrad.equations import identity
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
+from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs import Program
 from funcgrad.tensor import wrap
@@ -108,6 +109,11 @@ class Lowered:
         """What the backend makes of the optimized program."""
         return self.backend.inspect(self.optimized)
 
+    @property
+    def costs(self) -> Costs:
+        """Operations, bytes, and the peak of memory of the optimized program."""
+        return costs(self.optimized)
+
     def __str__(self) -> str:
         return f"{self.optimized}\n\n{self.source}"
 
@@ -121,10 +127,17 @@ class Lowered:
 class Jitted(Generic[P, R]):
     """A function that is staged when it is first called; see ``jit``."""
 
-    def __init__(self, f: Callable[P, R], static: frozenset[int | str], backend: Backend) -> None:
+    def __init__(
+        self,
+        f: Callable[P, R],
+        static: frozenset[int | str],
+        backend: Backend,
+        relaxed: bool = False,
+    ) -> None:
         self._function: Callable[..., R] = f
         self._static = static
         self._backend = backend
+        self._relaxed = relaxed
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = ()
@@ -239,7 +252,7 @@ class Jitted(Generic[P, R]):
                 " `if`, or make the number that it depends on static."
             )
             return MISS
-        optimized = optimize(self._staged(args, kwargs))
+        optimized = optimize(self._staged(args, kwargs), self._relaxed)
         if not NUMPY.supports(optimized):  # it closes over a traced value
             return MISS
         capture = Capture(*self._roots(optimized, args, kwargs))
@@ -272,7 +285,7 @@ class Jitted(Generic[P, R]):
             The function runs without being staged: it closes over a traced value.
         """
         staged = self._staged(args, kwargs)
-        optimized = optimize(staged)
+        optimized = optimize(staged, self._relaxed)
         if not NUMPY.supports(optimized):
             raise ArgumentError(
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"
@@ -371,6 +384,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     backend: Backend | str | None = None,
+    relaxed: bool = False,
 ) -> Jitted[P, R]:
     """A function that is staged on its first call and runs as a program from then on.
 
@@ -386,6 +400,10 @@ def jit(
     backend : Backend or str, optional
         What compiles the programs, or its name: ``"numpy"``, the default, or a value with the four
         members of ``funcgrad.backends.interface.Backend``.
+    relaxed : bool
+        Whether results may differ in their last digits where that saves work: factors are grouped,
+        and constants multiplied with each other (``funcgrad.passes.relax``). Otherwise only sums
+        and matrix products may be added up in another order.
 
     Returns
     -------
@@ -428,7 +446,7 @@ def jit(
         raise ArgumentError(f"jit: expected a function, got {f!r}.")
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, _static_places(f, numbers, names), chosen_backend(backend, "jit"))
+    return Jitted(f, _static_places(f, numbers, names), chosen_backend(backend, "jit"), relaxed)
 
 
 def _static_places(

@@ -335,3 +335,19 @@ def test_more_than_can_be_watched_is_not_staged():
         assert float(staged(2.0)) == 0.0
     many[0][0] = 3.0
     assert float(staged(2.0)) == 6.0
+
+
+def test_relaxed_programs_do_less() -> None:
+    def f(x):
+        return 3.0 * (5.0 * x)
+
+    x = np.arange(5.0)
+    exact, relaxed = fg.jit(f).lower(x), fg.jit(f, relaxed=True).lower(x)
+    assert len(relaxed.optimized.equations) < len(exact.optimized.equations)
+    np.testing.assert_allclose(fg.jit(f, relaxed=True)(x), f(x), rtol=1e-15)
+
+
+def test_costs_of_what_runs_can_be_looked_at() -> None:
+    found = fg.jit(lambda x: fnp.sum(fnp.exp(x) * x)).lower(np.ones(1000)).costs
+    assert found.input_bytes == 8000
+    assert "exp" in str(found)
