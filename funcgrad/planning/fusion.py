@@ -9,7 +9,7 @@ within rows, and sums and extrema over the rows, which add up what the blocks gi
 >>> import funcgrad.numpy as fnp
 >>> staged = fg.program(lambda x: fnp.sum(fnp.sin(x) * x))(fnp.ones(100_000))
 >>> kernels(staged)
-[Kernel(members=(0, 1, 2), rows=100000, step=7693, flat=True)]
+[Kernel(members=(0, 1, 2), rows=100000, step=14286, flat=True)]
 """
 
 from __future__ import annotations
@@ -31,7 +31,16 @@ from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
 from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.shape import Spec
 
-__all__ = ["COMBINED", "Kernel", "Step", "kernels", "place_of", "steps"]
+__all__ = [
+    "BLOCK",
+    "COMBINED",
+    "Kernel",
+    "Step",
+    "blocked_operands",
+    "is_total",
+    "kernels",
+    "steps",
+]
 
 BLOCK: Final = 2**17
 """Bytes of one block of one array. Half a dozen of them fit into the cache of a core, and the work
@@ -155,6 +164,12 @@ class _Draft:
         self.results: dict[int, str] = {}  # variables, with their places
         self.seen: set[int] = set()  # variables of which blocks are there
         self.after = 0  # the kernels that it needs to have run, as bits
+
+
+def is_total(equation: Equation, kernel: Kernel) -> bool:
+    """Whether an equation of a kernel reduces over its rows, rather than makes a row of each."""
+    axes = dict(equation.params).get("axis", ())
+    return equation.operation in COMBINED and (kernel.flat or 0 in axes)
 
 
 def kernels(program: ProgramParts, block: int = BLOCK) -> list[Kernel]:

@@ -1,4 +1,4 @@
-"""What the planning of a program, and its forms in print, read of it: the class is a layer above."""
+"""What the planning of a program, and its forms in print, read of it; the class stands above."""
 
 from __future__ import annotations
 

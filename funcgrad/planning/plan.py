@@ -9,16 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from funcgrad.equations import Equation
-from funcgrad.planning.fusion import BLOCK, Kernel, Step, blocked_operands, steps
+from funcgrad.planning.fusion import BLOCK, Kernel, Step, blocked_operands, is_total, steps
 from funcgrad.planning.liveness import aliases, makes_its_own
 from funcgrad.planning.parts import ProgramParts
+from funcgrad.planning.rooms import Life, slots_of, takes_a_place
 from funcgrad.primitive import Primitive
 from funcgrad.shape import Spec
 
@@ -44,6 +45,8 @@ class Plan:
         shape and dtype that nothing reads any more. Kernels take memory of their own blocks alike.
     outside : frozenset of int
         Of the variables that kernels define those that are read outside of them.
+    slots : mapping
+        For large intermediate results the slot of memory that they lie in; see ``slots_of``.
     """
 
     specs: list[Spec]
@@ -52,6 +55,7 @@ class Plan:
     ends: list[int]
     takes: dict[int, int]
     outside: frozenset[int]
+    slots: Mapping[int, int]
 
 
 def is_plain_ufunc(operation: Any) -> bool:
@@ -88,7 +92,47 @@ def plan_of(program: ProgramParts, block: int = BLOCK) -> Plan:
             found = _taken(program.equations[position], position, kernel, specs, shared, moments)
             if found is not None and (kernel is None or moments.makers[found] in kernel.members):
                 takes[position] = found
-    return Plan(specs, firsts, order, ends, takes, outside)
+    lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
+    return Plan(specs, firsts, order, ends, takes, outside, slots_of(lives, len(order), block))
+
+
+def _lives(
+    program: ProgramParts,
+    specs: Sequence[Spec],
+    firsts: Sequence[int],
+    order: Sequence[Step],
+    takes: Mapping[int, int],
+    outside: frozenset[int],
+    shared: Sequence[frozenset[int]],
+    moments: _Moments,
+) -> list[Life]:
+    """The lives of the results that can be put somewhere; a kernel is one moment in them."""
+    numbers = [n for n, s in enumerate(order) for _ in ((s,) if isinstance(s, int) else s.members)]
+    numbers.append(len(order))
+    taker = {operand: firsts[position] for position, operand in takes.items()}
+    foreign = {
+        operand
+        for equation in program.equations
+        if not isinstance(equation.operation, Primitive)
+        for operand in equation.operands
+    }  # who knows what a user's rule keeps
+    found = []
+    for number, step in enumerate(order):
+        for position in (step,) if isinstance(step, int) else step.members:
+            equation, variable = program.equations[position], firsts[position]
+            fits = takes_a_place(equation, is_plain_ufunc(equation.operation))
+            if isinstance(step, Kernel):
+                fits = variable in outside and not is_total(equation, step)
+            if not fits or position in takes or shared[variable] != {variable}:
+                continue
+            heirs = [variable]
+            while heirs[-1] in taker:
+                heirs.append(taker[heirs[-1]])
+            if not foreign.isdisjoint(heirs):
+                continue
+            end = max(numbers[moments.gone[heir]] for heir in heirs)
+            found.append(Life(variable, specs[variable], number, max(end, number)))
+    return found
 
 
 def _ends(program: ProgramParts, firsts: Sequence[int], order: Sequence[Step]) -> list[int]:

@@ -28,7 +28,7 @@ _BINARY: Final = (
 _OPERATORS: Final[Mapping[str, str]] = MappingProxyType(
     dict(zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True))
 )
-_NUMPY: Final = re.compile(r"\bnp\.(\w+)(?:\.(reduce|accumulate))?")
+_ONES: Final = re.compile(r"np\.ones\((?:\(\d+, \d+\)|\d+), [\w.]+\)")
 _ALIKE: Final = frozenset(
     "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
     " equal not_equal where".split()
@@ -103,7 +103,8 @@ class Expressions:
         if primitive.source is not None:
             text = primitive.source(*operands, **params)
             if text is not None:
-                return _NUMPY.sub(self.scope.numpy, text)
+                text = _ONES.sub(lambda ones: self.scope.once(ones[0], "ones"), text)
+                return self.scope.named(text)
         if name:
             text = None if params else _operator(name, operands)
             if text is not None:
@@ -123,7 +124,8 @@ class Expressions:
         if operands[0] == place and symbol is not None and symbol[0] in "+-*/&|^":
             return f"{place} {symbol}= {operands[1]}"
         function = self.scope.known.get(f"np.{name}") or self.scope.numpy_name(name)
-        named = "out=" if name in ("maximum", "minimum") else ""  # NumPy's wish, for its users' sake
+        # NumPy wants it named where its users might think that it is a third operand.
+        named = "out=" if name in ("maximum", "minimum") else ""
         return f"{function}({', '.join(operands)}, {named}{place})"
 
     def operands(

@@ -9,7 +9,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 from funcgrad.equations import Equation
-from funcgrad.planning.fusion import COMBINED, Kernel, blocked_operands
+from funcgrad.planning.fusion import COMBINED, Kernel, blocked_operands, is_total
 from funcgrad.planning.parts import ProgramParts
 from funcgrad.planning.plan import Plan, is_plain_ufunc
 from funcgrad.primitives.structural import reshape
@@ -21,6 +21,9 @@ __all__ = ["Line", "kernel_lines"]
 _FOR_THREADS: Final = 2**23
 """From so many elements over all members on, two threads are worth the time that it takes to start
 one, which is that of some 100,000 elements."""
+
+_FOR_SHELF: Final = 2**24
+"""From so many bytes on, the system hands out memory page by page whenever an array is made."""
 
 Line: TypeAlias = tuple[str, str]
 """A line of the text, and the user's line that it came from."""
@@ -94,16 +97,12 @@ class _Loop:
         if work < _FOR_THREADS:
             loop = [(f"for {block} in range({blocks}):", ""), *_indented(body)]
         else:
-            scope, run = self.expressions.scope, self._word("run")
-            threads = "on_two_threads"
-            if threads not in scope.known:
-                scope.known[threads] = scope.imported(
-                    "funcgrad.backends.threads", threads, scope.fresh(threads)
-                )
+            threads = self.expressions.scope.support("funcgrad.backends.threads", "on_two_threads")
+            run = self._word("run")
             loop = [
                 (f"def {run}({block}):", ""),
                 *_indented(body),
-                (f"{scope.known[threads]}({run}, {blocks})", ""),
+                (f"{threads}({run}, {blocks})", ""),
             ]
         return [*self.before, *loop, *self.after]
 
@@ -118,7 +117,7 @@ class _Loop:
                 partial(str, self._block(operand)) if blocked else partial(self._whole, operand)
             )
             specs.append(self._spec(operand, blocked))
-        if self._is_total(equation):
+        if is_total(equation, self.kernel):
             self._total(equation, variable, texts, specs)
         elif variable in self.plan.outside:
             self._result(equation, position, texts, specs)
@@ -151,10 +150,13 @@ class _Loop:
         variable = self.plan.firsts[position]
         name, shape = self.name(variable), equation.results[0].shape
         flat = self.kernel.flat and len(shape) > 1
-        self.before.append(self._room(variable, (self.kernel.rows,) if flat else shape))
-        if flat:
-            self.after.append((f"{name} = {name}.reshape({shape})", ""))
         place = f"{name}[{self._word('rows')}]"
+        if variable not in self.plan.slots:
+            self.before.append(self._room(variable, (self.kernel.rows,) if flat else shape))
+            if flat:
+                self.after.append((f"{name} = {name}.reshape({shape})", ""))
+        elif flat:
+            place = f"{self._flat(variable)}[{self._word('rows')}]"
         needed = self.last[variable] != position
         own = self._block_name(variable)
         if needed:
@@ -173,10 +175,6 @@ class _Loop:
             return blocked_operands(equation, self.plan.specs, self.kernel.rows)
         shapes = [self.plan.specs[operand].shape for operand in equation.operands]
         return [prod(shape) == self.kernel.rows for shape in shapes]
-
-    def _is_total(self, equation: Equation) -> bool:
-        axes = dict(equation.params).get("axis")
-        return equation.operation in COMBINED and (self.kernel.flat or 0 in (axes or ()))
 
     def _of(self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec]) -> str:
         """An expression for a block of a result."""
@@ -200,13 +198,17 @@ class _Loop:
         if variable not in self.blocks:
             name, own = self.name(variable), self._block_name(variable)
             if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
-                flat = self._own_name("flat", variable)
-                self.before.append((f"{flat} = {name}.reshape(-1)", ""))
-                self.after.append((f"del {flat}", ""))
-                name = flat
+                name = self._flat(variable)
             self.body.append((f"{own} = {name}[{self._word('rows')}]", ""))
             self.blocks[variable] = own
         return self.blocks[variable]
+
+    def _flat(self, variable: int) -> str:
+        """What stands for an array with all its axes as one."""
+        flat = self._own_name("flat", variable)
+        self.before.append((f"{flat} = {self.name(variable)}.reshape(-1)", ""))
+        self.after.append((f"del {flat}", ""))
+        return flat
 
     def _whole(self, variable: int) -> str:
         """What stands for all of a variable: in a flat kernel with no axes to be aligned."""
@@ -216,9 +218,14 @@ class _Loop:
         return name
 
     def _room(self, variable: int, shape: tuple[int, ...]) -> Line:
-        empty = self.expressions.scope.numpy_name("empty")
-        dtype = self.expressions.scope.dtype(self.plan.specs[variable].dtype)
-        return f"{self.name(variable)} = {empty}({shape}, {dtype})", ""
+        """An array for the results of all blocks."""
+        scope, name, spec = self.expressions.scope, self.name(variable), self.plan.specs[variable]
+        dtype = scope.dtype(spec.dtype)
+        if prod(shape) * spec.dtype.itemsize < _FOR_SHELF:
+            return f"{name} = {scope.numpy_name('empty')}({shape}, {dtype})", ""
+        shelf = scope.made("funcgrad.backends.shelf", "Shelf", f"{name}_shelf")
+        self.after.insert(0, (f"{shelf}.keep({name})", ""))
+        return f"{name} = {shelf}.take({shape}, {dtype})", ""
 
     def _block_name(self, variable: int) -> str:
         return self._own_name("block", variable)

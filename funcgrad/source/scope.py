@@ -29,8 +29,10 @@ from funcgrad.trace import RAW
 __all__ = ["Scope"]
 
 _RESERVED: Final = frozenset(
-    {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "int", "complex", "GuardError"}
+    {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "GuardError"}
+    | set("abs bool complex float int range repr slice".split())  # what the text has of Python's
 )
+_DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduce|accumulate))?")
 
 
 class Scope:
@@ -81,12 +83,18 @@ class Scope:
         text = element_text(number)
         return self.once(f"np.array({text}, {dtype_text(dtype)})", number_name(text))
 
-    def numpy(self, match: re.Match[str]) -> str:
-        """A name of NumPy's, or of a ufunc's method, as a global name.
+    def named(self, text: str) -> str:
+        """An expression with global names for what it has of NumPy's, of a ufunc's methods and of
+        ``math``.
 
         Looking it up in the module at each call takes a tenth of a small operation.
         """
-        name, method = match.groups()
+        return _DOTTED.sub(self._global, text)
+
+    def _global(self, match: re.Match[str]) -> str:
+        module, name, method = match.groups()
+        if module == "math":
+            return self.support(module, name, f"{module}_{name}")
         return self.method(name, method) if method else self.numpy_name(name)
 
     def method(self, name: str, method: str) -> str:
@@ -108,6 +116,19 @@ class Scope:
         renamed = f" as {name}" if name != attribute else ""
         self.imports.setdefault(module, []).append(attribute + renamed)
         return name
+
+    def support(self, module: str, attribute: str, name: str = "") -> str:
+        """A name, like the one wanted, for what another module has for running programs."""
+        if (module, attribute) not in self.known:
+            own = self.fresh(name or attribute)
+            self.known[module, attribute] = self.imported(module, attribute, own)
+        return self.known[module, attribute]
+
+    def made(self, module: str, kind: str, name: str, arguments: str = "") -> str:
+        """A global name for an object of one of its classes."""
+        own = self.fresh(name)
+        self.globals.append(f"{own} = {self.support(module, kind)}({arguments})")
+        return own
 
     def function(self, primitive: Primitive) -> str:
         """An expression for the function that evaluates a primitive, imported from its home."""

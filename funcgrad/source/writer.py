@@ -42,6 +42,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.source.expressions import Expressions, Operand
 from funcgrad.source.kernels import kernel_lines
 from funcgrad.source.literals import identifier, number_text, tuple_text
+from funcgrad.source.scalars import Scalars, boxed, scalar_text, scalars_of
 from funcgrad.source.scope import Scope
 
 __all__ = ["Operand", "Source", "numpy_source"]
@@ -82,21 +83,26 @@ def numpy_source(program: ProgramParts, lines: bool = False, block: int = BLOCK)
     block : int
         Bytes of an array that a kernel goes through at once.
     """
-    return _Writer(program, lines, plan_of(program, block)).source()
+    plan = plan_of(program, block)
+    together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
+    return _Writer(program, lines, plan, scalars_of(program, together)).source()
 
 
 class _Writer:
     """The parts of one module in the making."""
 
-    def __init__(self, program: ProgramParts, lines: bool, plan: Plan) -> None:
+    def __init__(self, program: ProgramParts, lines: bool, plan: Plan, scalars: Scalars) -> None:
         self.program = program
         self.lines = lines
         self.plan = plan
+        self.scalars = scalars
         self.scope = Scope()
         self.body: list[str] = []
         self.name = self.scope.fresh(identifier(program.name) or "f")
         inputs = [self.scope.fresh(identifier(name) or "x") for name in program.names]
         self.texts = dict(enumerate(inputs))
+        self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
+        self.made: dict[int, Equation] = {}  # Python numbers that are nowhere wanted as NumPy's
         given = len(program.inputs)
         self.values = {k: each.value for k, each in enumerate(program.constants, given)}
         self.expressions = Expressions(self.scope, self.plan.specs, self.values)
@@ -110,28 +116,70 @@ class _Writer:
                 self.texts[variable] = self.scope.letter()
         return self.texts[variable]
 
+    def either(self, variable: int) -> str:
+        """What stands for a variable, as a Python number if it is one."""
+        return self.numbers.get(variable) or self.text(variable)
+
+    def number(self, variable: int) -> str:
+        """What stands for a variable as a Python number."""
+        if variable not in self.values:
+            return self.either(variable)
+        value, dtype = self.values[variable], self.plan.specs[variable].dtype
+        return number_text(bool(value) if dtype.kind == "b" else float(value))
+
+    def output(self, variable: int) -> str:
+        """What stands for an output."""
+        if variable in self.made:
+            return self.boxed(variable, self.made[variable])
+        return self.text(variable)
+
+    def boxed(self, variable: int, equation: Equation) -> str:
+        """An expression that makes of a Python number what NumPy's would be."""
+        return self.scope.named(boxed(equation, self.numbers[variable]))
+
     def source(self) -> Source:
         program = self.program
         inputs = ", ".join(self.texts.values())
+        self.enter(range(len(program.inputs)))
         given = len(program.inputs) + len(program.constants)
         guards = _by_variable(program.guards, given)
         dropped = self.dropped(given)
         for guard in guards.get(None, ()):
             self.guard(guard)
+        rooms = self.rooms()
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Kernel):
                 self.kernel(step)
             else:
                 self.equation(step)
-            for variable in self.defined(step):
+            defined = self.defined(step)
+            self.enter(defined)
+            for variable in defined:
                 for guard in guards.get(variable, ()):
                     self.guard(guard)
             names = [self.text(variable) for variable in dropped.get(number, ())]
             if names:
                 self.line(f"del {', '.join(names)}")
-        self.line(f"return {tuple_text([self.text(variable) for variable in program.outputs])}")
+        if rooms:
+            self.line("{}.keep({})".format(*rooms))
+        self.line(f"return {tuple_text([self.output(variable) for variable in program.outputs])}")
         text = [*self.scope.head(), "", "", f"def {self.name}({inputs}):", *self.body, ""]
         return Source("\n".join(text), self.name, tuple(self.scope.constants))
+
+    def rooms(self) -> tuple[str, ...]:
+        """Take memory for large intermediate results; returns names of the store and of that."""
+        if not self.plan.slots:
+            return ()
+        arrays, names = [], []
+        for variable, slot in self.plan.slots.items():
+            spec = self.plan.specs[variable]
+            arrays.append(f"({spec.shape}, {self.scope.dtype(spec.dtype)}, {slot})")
+            names.append(self.text(variable))
+        own = self.scope.made("funcgrad.backends.rooms", "Rooms", "rooms", tuple_text(arrays))
+        room = self.scope.fresh("room")
+        self.line(f"{room} = {own}.take()")
+        self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {room}")
+        return own, room
 
     def defined(self, step: int | Kernel) -> list[int]:
         """The variables that there are after a step."""
@@ -152,6 +200,7 @@ class _Writer:
             spec = self.plan.specs[variable]
             if (
                 variable not in taken
+                and variable not in self.plan.slots
                 and (variable not in inner or variable in self.plan.outside)
                 and prod(spec.shape) * spec.dtype.itemsize >= _WORTH_FREEING
             ):
@@ -166,19 +215,61 @@ class _Writer:
     def equation(self, position: int) -> None:
         """The lines of an equation that runs by itself."""
         equation, first = self.program.equations[position], self.plan.firsts[position]
-        operands = [partial(self.text, variable) for variable in equation.operands]
+        text = self.either if position in self.scalars.either else self.text
+        operands = [partial(text, variable) for variable in equation.operands]
         if not isinstance(equation.operation, Primitive):
             self.call(equation, first)
+        elif position in self.scalars.members:
+            self.scalar(equation, first)
         elif position in self.plan.takes:
             place = self.text(self.plan.takes[position])
             self.texts[first] = place
             self.line(self.expressions.into(equation, operands, place), equation.source)
+        elif first in self.plan.slots:
+            self.line(self.expressions.into(equation, operands, self.text(first)), equation.source)
         else:
             start, *rest = self.expressions.of(equation, operands).split("\n")
             name = self.text(first)
+            if not rest and self.enters_for_good(first):
+                self.numbers[first] = name
+                start = f"{self.python_type(first)}({start})"
             self.line(f"{name} = {start}", equation.source)
             for line in rest:
                 self.line(line.replace("{out}", name), equation.source)
+
+    def scalar(self, equation: Equation, first: int) -> None:
+        """The line of an equation that runs on Python numbers."""
+        operands = equation.operands
+        divisor = self.values.get(operands[-1])
+        text = scalar_text(equation, [self.number(variable) for variable in operands], divisor)
+        name = self.numbers[first] = self.scope.letter()
+        self.line(f"{name} = {self.scope.named(text)}", equation.source)
+        if first in self.scalars.kept:
+            self.texts[first] = self.scope.fresh(f"{name}_")
+            self.line(f"{self.texts[first]} = {self.boxed(first, equation)}")
+        else:
+            self.made[first] = equation
+
+    def enter(self, variables: Iterable[int]) -> None:
+        """Python numbers for those variables that are wanted as such."""
+        for variable in variables:
+            if variable in self.scalars.entering and variable not in self.numbers:
+                text = self.text(variable)
+                name = text if self.enters_for_good(variable) else self.scope.fresh(f"{text}_")
+                self.numbers[variable] = name
+                self.line(f"{name} = {self.python_type(variable)}({text})")
+
+    def enters_for_good(self, variable: int) -> bool:
+        """Whether a variable is wanted as a Python number, and as nothing else."""
+        return (
+            variable in self.scalars.entering
+            and variable not in self.scalars.kept
+            and variable not in self.program.outputs
+            and not self.plan.specs[variable].weak
+        )
+
+    def python_type(self, variable: int) -> str:
+        return "bool" if self.plan.specs[variable].dtype.kind == "b" else "float"
 
     def call(self, equation: Equation, first: int) -> None:
         """A call with rules of its own."""
@@ -196,8 +287,10 @@ class _Writer:
 
     def guard(self, guard: Guard) -> None:
         """What the program relies on, checked as soon as it is known."""
-        text, value = self.text(guard.variable), guard.value
-        number = text if self.plan.specs[guard.variable].weak else f"{text}.item()"
+        weak, value = self.plan.specs[guard.variable].weak, guard.value
+        is_python = not weak and guard.variable in self.numbers
+        text = self.numbers[guard.variable] if is_python else self.text(guard.variable)
+        number = text if weak or is_python else f"{text}.item()"
         if guard.use == "bool":
             test = f"not {text}" if value else text
         elif guard.use in ("int", "index"):

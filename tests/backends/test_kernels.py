@@ -1,6 +1,7 @@
 """Equations that run together, block by block, give what they give one after another."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.numpy import compile_program
 from funcgrad.backends.threads import on_two_threads
+from funcgrad.errors import GuardError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.planning.fusion import Kernel
 from funcgrad.planning.liveness import makes_its_own
@@ -29,7 +32,13 @@ def run_blocks(program: Program, values: list[Any], block: int = BLOCK) -> list[
     source = numpy_source(program, block=block)
     namespace: dict[str, Any] = {"constants": source.constants}
     exec(source.text, namespace)
-    return list(namespace[source.name](*values))
+    run = namespace[source.name]
+    found = list(run(*values))
+    before = [np.array(each) for each in found]
+    run(*values)  # memory that is used again is not that of results
+    for own, copy in zip(found, before, strict=True):
+        np.testing.assert_array_equal(np.asarray(own), copy)
+    return found
 
 
 def kernels_of(program: Program, block: int = BLOCK) -> list[Kernel]:
@@ -237,6 +246,69 @@ def test_every_case_runs_in_blocks() -> None:
                 run_blocks(program, values, 8), program.evaluate(values), strict=True
             ):
                 np.testing.assert_allclose(np.asarray(own), np.asarray(other), rtol=1e-6)
+
+
+# Memory that is kept from call to call.
+
+
+def chain(x: Any, w: Any) -> Any:
+    for _ in range(4):
+        x = fnp.sin(x @ w) * x
+    return x, fnp.sum(x)
+
+
+def test_large_intermediates_lie_in_rooms() -> None:
+    program = fg.program(chain)(numbers(20, 20), numbers(20, 20))
+    plan = plan_of(program, BLOCK)
+    assert len(set(plan.slots.values())) == 3 < len(plan.slots)
+    text = numpy_source(program, block=BLOCK).text
+    assert "room = rooms.take()" in text
+    assert "rooms.keep(room)" in text
+
+
+def test_threads_have_rooms_of_their_own() -> None:
+    w = numbers(200, 200, seed=1) / 20
+    run = fg.jit(lambda x: chain(x, w))
+    points = [numbers(200, 200, seed=seed) for seed in range(16)]
+    assert "rooms" in run.lower(points[0]).source
+    expected = [run(point) for point in points]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(run, points * 3))
+    for own, other in zip(found, expected * 3, strict=True):
+        np.testing.assert_array_equal(own[0], other[0])
+
+
+def test_a_call_that_fails_leaves_no_room_behind_that_others_see() -> None:
+    def f(x: Any) -> Any:
+        y = fnp.sin(x @ x)
+        return y * 2 if fnp.sum(y * y) > 0 else y
+
+    x = numbers(200, 200)
+    run = compile_program(fg.program(f)(x))
+    (expected,) = run(x)
+    held = np.array(expected)
+    with pytest.raises(GuardError):
+        run(np.full((200, 200), np.nan))
+    np.testing.assert_array_equal(run(x)[0], held)
+    np.testing.assert_array_equal(expected, held)
+
+
+def test_memory_of_a_large_result_is_used_again_when_nobody_holds_it() -> None:
+    x = np.linspace(0.0, 1.0, 2**21 + 1)
+    run = compile_program(fg.program(lambda x: fnp.sin(x) * x + 1.0)(x))
+    first = run(x)[0]
+    held, where = first.copy(), first.ctypes.data
+    view = first[5:]
+    second = run(x * 2)[0]
+    assert not np.may_share_memory(first, second)
+    np.testing.assert_array_equal(first, held)
+    del first
+    third = run(x)[0]
+    np.testing.assert_array_equal(view, held[5:])
+    assert third.ctypes.data != where
+    place = third.ctypes.data
+    del third
+    assert run(x)[0].ctypes.data == place
 
 
 # Threads.

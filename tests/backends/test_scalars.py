@@ -296,7 +296,7 @@ def test_jit_returns_what_the_function_does() -> None:
 # Random programs.
 
 MOVES: tuple[Callable[..., Any], ...] = (
-    *[f for name, f in UNARY.items() if not name.startswith("is")],
+    *[f for name, f in UNARY.items() if name != "constant_power"],  # which is of one number
     *[f for name, f in BINARY.items() if name not in ("logical_not", "logical_and")],
     fnp.sin,
     fnp.exp,
@@ -336,7 +336,7 @@ def walk(chosen: Sequence[Any], *inputs: Any) -> list[Any]:
     return values
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     steps,
     st.sampled_from([float, np.float64, np.array, np.float32]),

@@ -1,0 +1,54 @@
+"""Memory of large results, used again once nobody holds it.
+
+To get 80 MB from the system and to touch it for the first time takes longer than to compute what
+is put there. So a compiled function remembers where its last large results are, and takes that
+memory again if it is the only one that knows of it.
+
+>>> import numpy as np
+>>> shelf = Shelf()
+>>> first = shelf.take(1000, np.float64)
+>>> shelf.keep(first)
+>>> shelf.take(1000, np.float64) is first  # we still hold it
+False
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Shelf"]
+
+
+class Shelf:
+    """A place for one array of one compiled function.
+
+    Many threads may use it at once: whoever takes the array has it alone, and others get new ones.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: list[np.ndarray[Any, Any]] = []
+
+    def take(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """An array with any numbers in it."""
+        try:
+            array = self._kept.pop()
+        except IndexError:
+            return np.empty(shape, dtype)
+        # A tensor, a view or a buffer of the array would hold it too. Two references are ours: the
+        # name, and the argument of the count. Without the global lock the count says nothing.
+        if sys.getrefcount(array) == 2 and getattr(sys, "_is_gil_enabled", _always)():
+            return array
+        return np.empty(shape, dtype)
+
+    def keep(self, array: np.ndarray[Any, Any]) -> None:
+        """Remember an array; it may be taken again as soon as nobody else holds it."""
+        self._kept[:] = [array]
+
+
+def _always() -> bool:
+    return True
