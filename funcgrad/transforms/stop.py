@@ -12,6 +12,7 @@ __all__ = ["stop_gradient"]
 
 T = TypeVar("T")
 
+
 def stop_gradient(tree: T) -> T:
     """A tree whose numbers count as constants in every derivative.
 
