@@ -31,7 +31,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.equations import Constant, Equation
-from funcgrad.passes.facts import Facts
+from funcgrad.passes.facts import Facts, bytes_of
 from funcgrad.passes.rewrite import Draft
 from funcgrad.passes.rowwise import Product, Rowwise, Site, Total, product_time, site_of, turned
 from funcgrad.primitive import Primitive
@@ -50,8 +50,10 @@ _ROWS_TO_COLUMNS: Final = 4
 _SOME: Final = 2**10
 
 _TURN: Final = 1.0
-_MOVE: Final = 0.0007
-"""Microseconds to turn an array, and for each of its numbers."""
+_MOVE: Final = 0.0008
+_LARGE: Final = 2**17
+"""Microseconds to turn an array, and for each of its numbers: twice as many where it has so many
+bytes, which do not stay in the cache."""
 
 _CALL: Final = 0.2
 """To reshape one that needs no more."""
@@ -126,7 +128,7 @@ class _Layout:
         self._demands = {variable: [0, 0] for variable in self._last}
         for position, equation in enumerate(program.equations):
             result = self.facts.starts[position]
-            if any([v in self._last for v in (*equation.operands, result)]):
+            if any(v in self._last for v in (*equation.operands, result)):
                 self._add(position, equation, result)
         for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
             self._demand(variable, False, 1)
@@ -187,12 +189,13 @@ class _Layout:
         last = self._last[variable]
         if not self._demands[variable][not last]:
             return 0.0
-        shape, program = self.facts.spec(variable).shape, self.facts.program
-        if prod(shape) == shape[0]:
-            return _CALL * (len(shape) > 1)
+        spec, program = self.facts.spec(variable), self.facts.program
+        size = prod(spec.shape)
+        if size == spec.shape[0]:
+            return _CALL * (len(spec.shape) > 1)
         if 0 <= variable - len(program.inputs) < len(program.constants):
             return 0.0  # that is done now
-        return _TURN + _MOVE * prod(shape)
+        return _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
 
     # What is best.
 
@@ -261,9 +264,9 @@ class _Layout:
             return node
 
         for site in self.sites.values():
-            together: Sequence[int] = ()
+            together: list[int] = []
             if isinstance(site, Rowwise) and self._last[site.result]:
-                together = (site.result, *site.rows)
+                together = [site.result, *site.rows]
             elif isinstance(site, Product) and max(map(len, site.letters)) > 2:
                 variables = (*site.operands, site.result)
                 together = [variable for variable in variables if self.is_last(variable)]
@@ -299,7 +302,10 @@ class _Writing:
         self._draft = Draft(program)
         # The new variables for the old ones, in the layouts that these have; and in the other
         # ones, and as columns, for each epoch: what is done again is turned again.
-        self._own = [*range(len(program.inputs)), *map(self._draft.constant, program.constants)]
+        self._own: list[int] = [
+            *range(len(program.inputs)),
+            *map(self._draft.constant, program.constants),
+        ]
         self._others: dict[tuple[int, int], int] = {}
         self._columns: dict[tuple[int, Shape, int], int] = {}
 
@@ -320,32 +326,129 @@ class _Writing:
         return self._draft.finish(self._program, outputs, guarded)
 
     def _involves_rows_last(self, site: Product) -> bool:
-        return any([self._layout.is_last(v) for v in (*site.operands, site.result)])
+        return any(self._layout.is_last(v) for v in (*site.operands, site.result))
 
     def _append(
-        self, like: Equation, operation: Any, operands: Sequence[int], params: Mapping[str, Any]
+        self,
+        like: Equation,
+        operation: Any,
+        operands: Sequence[int],
+        params: Mapping[str, Any],
+        result: Spec,
     ) -> int:
+        """The variable of a new equation, where another one stood."""
         given = tuple(sorted(params.items()))
-        if operation is like.operation and len(params) == len(like.params):
-            result = self._result_like(like, operation, operands, params)
-        else:
-            specs = [self._draft.spec(operand) for operand in operands]
-            result = operation.result(*specs, **params)
         new = Equation(operation, tuple(operands), given, (result,), like.source, like.epoch)
         return self._draft.append(new)[0]
 
+    def _reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
+        own = self._draft.spec(variable)
+        if own.shape == shape:
+            return variable
+        return self._append(like, reshape, [variable], {"shape": shape}, Spec(shape, own.dtype))
+
+    # Old variables, for an equation.
+
     def _with_rows_first(self, variable: int) -> int:
-        """An old variable as it was, at the end of the program."""
+        """A variable as it was, at the end."""
         maker = self._layout.facts.maker(variable)
         return self._own[variable] if maker is None else self._read(maker, variable, False)
 
     def _read(self, like: Equation, variable: int, last: bool) -> int:
-        """An old variable in a layout, for an equation."""
+        """A variable with its rows first or last."""
         own = self._own[variable]
         if self._layout.is_last(variable) == last:
             return own
         key = variable, like.epoch
         if key not in self._others:
-            shape = self._layout.facts.spec(variable).shape
-            self._others[key] = self._turn(like, own, shape, last)
+            self._others[key] = self._turn(like, own, last)
         return self._others[key]
+
+    def _turn(self, like: Equation, variable: int, last: bool) -> int:
+        """A new variable turned, in C order."""
+        spec = self._draft.spec(variable)
+        own, rank = spec.shape, len(spec.shape)
+        axes = turned(range(rank)) if last else (rank - 1, *range(rank - 1))
+        shape = tuple([own[axis] for axis in axes])
+        if prod(own) == max(own):
+            return self._reshaped(like, variable, shape)
+        constant = self._draft.constant_of(variable)
+        if constant is not None and constant.is_raw:
+            array = np.ascontiguousarray(np.asarray(constant.value).transpose(axes))
+            return self._draft.constant(Constant(array))
+        result = Spec(shape, spec.dtype)
+        variable = self._append(like, transpose, [variable], {"axes": axes}, result)
+        return self._append(like, broadcast_to, [variable], {"shape": shape}, result)
+
+    def _column(self, like: Equation, variable: int, rank: int) -> int:
+        """A variable that is the same for all rows, beside others of a rank with rows last."""
+        own = self._read(like, variable, False)
+        shape = self._draft.spec(own).shape
+        column = turned(shape) if len(shape) == rank else (*shape, 1) if shape else shape
+        key = own, column, like.epoch
+        if key not in self._columns:
+            constant = self._draft.constant_of(own)
+            if constant is not None and constant.is_raw and shape:
+                array = np.asarray(constant.value).reshape(column)
+                self._columns[key] = self._draft.constant(Constant(array))
+            else:
+                self._columns[key] = self._reshaped(like, own, column)
+        return self._columns[key]
+
+    # New equations.
+
+    def _kept(self, equation: Equation) -> Sequence[int]:
+        operands = tuple([self._read(equation, v, False) for v in equation.operands])
+        if operands != equation.operands:  # `replace` takes five times as long
+            equation = Equation(
+                equation.operation,
+                operands,
+                equation.params,
+                equation.results,
+                equation.source,
+                equation.epoch,
+            )
+        return self._draft.append(equation)
+
+    def _rowwise(self, equation: Equation, site: Rowwise) -> int:
+        result = equation.results[0]
+        operands = [
+            self._read(equation, variable, True)
+            if variable in site.rows
+            else self._column(equation, variable, len(result.shape))
+            for variable in equation.operands
+        ]
+        result = Spec(turned(result.shape), result.dtype)
+        return self._append(equation, equation.operation, operands, site.params, result)
+
+    def _total(self, equation: Equation, site: Total) -> int:
+        operand, params, result = self._own[site.operand], site.params, equation.results[0]
+        if params.get("axes") == tuple(range(len(result.shape))):
+            return operand
+        shape = turned(result.shape) if params.get("keepdims") else result.shape
+        inner = Spec(shape, result.dtype)
+        new = self._append(equation, equation.operation, [operand], params, inner)
+        return self._reshaped(equation, new, result.shape)
+
+    def _product(self, equation: Equation, site: Product) -> int:
+        last = [self._layout.is_last(variable) for variable in (*site.operands, site.result)]
+        first, second, out = _letters_in(site, last)
+        x, y = [self._own[variable] for variable in site.operands]
+        result = equation.results[0]
+        result = Spec(turned(result.shape) if last[2] else result.shape, result.dtype)
+        if _is_matmul(first, second, out):
+            return self._append(equation, matmul, [x, y], {}, result)
+        if _is_matmul(second, first, out):
+            return self._append(equation, matmul, [y, x], {}, result)
+        subscripts = {"subscripts": f"{first},{second}->{out}"}
+        return self._append(equation, contract, [x, y], subscripts, result)
+
+
+def _is_matmul(first: str, second: str, out: str) -> bool:
+    """Whether subscripts are those of a product of matrices or vectors from left to right."""
+    return (
+        0 < len(first) < 3
+        and 0 < len(second) < 3
+        and first[-1] == second[0] not in out
+        and out == first[:-1] + second[1:]
+    )

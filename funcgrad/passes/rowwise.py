@@ -34,6 +34,7 @@ from funcgrad.primitives.reduction import (
     reduce_min,
     reduce_sum,
 )
+from funcgrad.primitives.rows import many_rows
 from funcgrad.primitives.structural import (
     cast_discrete,
     cast_inexact,
@@ -47,17 +48,25 @@ from funcgrad.shape import Shape, Spec
 
 __all__ = ["Product", "Rowwise", "Site", "Total", "product_time", "site_of", "turned"]
 
-_LOOP: Final = 0.01
-"""To begin an inner loop of an elementwise operation, or of a reduction over leading axes."""
+_LOOP: Final = 0.006
+"""To begin an inner loop of an elementwise operation."""
 
-_ROW: Final = 0.024
+_LEADING: Final = 0.015
+"""To begin one of a reduction over leading axes."""
+
+_ROW: Final = 0.03
 """To reduce one row."""
 
-_SHORT_ROW: Final = 0.007
-"""To reduce one of many short rows, where sums use BLAS and extrema the columns of a copy."""
+_CALL_OF_BLAS: Final = 0.8
+_ROW_IN_BLAS: Final = 0.006
+"""To sum many short rows, see ``primitives/rows.py``, and for each that is not one of a matrix."""
 
-_SHORT: Final = 64
+_COLUMN: Final = 0.0006
+"""For each number, to copy rows to columns, of which the extrema are found sooner."""
+
 _MANY: Final = 64
+_SHORT: Final = 32
+"""How many rows are reduced so, and up to which length."""
 
 _POSITION: Final = 0.001
 """For each number, to find a greatest one along another axis than the last: NumPy copies."""
@@ -164,10 +173,10 @@ def site_of(
     if operation.batch is batch_reduction:
         return _reduction(equation, shapes[0], result)
     found = _moved(equation, shapes, result) if result in with_rows else None
-    if found is None and operation is transpose:
-        axes = _axes_with_rows_last(dict(equation.params)["axes"])
-        found = Total(equation.operands[0], {"axes": axes}, (0.0, 0.0))
-    return found
+    if found is not None or operation is not transpose:
+        return found
+    axes = _axes_with_rows_last(dict(equation.params)["axes"])
+    return Total(equation.operands[0], {"axes": axes}, (0.0, 0.0))
 
 
 # ------------------------------------------------------------------------ elementwise operations
@@ -216,31 +225,36 @@ def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
 
 def _reduction(equation: Equation, shape: Shape, result: int) -> Site:
     operation, params = equation.operation, dict(equation.params)
+    dtype = equation.results[0].dtype  # a sum of bool is one of integers: neither uses BLAS
     axes = params["axis"]
     params["axis"] = tuple(sorted([(axis - 1) % len(shape) for axis in axes]))
     times = (
-        _reduction_time(operation, shape, axes),
-        _reduction_time(operation, turned(shape), params["axis"]),
+        _reduction_time(operation, Spec(shape, dtype), axes),
+        _reduction_time(operation, Spec(turned(shape), dtype), params["axis"]),
     )
     if 0 in axes:
         return Total(equation.operands[0], params, times)
     return Rowwise(result, equation.operands, params, times)
 
 
-def _reduction_time(operation: Primitive, shape: Shape, axes: Sequence[int]) -> float:
+def _reduction_time(operation: Primitive, spec: Spec, axes: tuple[int, ...]) -> float:
     """What it costs to begin with each of the stretches of numbers that lie side by side."""
+    shape = spec.shape
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
     sizes = [size for size in shape if size > 1]
     inner = 1
     while sizes and along[len(sizes) - 1] == along[-1]:
         inner *= sizes.pop()
-    loops = prod(sizes)
+    rows, over_rows = prod(sizes), along[-1]
     if operation in (position_of_max, position_of_min):
-        return 0.0 if along[-1] else _POSITION * prod(shape)
-    if not along[-1]:
-        return _LOOP * loops
-    is_quick = operation in (reduce_sum, reduce_max, reduce_min)
-    return (_SHORT_ROW if is_quick and inner <= _SHORT and loops >= _MANY else _ROW) * loops
+        return 0.0 if over_rows else _POSITION * prod(shape)
+    if not over_rows:
+        return _LEADING * rows
+    if operation is reduce_sum and many_rows(shape, spec.dtype.char, axes):
+        return _CALL_OF_BLAS + _ROW_IN_BLAS * rows * (len(shape) > 2)
+    if operation in (reduce_sum, reduce_max, reduce_min) and inner <= _SHORT and rows >= _MANY:
+        return _COLUMN * prod(shape)
+    return _ROW * rows
 
 
 # ------------------------------------------------------------------------- moves within the rows

@@ -129,7 +129,7 @@ def test_large_values_are_made_when_they_are_used(name):
 
 
 def measured_peak(program: Program, x: np.ndarray) -> int:
-    """The bytes that a program really needs, one equation after another; the least of a few runs."""
+    """The bytes that a program really needs, run one equation after another."""
 
     def run(x: np.ndarray) -> None:
         program.evaluate([x])
