@@ -139,10 +139,57 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
     return bench.put(equation, operation, (inner,), (("shape", result.shape),))
 
 
+def _expanded(bench: Workbench, equation: Equation) -> int | None:
+    """An operation on one operand that is reshaped, none of whose other operands has the axes that
+    this changes: they align with the last ones, which stay."""
+    result = equation.results[0]
+    for place, variable in enumerate(equation.operands):
+        maker = bench.makers[variable]
+        if maker is None or maker.operation is not reshape or not bench.is_read_once(variable):
+            continue
+        (inner,) = maker.operands
+        others = [v for k, v in enumerate(equation.operands) if k != place]
+        same = _common(bench.specs[inner].shape, bench.specs[variable].shape)
+        if (
+            bench.specs[variable].shape != result.shape
+            or not all(
+                _fits(bench.specs[other].shape, bench.specs[inner].shape, same) for other in others
+            )
+            or not _is_real(bench, equation.operands)
+            or bench.specs[inner].weak
+            or inner in others
+        ):
+            continue
+        smaller = (*equation.operands[:place], inner, *equation.operands[place + 1 :])
+        spec = Spec(bench.specs[inner].shape, result.dtype)
+        made = bench.put(equation, equation.operation, smaller, equation.params, spec)
+        return bench.put(equation, reshape, (made,), (("shape", result.shape),))
+    return None
+
+
+def _fits(other: Shape, inner: Shape, same: int) -> bool:
+    """Whether an operand has only axes of size 1 before the last ones that stay the same."""
+    return len(other) <= len(inner) and all(
+        size == 1 for size in other[: max(len(other) - same, 0)]
+    )
+
+
+def _common(first: Shape, second: Shape) -> int:
+    """How many of the last axes of two shapes are the same."""
+    count = 0
+    for own, other in zip(reversed(first), reversed(second), strict=False):
+        if own != other:
+            break
+        count += 1
+    return count
+
+
 def _operand(bench: Workbench, variable: int) -> int:
     """What an operand with axes is broadcast or reshaped from, and any other itself."""
     maker = bench.makers[variable] if bench.specs[variable].shape else None
     return variable if maker is None else maker.operands[0]
 
 
-SINKING: Final[Rules] = MappingProxyType(dict.fromkeys(_ROUNDED_ONCE, (_redundant, _sunk)))
+SINKING: Final[Rules] = MappingProxyType(
+    dict.fromkeys(_ROUNDED_ONCE, (_redundant, _sunk, _expanded))
+)

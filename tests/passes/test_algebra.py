@@ -239,7 +239,7 @@ MOVES: dict[str, tuple[Callable[..., Any], str | None]] = {
     ),
     "used as it is": (
         lambda x: (lambda s: (s, fnp.exp(s)[:, None], s[:, None] + 1))(fnp.sum(x, axis=1)),
-        "sum exp view reshape add",
+        "sum exp view add reshape",
     ),
     "other axis": (lambda x: fnp.sum(x, axis=1)[None, :], "sum reshape"),
     "max of one": (lambda x: fnp.max(x[:, :1], axis=1), "view reshape"),
@@ -316,11 +316,19 @@ SINKS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "zeros of both signs": (lambda x, r, c: np.array([0.0, -0.0, 0.0, 0.0]) + x, "add"),
     "reshapes": (
         lambda x, r, c: fnp.reshape(fnp.sin(x), (12,)) * fnp.reshape(fnp.cos(x), (12,)) + 1.0,
-        "sin cos multiply reshape add",
+        "sin cos multiply add reshape",
     ),
     "one reshape": (
         lambda x, r, c: fnp.reshape(fnp.sin(x), (12,)) + 1.0,
-        "sin reshape add",
+        "sin add reshape",
+    ),
+    "reshape beside a row": (
+        lambda x, r, c: fnp.reshape(fnp.sin(x), (3, 1, 4)) * r,
+        "sin multiply reshape",
+    ),
+    "reshape beside what it moves": (
+        lambda x, r, c: fnp.reshape(fnp.sin(x), (3, 1, 4)) * c[:, None],
+        "sin reshape view multiply",
     ),
     "reshapes of others": (
         lambda x, r, c: fnp.reshape(fnp.sin(x), (4, 3)) * fnp.reshape(fnp.sin(x.T), (4, 3)),
