@@ -49,6 +49,7 @@ _COUNTED_OPERANDS: Final[Mapping[str, int]] = MappingProxyType(
         "cumprod": 0,
         "cumsum": 0,
         "deposit": 0,
+        "identity_product": 0,
         "phase": 0,
         "scatter_add": 1,
         "scatter_max": 1,

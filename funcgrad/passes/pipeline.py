@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from funcgrad.passes.axes import MOVES
 from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.fold import FOLDING
+from funcgrad.passes.identity import copy_products_with_identities
 from funcgrad.passes.negation import NEGATION
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
@@ -61,11 +62,12 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     -----
     The rules of all passes are tried on each equation in turn, which also keeps equal equations
     once and drops what nothing reads. That is done until nothing changes, which takes one round or
-    two; after a few it stops in any case. Then products are merged, and last the equations are put
-    in an order that needs less memory.
+    two; after a few it stops in any case. Then products are merged, those with identity matrices
+    become copies, and last the equations are put in an order that needs less memory.
     """
     rules = _RELAXED if relaxed else _EXACT
     program = merged = improve(program, rules)
     for each in _REORDERING:
         merged = each(merged)
-    return schedule(program if merged is program else improve(merged, rules))
+    program = program if merged is program else improve(merged, rules)
+    return schedule(copy_products_with_identities(program))

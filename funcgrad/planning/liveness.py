@@ -23,6 +23,7 @@ import numpy as np
 from funcgrad.planning.parts import ProgramParts
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.complexes import imag, real
+from funcgrad.primitives.identity import identity_product
 
 __all__ = ["aliases", "last_uses", "makes_its_own", "memory_ends"]
 
@@ -40,7 +41,7 @@ def makes_its_own(operation: Any) -> bool:
     """
     if not isinstance(operation, Primitive):
         return False
-    if isinstance(operation.evaluate, np.ufunc):
+    if isinstance(operation.evaluate, np.ufunc) or operation is identity_product:
         return True
     return operation.form in _OWN and operation not in (real, imag)
 

@@ -18,6 +18,7 @@ from math import prod
 
 from funcgrad.equations import Equation
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.identity import identity_product
 from funcgrad.shape import Spec
 
 __all__ = ["Life", "slots_of", "takes_a_place"]
@@ -40,7 +41,8 @@ class Life:
 
 def takes_a_place(equation: Equation, is_plain: bool) -> bool:
     """Whether what evaluates an equation can be told where to put its result."""
-    return is_plain or (equation.operation is matmul and len(equation.results[0].shape) > 1)
+    is_product = equation.operation in (matmul, identity_product)
+    return is_plain or (is_product and len(equation.results[0].shape) > 1)
 
 
 def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:

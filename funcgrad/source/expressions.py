@@ -117,9 +117,12 @@ class Expressions:
         return f"{function}({', '.join(arguments)})"
 
     def into(self, equation: Equation, texts: Sequence[Text], place: str) -> str:
-        """A statement of a NumPy function that puts its result into an array."""
+        """A statement of a function that puts its result into an array."""
         name = _numpy_name(equation.operation)
         operands = [str(operand) for operand in self.operands(equation, name, texts)]
+        if not name:
+            operands += [f"{key}={self.scope.parameter(value)}" for key, value in equation.params]
+            return f"{self.scope.function(equation.operation)}({', '.join(operands)}, out={place})"
         symbol = _OPERATORS.get(name)
         if operands[0] == place and symbol is not None and symbol[0] in "+-*/&|^":
             return f"{place} {symbol}= {operands[1]}"

@@ -1,0 +1,88 @@
+"""Products with an identity matrix, which are copies of the other factor.
+
+Where a function that is linear at first is differentiated in all directions at once, the matrix of
+directions is multiplied by its factor.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def jacobian(x, w):
+...     return fg.jacfwd(lambda x: fnp.tanh(x @ w))(x)
+>>> staged = fg.program(jacobian)(fnp.ones(100), fnp.ones((100, 80)))
+>>> count = [equation.operation.name for equation in staged.equations].count
+>>> copied = copy_products_with_identities(staged)
+>>> count("matmul"), [equation.operation.name for equation in copied.equations].count("matmul")
+(2, 1)
+"""
+
+from __future__ import annotations
+
+from math import prod
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from funcgrad.equations import Constant, Equation
+from funcgrad.passes.workbench import Rules, Workbench, improve
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.identity import identity_product
+from funcgrad.primitives.structural import transpose
+from funcgrad.programs import Program
+
+__all__ = ["copy_products_with_identities"]
+
+_LEAST_VOLUME: Final = 2**18
+"""Multiplications from which on a product takes longer than the calls for a copy."""
+
+_LEAST_ROWS: Final = 16
+_LEAST_ROWS_TURNED: Final = 48
+"""Rows of the matrix from which on a product takes longer than a copy, and than one that turns an
+array in memory, which takes three times as long."""
+
+
+def copy_products_with_identities(program: Program) -> Program:
+    """Copy what is multiplied by a constant identity matrix, where that takes less time.
+
+    All bits stay: the copy turns -0.0 into 0.0, as sums of products do, and where something is not
+    finite the product itself is computed, so that NaN comes where infinities are multiplied by 0.
+
+    Done last: what makes products of sums, of transpositions and of other products looks for
+    products.
+    """
+    if not any(_is_identity(constant) for constant in program.constants):
+        return program
+    return improve(program, _RULES)
+
+
+def _is_identity(constant: Constant) -> bool:
+    shape = constant.spec.shape
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < _LEAST_ROWS or not constant.is_raw:
+        return False
+    value = np.asarray(constant.value)
+    return bool((value.diagonal() == 1).all()) and np.count_nonzero(value) == shape[0]
+
+
+def _product(bench: Workbench, equation: Equation) -> int | None:
+    x, y = equation.operands
+    for axis, matrix, other in ((-2, x, y), (-1, y, x)):
+        spec = bench.specs[other]
+        if (
+            matrix in bench.constants
+            and spec == equation.results[0]
+            and spec.dtype.char in "fd"
+            and len(spec.shape) > 1
+            and _takes_less(bench, other, axis)
+            and _is_identity(bench.constants[matrix])
+        ):
+            return bench.put(equation, identity_product, (other,), (("axis", axis),))
+    return None
+
+
+def _takes_less(bench: Workbench, variable: int, axis: int) -> bool:
+    shape = bench.specs[variable].shape
+    turned = bench.is_made_by(variable, transpose) is not None
+    least = _LEAST_ROWS_TURNED if turned else _LEAST_ROWS
+    return shape[axis] >= least and prod(shape) * shape[axis] >= _LEAST_VOLUME
+
+
+_RULES: Final[Rules] = MappingProxyType({matmul: (_product,)})
