@@ -24,13 +24,14 @@ A broadcast to the shape that an array has is a copy in C order: it is what turn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.equations import Constant, Equation
+from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.facts import Facts, bytes_of
 from funcgrad.passes.rewrite import Draft
 from funcgrad.passes.rowwise import Product, Rowwise, Site, Total, product_time, site_of, turned
@@ -50,10 +51,13 @@ _ROWS_TO_COLUMNS: Final = 4
 _SOME: Final = 2**10
 
 _TURN: Final = 1.0
-_MOVE: Final = 0.0008
+_MOVE: Final = 0.001
 _LARGE: Final = 2**17
 """Microseconds to turn an array, and for each of its numbers: twice as many where it has so many
 bytes, which do not stay in the cache."""
+
+_ROW: Final = 0.004
+"""For each row that is written, where they are first again."""
 
 _CALL: Final = 0.2
 """To reshape one that needs no more."""
@@ -61,8 +65,10 @@ _CALL: Final = 0.2
 _LEAST_GAIN: Final = 2.0
 """Microseconds that have to be saved."""
 
-_ROUNDS: Final = 4
-"""How often variables are looked at again after others have changed; two rounds are usual."""
+_ROUNDING: Final = 1e-6
+
+_SWEEPS: Final = 8
+"""How often all variables are looked at, at most; two or three times are usual."""
 
 
 def put_rows_last(program: Program) -> Program:
@@ -111,7 +117,7 @@ class _Layout:
         By position, the equations that can be done with rows last.
     """
 
-    __slots__ = ("_demands", "_last", "_nodes", "_readers", "_times", "facts", "sites")
+    __slots__ = ("_demands", "_last", "_nodes", "_readers", "_times", "_turnings", "facts", "sites")
 
     def __init__(self, program: Program, counts: frozenset[int]) -> None:
         self.facts = Facts(program)
@@ -126,6 +132,7 @@ class _Layout:
         }
         # How many want the rows of a variable first, and last.
         self._demands = {variable: [0, 0] for variable in self._last}
+        self._turnings = {variable: self._turning_times(variable) for variable in self._last}
         for position, equation in enumerate(program.equations):
             result = self.facts.starts[position]
             if any(v in self._last for v in (*equation.operands, result)):
@@ -144,7 +151,7 @@ class _Layout:
             if site is None or isinstance(site, Rowwise):
                 wanted = site is not None and variable in site.rows
                 self._demand(variable, wanted, 1)
-            elif variable in self._last:
+            elif variable in self._last and _has_times(site):
                 self._readers.setdefault(variable, []).append(position)
         if isinstance(site, Rowwise | Product) and result in self._last:
             self._nodes.append(result)
@@ -164,14 +171,12 @@ class _Layout:
 
     # What it costs.
 
-    def _time(self, position: int) -> float:
-        """What an equation costs in the layout that it has."""
-        site = self.sites.get(position)
+    def _reading_time(self, position: int) -> float:
+        """What an equation costs that reads its operands as they lie."""
+        site = self.sites[position]
         if isinstance(site, Product):
             return self._product_time(position, site)
-        if isinstance(site, Rowwise):
-            return site.times[self._last[site.result]]
-        return 0.0 if site is None else site.times[self._last[site.operand]]
+        return site.times[self._last[site.operand]] if isinstance(site, Total) else 0.0
 
     def _product_time(self, position: int, site: Product) -> float:
         last = tuple([self.is_last(variable) for variable in (*site.operands, site.result)])
@@ -184,18 +189,43 @@ class _Layout:
             self._times[position, last] = product_time(_letters_in(site, last), x, y)
         return self._times[position, last]
 
-    def _turning_time(self, variable: int) -> float:
-        """What it costs that some want a variable in the other layout than it has."""
-        last = self._last[variable]
-        if not self._demands[variable][not last]:
-            return 0.0
+    def _turning_times(self, variable: int) -> tuple[float, float]:
+        """What it costs to put the rows of a variable first, and last."""
         spec, program = self.facts.spec(variable), self.facts.program
         size = prod(spec.shape)
         if size == spec.shape[0]:
-            return _CALL * (len(spec.shape) > 1)
+            time = _CALL * (len(spec.shape) > 1)
+            return time, time
         if 0 <= variable - len(program.inputs) < len(program.constants):
-            return 0.0  # that is done now
-        return _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
+            return 0.0, 0.0  # that is done now
+        time = _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
+        return time + _ROW * (size // spec.shape[-1]), time
+
+    def _gain(self, node: int) -> float:
+        """What it saves to turn a variable, as all others are."""
+        last = self._last[node]
+        demands, times = self._demands[node], self._turnings[node]
+        gain = bool(demands[not last]) * times[not last] - bool(demands[last]) * times[last]
+        position = self.facts.position(node)
+        site = self.sites[position]
+        reading = list(self._readers.get(node, ()))
+        if isinstance(site, Rowwise):
+            gain += site.times[last] - site.times[not last]
+            for variable in {*site.rows}:
+                other = not self._last[variable]
+                wanted = self._demands[variable][other]
+                if other == last and wanted == 1:
+                    gain += self._turnings[variable][other]
+                elif other != last and not wanted:
+                    gain -= self._turnings[variable][other]
+        elif _has_times(site):
+            reading.append(position)
+        if reading:
+            gain += sum([self._reading_time(each) for each in reading])
+            self._last[node] = not last
+            gain -= sum([self._reading_time(each) for each in reading])
+            self._last[node] = last
+        return gain
 
     # What is best.
 
@@ -206,53 +236,35 @@ class _Layout:
         than the other way, given the others, which cuts off at the borders what is not worth a
         copy. What remains falls into parts, each of which has to gain something as a whole.
         """
-        for _ in range(_ROUNDS):
-            flips = [self._flip_if_better(node) for node in reversed(self._nodes)]
-            flips += [self._flip_if_better(node) for node in self._nodes]
+        for _ in range(_SWEEPS):
+            self._nodes.reverse()  # a border moves through the program in one sweep, or in the next
+            flips = [self._flip_if_better(node) for node in self._nodes]
             if not any(flips):
                 break
         for part in self._parts():
-            self._flip_if_better(*part, margin=_LEAST_GAIN)
+            gains = [self._flip(node) for node in part]
+            if sum(gains) < -_LEAST_GAIN:
+                for node in part:
+                    self._flip(node)
 
-    def _flip_if_better(self, *nodes: int, margin: float = 0.0) -> bool:
-        """Turn variables, if that costs less.
+    def _flip_if_better(self, node: int) -> bool:
+        """Turn a variable, if that saves time, or costs none and puts its rows first."""
+        gain = self._gain(node)
+        is_better = gain > _ROUNDING or (gain > -_ROUNDING and self._last[node])
+        if is_better:
+            self._flip(node)
+        return is_better
 
-        What turns back to rows that are first may cost more, by a margin, but not the other way.
-        """
-        positions, variables = self._around(nodes)
-        before = self._total(positions, variables)
-        self._flip(nodes)
-        after = self._total(positions, variables)
-        if after < before or (not self._last[nodes[0]] and after <= before + margin):
-            return True
-        self._flip(nodes)
-        return False
-
-    def _flip(self, nodes: Iterable[int]) -> None:
-        for node in nodes:
-            last = self._last[node]
-            self._last[node] = not last
-            site = self.sites[self.facts.position(node)]
-            if isinstance(site, Rowwise):
-                for variable in {*site.rows}:
-                    self._demand(variable, last, -1)
-                    self._demand(variable, not last, 1)
-
-    def _around(self, nodes: Iterable[int]) -> tuple[set[int], set[int]]:
-        """The equations, and the variables, whose times depend on the layouts of some."""
-        positions: set[int] = set()
-        variables: set[int] = set(nodes)
-        for node in nodes:
-            position = self.facts.position(node)
-            positions.update((position, *self._readers.get(node, ())))
-            site = self.sites[position]
-            if isinstance(site, Rowwise):
-                variables.update(site.rows)
-        return positions, variables
-
-    def _total(self, positions: Iterable[int], variables: Iterable[int]) -> float:
-        times = [self._time(position) for position in positions]
-        return sum(times) + sum([self._turning_time(variable) for variable in variables])
+    def _flip(self, node: int) -> float:
+        """Turn a variable; returns what that saves."""
+        gain, last = self._gain(node), self._last[node]
+        self._last[node] = not last
+        site = self.sites[self.facts.position(node)]
+        if isinstance(site, Rowwise):
+            for variable in {*site.rows}:
+                self._demand(variable, last, -1)
+                self._demand(variable, not last, 1)
+        return gain
 
     def _parts(self) -> list[list[int]]:
         """The variables with rows last, by those that equations and copies bring together."""
@@ -267,7 +279,7 @@ class _Layout:
             together: list[int] = []
             if isinstance(site, Rowwise) and self._last[site.result]:
                 together = [site.result, *site.rows]
-            elif isinstance(site, Product) and max(map(len, site.letters)) > 2:
+            elif isinstance(site, Product) and _has_times(site):
                 variables = (*site.operands, site.result)
                 together = [variable for variable in variables if self.is_last(variable)]
             for variable in together[1:]:
@@ -277,6 +289,11 @@ class _Layout:
             if self._last[node]:
                 parts.setdefault(root(node), []).append(node)
         return list(parts.values())
+
+
+def _has_times(site: Total | Product) -> bool:
+    """Whether the layout of what is read and written matters; BLAS takes a matrix either way."""
+    return isinstance(site, Total) or max(map(len, site.letters)) > 2
 
 
 def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
@@ -323,7 +340,7 @@ class _Writing:
                 self._own += self._kept(equation)
         outputs = [self._with_rows_first(variable) for variable in self._program.outputs]
         guarded = [self._with_rows_first(guard.variable) for guard in self._program.guards]
-        return self._draft.finish(self._program, outputs, guarded)
+        return remove_dead_code(self._draft.finish(self._program, outputs, guarded))
 
     def _involves_rows_last(self, site: Product) -> bool:
         return any(self._layout.is_last(v) for v in (*site.operands, site.result))
@@ -436,12 +453,26 @@ class _Writing:
         x, y = [self._own[variable] for variable in site.operands]
         result = equation.results[0]
         result = Spec(turned(result.shape) if last[2] else result.shape, result.dtype)
-        if _is_matmul(first, second, out):
-            return self._append(equation, matmul, [x, y], {}, result)
-        if _is_matmul(second, first, out):
-            return self._append(equation, matmul, [y, x], {}, result)
+        for left, right, a, b in ((x, y, first, second), (y, x, second, first)):
+            for turn_left, turn_right in _ORIENTATIONS:
+                if _is_matmul(a[::turn_left], b[::turn_right], out):
+                    left = left if turn_left > 0 else self._transposed(equation, left)
+                    right = right if turn_right > 0 else self._transposed(equation, right)
+                    return self._append(equation, matmul, [left, right], {}, result)
         subscripts = {"subscripts": f"{first},{second}->{out}"}
         return self._append(equation, contract, [x, y], subscripts, result)
+
+    def _transposed(self, like: Equation, variable: int) -> int:
+        """A view of a matrix, which BLAS takes as well."""
+        maker = self._draft.maker(variable)
+        params = {"axes": (1, 0)}
+        if maker is not None and (maker.operation, dict(maker.params)) == (transpose, params):
+            return maker.operands[0]
+        spec = self._draft.spec(variable)
+        return self._append(like, transpose, [variable], params, Spec(spec.shape[::-1], spec.dtype))
+
+
+_ORIENTATIONS: Final = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
 def _is_matmul(first: str, second: str, out: str) -> bool:

@@ -74,6 +74,10 @@ _POSITION: Final = 0.001
 _STRIDE: Final = 0.0005
 """For each number that a product of stacks of matrices does not read or write as it lies."""
 
+_COPY: Final = 1.0
+_COPY_NUMBER: Final = 0.002
+"""To copy an array for such a product, or as its result is not in C order, and for each number."""
+
 _CALL: Final = 0.2
 """To reshape an operand to a column."""
 
@@ -190,14 +194,17 @@ def _is_elementwise(operation: Primitive) -> bool:
 
 def _elementwise(equation: Equation, shapes: Sequence[Shape], result: int) -> Rowwise:
     own = equation.results[0].shape
-    padded = [(1,) * (len(own) - len(shape)) + shape for shape in shapes]
-    pairs = zip(equation.operands, shapes, strict=True)
-    rows = [v for v, shape in pairs if len(shape) == len(own) and shape[0] == own[0]]
-    columns = sum([shape[0] == 1 < prod(shape) for shape in padded])
-    times = (
-        _LOOP * _loops(own, padded),
-        _LOOP * _loops(turned(own), [turned(shape) for shape in padded]) + _CALL * columns,
-    )
+    rows = [
+        variable
+        for variable, shape in zip(equation.operands, shapes, strict=True)
+        if len(shape) == len(own) and shape[0] == own[0]
+    ]
+    times = (_LOOP, _LOOP)
+    if any(shape and shape != own for shape in shapes):
+        padded = [(1,) * (len(own) - len(shape)) + shape for shape in shapes if shape]
+        columns = sum([shape[0] == 1 < prod(shape) for shape in padded])
+        last = _LOOP * _loops(turned(own), [turned(shape) for shape in padded])
+        times = (_LOOP * _loops(own, padded), last + _CALL * columns)
     params = dict(equation.params)
     if equation.operation is broadcast_to:
         params["shape"] = turned(own)
@@ -331,7 +338,7 @@ def _letters(equation: Equation, x: Shape, y: Shape) -> tuple[str, str, str] | N
         return split_subscripts(dict(equation.params)["subscripts"])
     if x[:-2] and y[:-2] and x[:-2] != y[:-2]:
         return None
-    stacked = "defghijklmnopqrstuvwxyz"[: len(equation.results[0].shape) - 2]
+    stacked = "defghijklmnopqrstuvwxyz"[: max(len(x), len(y), 2) - 2]
     first = (stacked * (len(x) > 2)) + "ab"[2 - min(len(x), 2) :]
     second = (stacked * (len(y) > 2)) + "bc"[: min(len(y), 2)]
     return first, second, stacked + "a" * (len(x) > 1) + "c" * (len(y) > 1)
@@ -347,8 +354,6 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
     x, y : Spec
     """
     first, second, out = letters
-    if len(first) < 3 and len(second) < 3:
-        return 0.0  # BLAS takes a matrix either way
     sizes = dict(zip(first + second, x.shape + y.shape, strict=True))
     is_complex = "c" in (x.dtype.kind, y.dtype.kind)
     product = plan_product(f"{first},{second}->{out}", x.shape, y.shape, is_complex)
@@ -357,15 +362,20 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
         shapes = [tuple([sizes[c] if c in own else 1 for c in order]) for own in letters]
         return _LOOP * _loops(tuple([sizes[c] for c in order]), shapes)
     sides = (product.right, product.left) if product.swapped else (product.left, product.right)
-    lies_well = [_lies_well(side.axes, side.dense) for side in sides]
-    lies_well.append(_lies_well(product.axes, False))
-    pairs = zip(letters, lies_well, strict=True)
-    return _STRIDE * sum([prod([sizes[c] for c in own]) for own, well in pairs if not well])
+    arranged = [(side.axes, side.dense) for side in sides]
+    arranged.append((product.axes, product.target is None))
+    pairs = zip(letters, arranged, strict=True)
+    return sum([_stride_time(prod([sizes[c] for c in own]), *each) for own, each in pairs])
 
 
-def _lies_well(axes: Sequence[int] | None, dense: bool) -> bool:
-    """Whether a stack of matrices is in its order, but for each matrix being transposed."""
+def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:
+    """What it costs that a stack of so many numbers is not in its order.
+
+    That matrices are transposed costs nothing where they need not be copied.
+    """
     if axes is None:
-        return True
+        return 0.0
+    if copied:
+        return _COPY + _COPY_NUMBER * size
     lead = len(axes) - 2
-    return not dense and tuple(axes) == (*range(lead), lead + 1, lead)
+    return 0.0 if tuple(axes) == (*range(lead), lead + 1, lead) else _STRIDE * size

@@ -38,6 +38,7 @@ from funcgrad.backends.numpy import NUMPY
 from funcgrad.equations import identity
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
+from funcgrad.passes.layout import put_rows_last
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs import Program
 from funcgrad.tensor import wrap
@@ -285,7 +286,7 @@ class Jitted(Generic[P, R]):
             The function runs without being staged: it closes over a traced value.
         """
         staged = self._staged(args, kwargs)
-        optimized = optimize(staged, self._relaxed)
+        optimized = put_rows_last(optimize(staged, self._relaxed))
         if not NUMPY.supports(optimized):
             raise ArgumentError(
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"
@@ -336,7 +337,7 @@ class Jitted(Generic[P, R]):
                     " backend runs it."
                 )
                 backend = NUMPY
-            return backend.compile(optimized)
+            return backend.compile(put_rows_last(optimized))
         except Exception as error:  # a failure to compile must never cost a result
             failure = Failure(optimized, backend.name, repr(error))
             with self._lock:
