@@ -12,10 +12,7 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
-from funcgrad.equations import Equation, identity
-from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.passes.workbench import improve
 from funcgrad.programs import Program
 
 __all__ = ["merge_common_subexpressions"]
@@ -25,16 +22,7 @@ def merge_common_subexpressions(program: Program) -> Program:
     """Do equal operations on equal operands once, and keep equal constants once.
 
     Parameters are equal when nothing tells them apart (``identity``). A call with rules of its own
-    is equal to itself only. What a checkpointed function does again is done again: merged with the
-    first time, it would have to be remembered for as long as the checkpoint is to spare.
+    is equal to itself only, and what is computed again on purpose (``Equation.epoch``) to nothing
+    of another epoch. It is what every table of rules does besides; here without any.
     """
-    found: dict[Hashable, list[int]] = {}
-
-    def step(draft: Draft, equation: Equation) -> Sequence[int]:
-        params = identity(equation.params)
-        key = equation.operation, equation.operands, params, equation.epoch
-        if key not in found:
-            found[key] = draft.append(equation)
-        return found[key]
-
-    return rewrite(program, step)
+    return improve(program, {})
