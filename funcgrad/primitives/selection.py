@@ -29,6 +29,7 @@ from funcgrad.primitives.logic import (
     logical_not,
     logical_or,
 )
+from funcgrad.shape import dtype_of
 from funcgrad.trace import RAW, Value, bind1, bind2
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
@@ -73,19 +74,20 @@ def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Ch
         name,
         ufunc,
         partials=(
-            lambda _, x, y: _shared(takes_first(x, y), x, y),
-            lambda _, x, y: _shared(takes_second(x, y), x, y),
+            lambda out, x, y: _shared(takes_first(x, y), out, x, y),
+            lambda out, x, y: _shared(takes_second(x, y), out, x, y),
         ),
         selects=True,
         samples=samples,
     )
 
 
-def _shared(chosen: Value, x: Value, y: Value) -> Value | Selection:
+def _shared(chosen: Value, out: Value, x: Value, y: Value) -> Value | Selection:
     tie = bind2(equal, x, y)
     if type(tie) in RAW and not tie.any():
         return chosen  # the commonest case, in which a mask alone is cheaper
-    return Selection(chosen, 1 - 0.5 * tie)
+    kind = dtype_of(out).type
+    return Selection(chosen, where(tie, kind(0.5), kind(1)))
 
 
 def _either(first: Value, second: Value) -> Value:
