@@ -108,8 +108,10 @@ class Conversions(TracedValue):
 
     def _seen(self) -> np.ndarray[Any, Any]:
         """What a picture of the tensor shows; of a tracer the values inside, the batch included."""
-        value = self._data
+        value: Any = self
         while isinstance(value, TracedValue):
+            if value._trace is not None:
+                value._trace.need_numbers()
             value = value._data
         return np.asarray(value)
 

@@ -100,6 +100,9 @@ class Trace:
         """Interpret a whole call that brings its own rules."""
         raise NotImplementedError
 
+    def need_numbers(self) -> None:
+        """What to do before the numbers inside of a tracer are shown: mostly nothing."""
+
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         """A tracer of this trace with the values inside it changed."""
         raise escaped()

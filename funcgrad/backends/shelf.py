@@ -1,7 +1,7 @@
 """Memory of large results, used again once nobody holds it.
 
-To get 80 MB from the system and to touch it for the first time takes longer than to compute what
-is put there. So a compiled function remembers where its last large results are, and takes that
+To get memory from the system and to touch it for the first time may take longer than to compute
+what is put there. So a compiled function remembers where its last large results are, and takes that
 memory again if it is the only one that knows of it.
 
 >>> import numpy as np
@@ -15,17 +15,19 @@ False
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 __all__ = ["Shelf"]
 
+_MOST: Final = 2  # in a loop the last result is held while the next one is made
+
 
 class Shelf:
-    """A place for one array of one compiled function.
+    """Places for one result of one compiled function.
 
-    Many threads may use it at once: whoever takes the array has it alone, and others get new ones.
+    Many threads may use it at once: whoever takes an array has it alone, and others get new ones.
     """
 
     __slots__ = ("_kept",)
@@ -35,19 +37,22 @@ class Shelf:
 
     def take(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         """An array with any numbers in it."""
-        try:
-            array = self._kept.pop()
-        except IndexError:
-            return np.empty(shape, dtype)
-        # A tensor, a view or a buffer of the array would hold it too. Two references are ours: the
-        # name, and the argument of the count. Without the global lock the count says nothing.
-        if sys.getrefcount(array) == 2 and getattr(sys, "_is_gil_enabled", _always)():
-            return array
+        for _ in range(len(self._kept)):
+            try:
+                array = self._kept.pop(0)
+            except IndexError:  # another thread was faster
+                break
+            # A tensor, a view or a buffer of the array would hold it too. Two references are ours:
+            # the name, and the argument of the count, which says nothing without the global lock.
+            if sys.getrefcount(array) == 2 and getattr(sys, "_is_gil_enabled", _always)():
+                return array
+            self._kept.append(array)
         return np.empty(shape, dtype)
 
     def keep(self, array: np.ndarray[Any, Any]) -> None:
         """Remember an array; it may be taken again as soon as nobody else holds it."""
-        self._kept[:] = [array]
+        self._kept.append(array)
+        del self._kept[:-_MOST]
 
 
 def _always() -> bool:

@@ -19,7 +19,7 @@ from funcgrad.equations import Equation
 from funcgrad.planning.fusion import BLOCK, Kernel, Step, blocked_operands, is_total, steps
 from funcgrad.planning.liveness import aliases, makes_its_own
 from funcgrad.planning.parts import ProgramParts
-from funcgrad.planning.rooms import Life, slots_of, takes_a_place
+from funcgrad.planning.rooms import Life, leaving, slots_of, takes_a_place
 from funcgrad.primitive import Primitive
 from funcgrad.shape import Spec
 
@@ -47,6 +47,8 @@ class Plan:
         Of the variables that kernels define those that are read outside of them.
     slots : mapping
         For large intermediate results the slot of memory that they lie in; see ``slots_of``.
+    leaving : frozenset of int
+        Large results that are returned, or whose memory what is returned has taken.
     """
 
     specs: list[Spec]
@@ -56,6 +58,7 @@ class Plan:
     takes: dict[int, int]
     outside: frozenset[int]
     slots: Mapping[int, int]
+    leaving: frozenset[int]
 
 
 def is_plain_ufunc(operation: Any) -> bool:
@@ -93,7 +96,9 @@ def plan_of(program: ProgramParts, block: int = BLOCK) -> Plan:
             if found is not None and (kernel is None or moments.makers[found] in kernel.members):
                 takes[position] = found
     lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
-    return Plan(specs, firsts, order, ends, takes, outside, slots_of(lives, len(order), block))
+    slots = slots_of(lives, len(order), block)
+    left = leaving(lives, len(order), block)
+    return Plan(specs, firsts, order, ends, takes, outside, slots, left)
 
 
 def _lives(

@@ -21,7 +21,7 @@ from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.identity import identity_product
 from funcgrad.shape import Spec
 
-__all__ = ["Life", "slots_of", "takes_a_place"]
+__all__ = ["Life", "leaving", "slots_of", "takes_a_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ def takes_a_place(equation: Equation, is_plain: bool) -> bool:
     """Whether what evaluates an equation can be told where to put its result."""
     is_product = equation.operation in (matmul, identity_product)
     return is_plain or (is_product and len(equation.results[0].shape) > 1)
+
+
+def leaving(lives: Sequence[Life], end: int, least: int) -> frozenset[int]:
+    """The variables whose memory leaves the program; parameters as those of ``slots_of``."""
+    return frozenset([life.variable for life in lives if life.size >= least and life.end >= end])
 
 
 def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:

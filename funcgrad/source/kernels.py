@@ -22,9 +22,6 @@ _FOR_THREADS: Final = 2**23
 """From so many elements over all members on, two threads are worth the time that it takes to start
 one, which is that of some 100,000 elements."""
 
-_FOR_SHELF: Final = 2**24
-"""From so many bytes on, the system hands out memory page by page whenever an array is made."""
-
 Line: TypeAlias = tuple[str, str]
 """A line of the text, and the user's line that it came from."""
 
@@ -219,13 +216,13 @@ class _Loop:
 
     def _room(self, variable: int, shape: tuple[int, ...]) -> Line:
         """An array for the results of all blocks."""
-        scope, name, spec = self.expressions.scope, self.name(variable), self.plan.specs[variable]
-        dtype = scope.dtype(spec.dtype)
-        if prod(shape) * spec.dtype.itemsize < _FOR_SHELF:
-            return f"{name} = {scope.numpy_name('empty')}({shape}, {dtype})", ""
-        shelf = scope.made("funcgrad.backends.shelf", "Shelf", f"{name}_shelf")
-        self.after.insert(0, (f"{shelf}.keep({name})", ""))
-        return f"{name} = {shelf}.take({shape}, {dtype})", ""
+        scope, name = self.expressions.scope, self.name(variable)
+        dtype = self.plan.specs[variable].dtype
+        if variable in self.plan.leaving:
+            take, keep = scope.shelf(name, shape, dtype)
+            self.after.insert(0, (keep, ""))
+            return take, ""
+        return f"{name} = {scope.numpy_name('empty')}({shape}, {scope.dtype(dtype)})", ""
 
     def _block_name(self, variable: int) -> str:
         return self._own_name("block", variable)

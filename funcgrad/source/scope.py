@@ -130,6 +130,11 @@ class Scope:
         self.globals.append(f"{own} = {self.support(module, kind)}({arguments})")
         return own
 
+    def shelf(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[str, str]:
+        """Statements that take memory for a result that is returned, and that remember it."""
+        shelf = self.made("funcgrad.backends.shelf", "Shelf", f"{name}_shelf")
+        return f"{name} = {shelf}.take({shape}, {self.dtype(dtype)})", f"{shelf}.keep({name})"
+
     def function(self, primitive: Primitive) -> str:
         """An expression for the function that evaluates a primitive, imported from its home."""
         if primitive not in self.known:

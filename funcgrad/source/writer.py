@@ -227,6 +227,12 @@ class _Writer:
             self.line(self.expressions.into(equation, operands, place), equation.source)
         elif first in self.plan.slots:
             self.line(self.expressions.into(equation, operands, self.text(first)), equation.source)
+        elif first in self.plan.leaving:
+            name, spec = self.text(first), self.plan.specs[first]
+            take, keep = self.scope.shelf(name, spec.shape, spec.dtype)
+            self.line(take)
+            self.line(self.expressions.into(equation, operands, name), equation.source)
+            self.line(keep)
         else:
             start, *rest = self.expressions.of(equation, operands).split("\n")
             name = self.text(first)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from operator import itemgetter
@@ -34,17 +35,21 @@ from funcgrad.errors import TracerError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key
 from funcgrad.programs import Program
+from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, escaped
 from funcgrad.transforms.arguments import call_values, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.checkpoint import current_rerun
+from funcgrad.trees import Structure
 
 __all__ = ["Staged", "Stager", "program"]
 
 P = ParamSpec("P")
 _new: Final[Any] = object.__new__
 _HOME: Final = str(Path(__file__).resolve().parents[1])
+_LARGE: Final = 2**20
+"""From so many bytes of arguments on, to evaluate a function takes longer than to run it twice."""
 
 
 class Staged(Tensor):
@@ -55,6 +60,7 @@ class Staged(Tensor):
 
     def _reveal(self, use: str, exact: bool) -> Any:
         self._trace.check()
+        self._trace.need_numbers()
         value = self._data
         if use.startswith(("repr", "str", "format")):
             return value
@@ -67,6 +73,10 @@ class Staged(Tensor):
         raw = value if type(value) in RAW else value._reveal(use, exact)
         self._trace.look(self, use, raw)
         return raw
+
+
+class _NumbersNeeded(BaseException):
+    """Staging without numbers has come to where the function looks at one."""
 
 
 class StagedCall:
@@ -84,12 +94,17 @@ class StagedCall:
 
 
 class Stager(Trace):
-    """The trace of staging."""
+    """The trace of staging.
+
+    With ``numbers`` it evaluates as it goes. Without, values are stand-ins that take neither time
+    nor memory, until the function looks at a number, or calls a rule of its own, which may look.
+    """
 
     __slots__ = (
         "_constants",
         "_equations",
         "_guards",
+        "_has_numbers",
         "_inputs",
         "_lock",
         "_next",
@@ -98,8 +113,9 @@ class Stager(Trace):
         "_reruns",
     )
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: int, numbers: bool = True) -> None:
         super().__init__(level)
+        self._has_numbers = numbers
         self._inputs: list[Any] = []
         self._constants: list[Constant] = []
         self._numbers: dict[Constant, int] = {}
@@ -121,9 +137,16 @@ class Stager(Trace):
 
     def follow(self, value: Value) -> Staged:
         """A tracer for an input; all inputs come before the first operation."""
-        self._inputs.append(spec_inside(value))
+        spec = spec_inside(value)
+        self._inputs.append(spec)
         self._next = len(self._inputs)
-        return self._tracer(value, self._next - 1)
+        return self._tracer(value if self._has_numbers else _stand_in(spec), self._next - 1)
+
+    def need_numbers(self) -> None:
+        """Give up if values are stand-ins."""
+        if not self._has_numbers:
+            self.check()
+            raise _NumbersNeeded
 
     def inner(self, value: Value) -> Value:
         """The numbers of a value."""
@@ -140,12 +163,17 @@ class Stager(Trace):
     ) -> Value:
         """Evaluate, and append an equation."""
         self.check()
-        out = bind(primitive, tuple([self.inner(arg) for arg in args]), params)
+        values = tuple([self.inner(arg) for arg in args])
+        if self._has_numbers:
+            out = bind(primitive, values, params)
+        else:
+            out = _stand_in(primitive.result(*map(spec_inside, values), **params))
         return self._define(primitive, args, _hashable(params), [out])[0]
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
         self.check()
+        self.need_numbers()
         operation = StagedCall(call)
         outs = operation.bind([self.inner(arg) for arg in args])
         if any(type(out) is Staged for out in outs):
@@ -264,7 +292,9 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     callable
         With the signature of ``f``. It runs ``f`` once on the arguments and returns the
         ``Program``, which can be printed, compared, rewritten by passes, turned into NumPy source,
-        and called in place of ``f`` with arguments of the same trees, shapes and dtypes.
+        and called in place of ``f`` with arguments of the same trees, shapes and dtypes. Where the
+        arguments are large it runs ``f`` without their numbers first, and again if ``f`` looks at
+        one.
 
     Notes
     -----
@@ -289,22 +319,42 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     def staged(*args: P.args, **kwargs: P.kwargs) -> Program:
         leaves, structure = trees.flatten((args, kwargs))
         values = call_values("program", f, leaves, structure)
-        with begin_level() as level:
-            stager = Stager(level)
-            try:
-                followed = [wrap(stager.follow(value)) for value in values]
-                inner_args, inner_kwargs = trees.unflatten(structure, followed)
-                call: Callable[..., Any] = f
-                out_leaves, result = trees.flatten(call(*inner_args, **inner_kwargs))
-                outs = values_of("program", out_leaves, result, lambda: "the function's result")
-                return stager.finish(
-                    outs,
-                    name=f.name if isinstance(f, Program) else _name_of(f),
-                    names=leaf_names(f, structure),
-                    arguments=structure,
-                    result=result,
-                )
-            finally:
-                stager.close()
+        if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
+            with suppress(Exception, _NumbersNeeded):  # what fails, fails with numbers as it should
+                return _stage(f, values, structure, numbers=False)
+        return _stage(f, values, structure)
 
     return staged
+
+
+def _stage(
+    f: Callable[..., Any], values: Sequence[Value], structure: Structure, numbers: bool = True
+) -> Program:
+    with begin_level() as level:
+        stager = Stager(level, numbers)
+        try:
+            followed = [wrap(stager.follow(value)) for value in values]
+            args, kwargs = trees.unflatten(structure, followed)
+            out_leaves, result = trees.flatten(f(*args, **kwargs))
+            outs = values_of("program", out_leaves, result, lambda: "the function's result")
+            return stager.finish(
+                outs,
+                name=f.name if isinstance(f, Program) else _name_of(f),
+                names=leaf_names(f, structure),
+                arguments=structure,
+                result=result,
+            )
+        finally:
+            stager.close()
+
+
+def _bytes(values: Sequence[Value]) -> int:
+    return sum([value.nbytes for value in values if isinstance(value, np.ndarray)])
+
+
+def _stand_in(spec: Spec) -> Value:
+    """A value of a shape and a dtype that takes no memory."""
+    zero = spec.dtype.type(0)
+    if spec.shape:
+        return np.broadcast_to(zero, spec.shape)
+    return zero.item() if spec.weak else zero

@@ -339,3 +339,15 @@ def test_both_threads_treat_overflows_as_asked() -> None:
     with np.errstate(over="raise", divide="ignore"):
         on_two_threads(lambda block: seen.append(np.geterr()["over"]), 4)
     assert seen == ["raise"] * 4
+
+
+def test_a_loop_over_a_large_state_needs_two_of_it() -> None:
+    run = compile_program(fg.program(lambda x: fnp.sin(x) * 0.5 + x)(np.ones(2**16)))
+    state, places = np.ones(2**16), set()
+    expected = state.copy()
+    for _ in range(6):
+        (state,) = run(state)
+        places.add(state.ctypes.data)
+        expected = np.sin(expected) * 0.5 + expected
+    np.testing.assert_array_equal(state, expected)
+    assert len(places) <= 3

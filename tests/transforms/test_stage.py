@@ -2,6 +2,7 @@
 
 import gc
 import math
+import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -424,3 +425,77 @@ def test_a_constant_used_often_is_kept_once() -> None:
         return x
 
     assert len(fg.program(f)(2.0).constants) == 2
+
+
+# Large arguments, which are staged without their numbers.
+
+
+def counted(f: Any) -> tuple[Any, list[int]]:
+    calls: list[int] = []
+
+    def call(*args: Any) -> Any:
+        calls.append(1)
+        return f(*args)
+
+    return call, calls
+
+
+LARGE = np.linspace(-1.0, 1.0, 2**18)
+
+
+def test_large_arguments_are_staged_without_evaluating_anything() -> None:
+    def watched(x: Any) -> Any:
+        y = fnp.sin(x) * x
+        return fnp.sum(y), y.astype(np.float32), 2 * fnp.max(x)
+
+    f, calls = counted(fg.value_and_grad(lambda x: watched(x)[0]))
+    tracemalloc.start()
+    try:
+        staged = fg.program(f)(LARGE)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(calls) == 1
+    assert peak < LARGE.nbytes
+    small = fg.program(f)(LARGE[:10])
+    names = [equation.operation.name for equation in staged.equations]
+    assert names == [equation.operation.name for equation in small.equations]
+    for own, other in zip(staged(LARGE), f(LARGE), strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x * 2 if x[0] > 0 else x,
+        lambda x: x * float(fnp.sum(x)),
+        lambda x: fnp.arange(3.0)[int(fnp.sum(x * 0))] * x,
+        lambda x: (repr(x), x)[1],
+    ],
+)
+def test_a_look_at_a_number_stages_again_with_numbers(look: Any) -> None:
+    f, calls = counted(look)
+    staged = fg.program(f)(LARGE)
+    assert len(calls) == 2
+    np.testing.assert_array_equal(staged(LARGE), look(fg.tensor(LARGE)))
+    assert staged.guards == fg.program(look)(LARGE).guards
+
+
+def test_errors_of_large_arguments_are_those_of_small_ones() -> None:
+    def messages(x: Any) -> str:
+        with pytest.raises(fg.errors.ShapeError) as caught:
+            fg.program(lambda x: fnp.sin(x)[None] @ fnp.ones(3))(x)
+        return str(caught.value)
+
+    assert messages(LARGE) == messages(LARGE[:10]).replace("10", str(LARGE.size))
+
+
+def test_a_rule_of_ones_own_sees_the_numbers_of_large_arguments() -> None:
+    @fg.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 2 if np.asarray(x)[0] < 0 else x
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct * 7,))
+    np.testing.assert_array_equal(fg.program(f)(LARGE)(LARGE), LARGE * 2)
+    slope = fg.program(fg.grad(lambda x: fnp.sum(f(x))))(LARGE)
+    np.testing.assert_array_equal(slope(LARGE), np.full(LARGE.shape, 7.0))
