@@ -24,6 +24,16 @@ __all__ = ["Shelf"]
 _MOST: Final = 2  # in a loop the last result is held while the next one is made
 
 
+def _popped(kept: list[np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, Any], int]:
+    """The first array of a list, taken out of it, and how many references to it there are."""
+    array = kept.pop(0)
+    return array, sys.getrefcount(array)
+
+
+_ALONE: Final = _popped([np.empty(0)])[1]
+"""The count for an array that nobody else holds. Versions of Python differ in it."""
+
+
 class Shelf:
     """Places for one result of one compiled function.
 
@@ -39,12 +49,12 @@ class Shelf:
         """An array with any numbers in it."""
         for _ in range(len(self._kept)):
             try:
-                array = self._kept.pop(0)
+                array, count = _popped(self._kept)
             except IndexError:  # another thread was faster
                 break
-            # A tensor, a view or a buffer of the array would hold it too. Two references are ours:
-            # the name, and the argument of the count, which says nothing without the global lock.
-            if sys.getrefcount(array) == 2 and getattr(sys, "_is_gil_enabled", _always)():
+            # A tensor, a view or a buffer of the array would hold it too. Without the global lock
+            # the count says nothing.
+            if count == _ALONE and getattr(sys, "_is_gil_enabled", _always)():
                 return array
             self._kept.append(array)
         return np.empty(shape, dtype)
