@@ -24,7 +24,9 @@ __all__ = [
     "Guard",
     "Operation",
     "Params",
+    "body_of",
     "identity",
+    "is_opaque",
     "read_number",
     "spec_inside",
 ]
@@ -39,6 +41,15 @@ class CalledOperation(Protocol):
     @property
     def name(self) -> str:
         """What it is called in print."""
+        ...
+
+    @property
+    def program(self) -> Any:
+        """The ``Program`` of what it computes; None if that cannot be told from its shapes.
+
+        Its constants are raw. Its guards are no guards of the program around it: ``bind`` runs
+        the function itself where rules apply.
+        """
         ...
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
@@ -115,6 +126,17 @@ class Equation:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+
+def body_of(equation: Equation) -> Any:
+    """The program inside an equation that is a call; None if there is none."""
+    operation = equation.operation
+    return None if isinstance(operation, Primitive) else operation.program
+
+
+def is_opaque(equation: Equation) -> bool:
+    """Whether it is a call of which nobody knows what it does."""
+    return not isinstance(equation.operation, Primitive) and equation.operation.program is None
 
 
 class Constant:

@@ -26,15 +26,16 @@ from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.border import operand
-from funcgrad.equations import Constant, Equation, Guard, spec_inside
+from funcgrad.equations import Constant, Equation, Guard, body_of, spec_inside
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Spec
+from funcgrad.source.listing import listing
 from funcgrad.source.literals import letters
 from funcgrad.source.writer import numpy_source
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, bind, concrete
+from funcgrad.trace import RAW, Value, bind, concrete, rerun
 from funcgrad.trees import Structure
 
 __all__ = ["Program"]
@@ -121,14 +122,16 @@ class Program:
         last = self._last_uses()
         guards = self._guards_by_variable()
         number = len(known)
+        runs: dict[int, object] = {}  # by epoch
         for guard in guards.pop(None, ()):
             _check_guard(self, guard, known[guard.variable])
         for position, equation in enumerate(self.equations):
             operands = tuple([known[variable] for variable in equation.operands])
-            if isinstance(equation.operation, Primitive):
-                known.append(bind(equation.operation, operands, dict(equation.params)))
+            if equation.epoch:
+                with rerun(runs.setdefault(equation.epoch, object())):
+                    known += _bound(equation, operands)
             else:
-                known += equation.operation.bind(operands)
+                known += _bound(equation, operands)
             for variable in range(number, len(known)):
                 for guard in guards.get(variable, ()):
                     _check_guard(self, guard, known[variable])
@@ -210,22 +213,7 @@ class Program:
         sources : bool
             Whether to show the user's line that an equation came from.
         """
-        specs, names = self.specs(), self.variable_names()
-        given = ", ".join(f"{names[i]}: {spec}" for i, spec in enumerate(self.inputs))
-        results = ", ".join(str(specs[variable]) for variable in self.outputs)
-        lines = [f"program {self.name}({given}) -> {results or '()'}"]
-        lines += self._guard_lines(names, range(len(self.inputs)))
-        number = len(self.inputs)
-        for constant in self.constants:
-            lines.append(f"  {names[number]} = constant {constant}")
-            number += 1
-        for equation in self.equations:
-            defined = range(number, number + len(equation.results))
-            lines.append(_printed(equation, names, defined, sources))
-            lines += self._guard_lines(names, defined)
-            number = defined.stop
-        lines.append(f"  return {', '.join(names[variable] for variable in self.outputs)}")
-        return "\n".join(lines)
+        return listing(self, sources)
 
     def to_numpy_source(self, lines: bool = False) -> str:
         """The program as a Python module over NumPy: what the NumPy backend runs.
@@ -313,14 +301,17 @@ class Program:
         -------
         str
             ASCII, with an equation to a line. It holds all that the program holds, to the last bit
-            of its constants. Only how arrays lie in memory is not kept: they come back in C order.
+            of its constants, but for two things. How arrays lie in memory is not kept: they come
+            back in C order. Nor are the rules of custom derivatives, which are Python functions:
+            the program that comes back computes the same, and raises where a rule is needed. A
+            derivative that is staged has them applied, and needs them no more.
 
         Raises
         ------
         ProgramError
-            There is something in it that no file can hold: a call with rules of its own, such as a
-            custom derivative; a value of a transformation that runs around it; a primitive that is
-            no public one of funcgrad; a class of a pytree that stands inside a function.
+            There is something in it that no file can hold: a call of a function that leaves its
+            numbers to another library; a value of a transformation that runs around it; a primitive
+            that is no public one of funcgrad; a class of a pytree that stands inside a function.
 
         Examples
         --------
@@ -390,23 +381,13 @@ class Program:
 
         return program_fingerprint(self)
 
-    def _guard_lines(self, names: Sequence[str], variables: range) -> list[str]:
-        return [
-            f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
-            for guard in self.guards
-            if guard.variable in variables
-        ]
 
-
-def _printed(equation: Equation, names: Sequence[str], defined: range, sources: bool) -> str:
-    left = ", ".join(
-        f"{names[variable]}: {spec}"
-        for variable, spec in zip(defined, equation.results, strict=True)
-    )
-    words = [equation.operation.name, *(names[variable] for variable in equation.operands)]
-    words += [f"{name}={value!r}" for name, value in equation.params]
-    line = f"  {left} = {' '.join(words)}"
-    return f"{line:<60}  # {equation.source}" if sources and equation.source else line
+def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
+    """The results of an equation, under whatever transformations follow its operands."""
+    if isinstance(equation.operation, Primitive):
+        return [bind(equation.operation, operands, dict(equation.params))]
+    results: list[Value] = equation.operation.bind(operands)
+    return results
 
 
 def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
@@ -416,6 +397,7 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
     except TypeError as error:
         raise ProgramError(f"{place} has a parameter that cannot be compared: {error}.") from None
     if not isinstance(equation.operation, Primitive):
+        _verify_body(place, equation, operands)
         return
     given = ", ".join(map(str, operands)) or "nothing"
     try:
@@ -426,6 +408,23 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
         raise ProgramError(
             f"{place} of {given} gives {_described(expected)}, not"
             f" {', '.join(map(_described, equation.results)) or 'nothing'}."
+        )
+
+
+def _verify_body(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
+    """Check the program inside a call, and that it fits the call."""
+    body = body_of(equation)
+    if body is None:
+        return
+    body.verify()
+    specs = body.specs()
+    results = [specs[variable] for variable in body.outputs]
+    if body.inputs != tuple(operands) or equation.results != tuple(results):
+        raise ProgramError(
+            f"{place} is of {', '.join(map(_described, operands)) or 'nothing'} to"
+            f" {', '.join(map(_described, equation.results)) or 'nothing'}, but the program inside"
+            f" is of {', '.join(map(_described, body.inputs)) or 'nothing'} to"
+            f" {', '.join(map(_described, results)) or 'nothing'}."
         )
 
 

@@ -23,8 +23,8 @@ np.float64(3.0)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import Any, Final, TypeAlias
@@ -43,9 +43,11 @@ __all__ = [
     "bind1",
     "bind2",
     "concrete",
+    "current_rerun",
     "escaped",
     "innermost",
     "quiet",
+    "rerun",
     "resume",
     "running_traces",
 ]
@@ -64,6 +66,7 @@ Operation: TypeAlias = Any
 """A ``Primitive``; that class is a layer above, and only its ``evaluate`` is read here."""
 
 _RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
+_RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
 
 
 class TracedValue:
@@ -99,6 +102,12 @@ class Trace:
     def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
         """Interpret a whole call that brings its own rules."""
         raise NotImplementedError
+
+    def process_segment(
+        self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+    ) -> list[Value] | None:
+        """Interpret what reverse mode is to run again; None if that means nothing to this trace."""
+        return None
 
     def need_numbers(self) -> None:
         """What to do before the numbers inside of a tracer are shown: mostly nothing."""
@@ -140,6 +149,30 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
     def __exit__(self, *error: Any) -> None:
         self._quiet.__exit__(*error)
         _RUNNING.reset(self._token)
+
+
+@contextmanager
+def rerun(run: object) -> Iterator[None]:
+    """Do again what was done before, to save the memory that its results would have taken.
+
+    Parameters
+    ----------
+    run : object
+        What stands for this run.
+    """
+    token = _RERUN.set(run)
+    try:
+        yield
+    finally:
+        _RERUN.reset(token)
+
+
+def current_rerun() -> object | None:
+    """What stands for the second run that this context is in; None in first runs.
+
+    Staging asks, so that a program does not take what is done again for a repetition.
+    """
+    return _RERUN.get()
 
 
 def running_traces() -> list[Trace]:

@@ -84,6 +84,26 @@ def wrong_square(x):
 wrong_square.defvjp(lambda x: (x * x, x), lambda x, ct: (20.0 * x * ct,))
 
 
+def _calls(x: Any, scale: Any) -> Any:
+    """Calls in calls, two of which close over what is staged; one looks at a number."""
+
+    @fg.custom_vjp
+    def total(y: Any) -> Any:
+        return fnp.sum(y) if y[0] < 100.0 else y[0]
+
+    total.defvjp(lambda y: (total(y), y), lambda y, ct: (3.0 * ct * y,))
+
+    @fg.checkpoint
+    def inner(y: Any) -> Any:
+        return fnp.sin(wrong_square(y) * scale) + total(y)
+
+    @fg.checkpoint
+    def outer(y: Any) -> Any:
+        return inner(inner(y) * scale) - wrong_cube(y)
+
+    return outer(x) + total(x)
+
+
 def _safe(x: Any) -> Any:
     return fnp.sum(fnp.where(x > 0, fnp.log(fnp.where(x > 0, x, 1.0)), 0.0))
 
@@ -175,6 +195,8 @@ SUBJECTS: Mapping[str, Subject] = MappingProxyType(
         "custom_jvp": Subject(lambda x: wrong_cube(x) + wrong_cube(x * 1.0), (2.0,)),
         "custom_vjp": Subject(lambda x: wrong_square(x) * 1.0, (numbers(3),)),
         "checkpoint": Subject(fg.grad(fg.checkpoint(_safe)), (numbers(3),)),
+        "segment": Subject(lambda x: fg.checkpoint(_safe)(x) * 2.0, (numbers(3),)),
+        "calls": Subject(_calls, (numbers(3), 2.0)),
         "vmap": Subject(fg.vmap(fg.grad(_safe)), (numbers(3, 4),)),
         "hessian": Subject(fg.hessian(lambda x: fnp.prod(x) + (x**3).sum()), (numbers(3),)),
         "jvp": Subject(lambda x: fg.jvp(fnp.sin, (x,), (1.0 * x,)), (numbers(3),)),

@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from funcgrad.equations import Equation
+from funcgrad.planning.inline import inlined
 from funcgrad.planning.liveness import last_uses
 from funcgrad.primitive import Linear, Primitive
 from funcgrad.primitives.contraction import split_subscripts
@@ -70,7 +71,7 @@ class OperationCosts:
     equations : int
         How many there are.
     arithmetic, transcendental : int or None
-        See ``Costs``; None where nobody can tell, as for a call that keeps its own rules.
+        See ``Costs``; None where nobody can tell, as for a call that looks at all its numbers.
     bytes_read, bytes_written : int
         Without those that happen inside of such a call.
     """
@@ -160,6 +161,7 @@ def costs(program: Program) -> Costs:
     Parameters
     ----------
     program : Program
+        Calls cost what they do.
 
     Returns
     -------
@@ -173,6 +175,7 @@ def costs(program: Program) -> Costs:
     >>> found.arithmetic, found.bytes_read, found.peak_bytes
     (6, 48, 32)
     """
+    program = inlined(program)
     specs = program.specs()
     rows: dict[str, OperationCosts] = {}
     for equation in program.equations:

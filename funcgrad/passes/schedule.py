@@ -20,8 +20,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
+from funcgrad.equations import is_opaque
 from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
-from funcgrad.primitive import Primitive
 from funcgrad.programs import Program
 
 __all__ = ["in_order", "memory_order", "schedule"]
@@ -145,7 +145,7 @@ def _dependencies(program: Program) -> list[list[int]]:
         before = [makers[variable] for variable in equation.operands]
         # What stands behind a guard may fail, or take long, where the guard does not hold.
         before.append(barrier)
-        if not isinstance(equation.operation, Primitive):  # a user's code, which may print
+        if is_opaque(equation):  # a user's code, which may print
             before.append(call)
             call = position
         # What is computed again is computed late, lest both be there at once.

@@ -2,7 +2,7 @@
 
 In flows a ``Program``, out flows text, and the other way round. The text holds everything that the
 program holds, to the last bit; an equation is a line of it. Operations go by their names below
-``funcgrad.primitives``, and are looked up there.
+``funcgrad.primitives``, and are looked up there. A call holds the program of what it does.
 
 >>> import funcgrad as fg
 >>> print(program_text(fg.program(lambda x: x * x)(3.0)))  # doctest: +ELLIPSIS
@@ -35,7 +35,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from funcgrad.equations import Constant, Equation, Guard
+from funcgrad.equations import CalledOperation, Constant, Equation, Guard, body_of
 from funcgrad.errors import ProgramError
 from funcgrad.planning.parts import ProgramParts
 from funcgrad.primitive import Primitive
@@ -62,6 +62,7 @@ T = TypeVar("T")
 _FORMAT: Final = "funcgrad program"
 _VERSION: Final = 1
 _HOME: Final = "funcgrad.primitives."
+_CALLS: Final = "funcgrad.transforms.saved:saved_call"
 _SPEC: Final = re.compile(r"(weak )?(\w+)\[((?:[0-9]{1,18}(?:,[0-9]{1,18})*)?)\]")
 _OPERATION: Final = re.compile(r"[a-zA-Z]\w*(\.[a-zA-Z]\w*)+")
 _BY_LINE: Final = ("constants", "equations", "guards")
@@ -91,9 +92,15 @@ def program_fingerprint(program: ProgramParts) -> str:
     document = _document(program)
     for name in ("name", "names"):
         del document[name]
+    _forget_lines(document)
+    return hashlib.sha256(_json(document).encode()).hexdigest()
+
+
+def _forget_lines(document: dict[str, Data]) -> None:
     for record in (*document["equations"], *document["guards"]):
         record.pop("source", None)
-    return hashlib.sha256(_json(document).encode()).hexdigest()
+        if "program" in record:
+            _forget_lines(record["program"])
 
 
 def _json(data: Data) -> str:
@@ -105,11 +112,12 @@ def _lines(items: list[Data]) -> str:
 
 
 def _document(program: ProgramParts) -> dict[str, Data]:
-    place = f"program {program.name}"
-    names = _primitive_names()
+    fields = _fields(program, _primitive_names(), f"program {program.name}")
+    return {"format": _FORMAT, "version": _VERSION, **fields}
+
+
+def _fields(program: ProgramParts, names: dict[int, str], place: str) -> dict[str, Data]:
     return {
-        "format": _FORMAT,
-        "version": _VERSION,
         "name": program.name,
         "names": list(program.names),
         "inputs": [_spec_text(spec) for spec in program.inputs],
@@ -167,19 +175,7 @@ def _primitive_names() -> dict[int, str]:
 
 
 def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Data:
-    operation = equation.operation
-    if not isinstance(operation, Primitive):
-        raise ProgramError(
-            f"{place}: this call has rules of its own, which are Python functions that no file can"
-            " hold. A program that is saved has no custom derivatives, checkpoints and probes in"
-            " it; stage its derivative instead, in which the rules have been applied."
-        )
-    if id(operation) not in names:
-        raise ProgramError(
-            f"{place}: a file can only name the public primitives of {_HOME[:-1]}, and this one is"
-            " none of them."
-        )
-    data: dict[str, Data] = {"operation": names[id(operation)], "operands": list(equation.operands)}
+    data = {**_operation_data(equation, names, place), "operands": list(equation.operands)}
     if equation.params:
         data["params"] = {
             name: to_data(value, f"{place}, parameter {name}") for name, value in equation.params
@@ -190,6 +186,24 @@ def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Dat
     if equation.source:
         data["source"] = equation.source
     return data
+
+
+def _operation_data(equation: Equation, names: dict[int, str], place: str) -> dict[str, Data]:
+    operation, body = equation.operation, body_of(equation)
+    if body is not None:
+        return {"call": operation.name, "program": _fields(body, names, f"{place}, inside")}
+    if not isinstance(operation, Primitive):
+        raise ProgramError(
+            f"{place}: this call runs a Python function that looks at all the numbers it is given,"
+            " so that nobody knows what it computes, and no file can hold it. Stage what comes"
+            " before and after it instead."
+        )
+    if id(operation) not in names:
+        raise ProgramError(
+            f"{place}: a file can only name the public primitives of {_HOME[:-1]}, and this one is"
+            " none of them."
+        )
+    return {"operation": names[id(operation)]}
 
 
 def _guard_data(guard: Guard, place: str) -> Data:
@@ -224,22 +238,26 @@ def program_parts(text: str) -> dict[str, Any]:
             f"The program is saved in version {version} of the format, and this funcgrad reads"
             f" version {_VERSION}. Save it again with this one."
         )
-    name = read(document, "name", str, place)
-    place = f"program {name}"
     try:
-        return {
-            "name": name,
-            "names": listed(document, "names", str, place),
-            "inputs": _specs(document, "inputs", place),
-            "constants": _each(document, "constant", _constant, place),
-            "equations": _each(document, "equation", _equation, place),
-            "outputs": listed(document, "outputs", int, place),
-            "guards": _each(document, "guard", _guard, place),
-            "arguments": structure_of(document, "arguments", place),
-            "result": structure_of(document, "result", place),
-        }
+        return _parts(document, place, "")
     except RecursionError:
-        raise ProgramError(f"{place}: a value is nested too deeply.") from None
+        raise ProgramError("The program: a value is nested too deeply.") from None
+
+
+def _parts(document: Data, place: str, around: str) -> dict[str, Any]:
+    name = read(document, "name", str, place)
+    place = f"{around}program {name}"
+    return {
+        "name": name,
+        "names": listed(document, "names", str, place),
+        "inputs": _specs(document, "inputs", place),
+        "constants": _each(document, "constant", _constant, place),
+        "equations": _each(document, "equation", _equation, place),
+        "outputs": listed(document, "outputs", int, place),
+        "guards": _each(document, "guard", _guard, place),
+        "arguments": structure_of(document, "arguments", place),
+        "result": structure_of(document, "result", place),
+    }
 
 
 def _refused(name: str) -> None:
@@ -278,11 +296,12 @@ def _constant(record: Data, place: str) -> Constant:
 
 
 def _equation(record: Data, place: str) -> Equation:
-    operation = read(record, "operation", str, place)
+    kind = "call" if "call" in record else "operation"
+    operation = read(record, kind, str, place)
     place = f"{place} ({operation})"
     params: dict[str, Data] = optional(record, "params", {}, place)
     return Equation(
-        _primitive(operation, place),
+        _call(operation, record, place) if kind == "call" else _primitive(operation, place),
         listed(record, "operands", int, place),
         tuple(
             [(name, from_data(data, f"{place}, parameter {name}")) for name, data in params.items()]
@@ -307,6 +326,13 @@ def _primitive(name: str, place: str) -> Primitive:
         f"{place}: {_HOME[:-1]} has no such primitive. Programs are read by the version of funcgrad"
         " that saved them, or a later one."
     )
+
+
+def _call(name: str, record: Data, place: str) -> CalledOperation:
+    parts = _parts(read(record, "program", dict, place), place, f"{place}, ")
+    # Looked up as primitives are, since calls stand further up than programs do.
+    operation: CalledOperation = pkgutil.resolve_name(_CALLS)(name, parts)
+    return operation
 
 
 def _guard(record: Data, place: str) -> Guard:

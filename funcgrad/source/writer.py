@@ -36,6 +36,7 @@ from typing import Any, Final
 
 from funcgrad.equations import Equation, Guard
 from funcgrad.planning.fusion import BLOCK, Kernel
+from funcgrad.planning.inline import inlined
 from funcgrad.planning.parts import ProgramParts
 from funcgrad.planning.plan import Plan, plan_of
 from funcgrad.primitive import Primitive
@@ -83,6 +84,7 @@ def numpy_source(program: ProgramParts, lines: bool = False, block: int = BLOCK)
     block : int
         Bytes of an array that a kernel goes through at once.
     """
+    program = inlined(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     return _Writer(program, lines, plan, scalars_of(program, together)).source()

@@ -6,8 +6,8 @@ among the arguments asks it how to evaluate, record, push or batch itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 from funcgrad.errors import TracerError
 from funcgrad.trace import RAW, Trace, Value, innermost
@@ -19,9 +19,26 @@ Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
 
 
 class Call:
-    """A function of values to a list of values, with rules of its own."""
+    """A function of values to a list of values, with rules of its own.
+
+    Attributes
+    ----------
+    is_staged : bool
+        Whether staging may look at what it does, rather than only run it.
+    """
 
     __slots__ = ()
+    is_staged: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        raise NotImplementedError
+
+    @property
+    def origin(self) -> Hashable:
+        """Two calls with the same follow the same rules, if they are for the same shapes."""
+        return id(self)
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         """The results, under whatever transformations run further out."""

@@ -7,15 +7,13 @@ its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Trace, Value, begin_level, resume, running_traces
+from funcgrad.trace import RAW, Trace, Value, begin_level, rerun, resume, running_traces
 from funcgrad.transforms.arguments import call_values, values_of
 from funcgrad.transforms.masked import Patchwork
 from funcgrad.transforms.probe import probe_again, running_probes
@@ -23,29 +21,10 @@ from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents, push_through
 
-__all__ = ["checkpoint", "current_rerun"]
+__all__ = ["checkpoint", "run_segment"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
-
-
-def current_rerun() -> object | None:
-    """What stands for the second run of a call that this context is in; None in first runs.
-
-    Staging asks, so that a program does not take what is done again for a repetition.
-    """
-    return _RERUN.get()
-
-
-@contextmanager
-def _rerun() -> Iterator[None]:
-    token = _RERUN.set(object())
-    try:
-        yield
-    finally:
-        _RERUN.reset(token)
 
 
 class _Sparse(dict[int, Any]):
@@ -74,7 +53,7 @@ class _Segment:
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
-        with begin_level(), probe_again(self.probes), _rerun(), recorder.aside() as entries:
+        with begin_level(), probe_again(self.probes), rerun(object()), recorder.aside() as entries:
             resume(self.traces)
             outs = self.run()
         return entries, [recorder.index_of(own) for own in _tracers(recorder, outs)]
@@ -121,9 +100,18 @@ def _tracers(recorder: Recorder, values: Sequence[Value]) -> list[Value]:
     return found
 
 
-def _run_aside(run: Callable[[], list[Value]]) -> list[Value]:
-    """Run a function without its entries, if anything records, and record that it ran."""
+def run_segment(
+    function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+) -> list[Value]:
+    """Run a function of values without its entries, if anything records, and record that it ran.
+
+    It may close over values of the transformations that run.
+    """
     traces = running_traces()
+    staged = traces[0].process_segment(function, args) if traces else None
+    if staged is not None:
+        return staged
+    run = partial(function, args)
     places = [k for k, trace in enumerate(traces) if isinstance(trace, Recorder)]
     if not places:
         return run()
@@ -171,14 +159,14 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         values = call_values("checkpoint", f, leaves, structure)
         found: list[trees.Structure] = []
 
-        def run() -> list[Value]:
-            inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in values])
+        def run(own: Sequence[Value]) -> list[Value]:
+            inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in own])
             call: Callable[..., Any] = f
             out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
             found[:] = [out_structure]
             return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
 
-        outs = _run_aside(run)
+        outs = run_segment(run, values)
         result: R = trees.unflatten(found[0], [wrap(out) for out in outs])
         return result
 

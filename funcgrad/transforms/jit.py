@@ -40,6 +40,7 @@ from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.layout import put_rows_last
 from funcgrad.passes.pipeline import optimize
+from funcgrad.planning.inline import inlined
 from funcgrad.programs import Program
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
@@ -269,7 +270,8 @@ class Jitted(Generic[P, R]):
         def compile(derived: Program) -> Callable[..., Sequence[Value]]:
             return (weak() or NUMPY.compile)(derived)
 
-        variant = variant_of(optimized, self._compiled(optimized), capture, compile)
+        runs = self._without_calls(optimized)
+        variant = variant_of(optimized, runs, self._compiled(runs), capture, compile)
         found.add(variant)
         return variant.attempt(*values, ())
 
@@ -286,7 +288,8 @@ class Jitted(Generic[P, R]):
             The function runs without being staged: it closes over a traced value.
         """
         staged = self._staged(args, kwargs)
-        optimized = put_rows_last(optimize(staged, self._relaxed))
+        runs = self._without_calls(optimize(staged, self._relaxed))
+        optimized = put_rows_last(runs)
         if not NUMPY.supports(optimized):
             raise ArgumentError(
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"
@@ -328,8 +331,14 @@ class Jitted(Generic[P, R]):
             if token is not None:  # the class of a container, and its static parts
                 yield from (token[0], token[2])
 
+    def _without_calls(self, optimized: Program) -> Program:
+        """The program as it runs, where nobody needs the rules of its calls."""
+        runs = inlined(optimized)
+        return optimized if runs is optimized else optimize(runs, self._relaxed)
+
     def _compiled(self, optimized: Program) -> Callable[..., Sequence[Value]]:
         backend = self._backend
+        optimized = self._without_calls(optimized)
         try:
             if not backend.supports(optimized):
                 self._warn(

@@ -101,11 +101,16 @@ def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSe
 class _ProbeCall(Call):
     """The identity on one value, which marks it when the call has come out to its recorder."""
 
-    __slots__ = ("name", "probes")
+    __slots__ = ("_name", "probes")
+    is_staged = False  # what it does is done to the recorder
 
     def __init__(self, name: str, probes: ProbeSet) -> None:
-        self.name = name
+        self._name = name
         self.probes = probes
+
+    @property
+    def name(self) -> str:
+        return f"probe {self._name}"
 
     def reaches(self, value: Value) -> bool:
         """Whether a value belongs to the recorder, or to nothing that runs inside it."""
@@ -115,7 +120,7 @@ class _ProbeCall(Call):
     def apply(self, value: Value) -> Value:
         """Mark a value, through whatever transformations run inside the recorder's."""
         if self.reaches(value):
-            return self.probes.mark(self.name, value)
+            return self.probes.mark(self._name, value)
         return bind_call(self, [value])[0]
 
     def run(self, args: Sequence[Value]) -> list[Value]:

@@ -45,10 +45,26 @@ class Variant:
 
 
 def variant_of(
-    program: Program, run: Callable[..., Any], capture: Capture, compile: Compile
+    program: Program,
+    runs: Program,
+    run: Callable[..., Any],
+    capture: Capture,
+    compile: Compile,
 ) -> Variant:
-    """The variant in which a compiled program runs; ``compile`` is for what is derived of it."""
-    attempt = write_attempt(program, run, capture.check)
+    """The variant in which a program runs.
+
+    Parameters
+    ----------
+    program : Program
+    runs : Program
+        The same without calls.
+    run : callable
+        That compiled.
+    capture : Capture
+    compile : callable
+        For what is derived of the program.
+    """
+    attempt = write_attempt(runs, run, capture.check)
     return Variant(program, attempt, capture, ProgramCall(program, compile, run))
 
 

@@ -19,28 +19,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from types import FrameType
-from typing import Any, Final, ParamSpec
+from typing import Any, ClassVar, Final, ParamSpec
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.equations import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.errors import TracerError
+from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key
 from funcgrad.programs import Program
 from funcgrad.shape import Spec
+from funcgrad.source.literals import letters
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, escaped
+from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, current_rerun, escaped
 from funcgrad.transforms.arguments import call_values, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call
-from funcgrad.transforms.checkpoint import current_rerun
+from funcgrad.transforms.checkpoint import run_segment
 from funcgrad.trees import Structure
 
 __all__ = ["Staged", "Stager", "program"]
@@ -79,28 +81,62 @@ class _NumbersNeeded(BaseException):
     """Staging without numbers has come to where the function looks at one."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class StagedCall:
-    """A call with rules of its own as an operation of a program."""
+    """A call with rules of its own as an operation of a program.
 
-    __slots__ = ("call", "name")
+    Attributes
+    ----------
+    call : Call
+    program : Program, optional
+        What it computes, unless it looks at all the numbers of an array.
+    """
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.name = type(call).__name__.strip("_").removesuffix("Call").lower()
+    call: Call
+    program: Program | None
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        return self.call.name
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
         """Apply it under whatever transformations follow the values."""
         return bind_call(self.call, list(values))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StagedCall):
+            return NotImplemented
+        same = self.program is not None and self.program == other.program
+        return self.call is other.call or (same and self.call.origin == other.call.origin)
+
+    def __hash__(self) -> int:
+        return hash((self.program, self.call.origin))
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSegment:
+    """What reverse mode is to run again as an operation of a program."""
+
+    name: ClassVar[str] = "checkpoint"
+    program: Program
+
+    def bind(self, values: Sequence[Value]) -> list[Value]:
+        """Apply it under whatever transformations follow the values."""
+        return run_segment(self.program.evaluate, values)
 
 
 class Stager(Trace):
     """The trace of staging.
 
     With ``numbers`` it evaluates as it goes. Without, values are stand-ins that take neither time
-    nor memory, until the function looks at a number, or calls a rule of its own, which may look.
+    nor memory, until the function looks at a number.
+
+    A call is staged by a stager of its own, which runs within that of the function ``around``.
     """
 
     __slots__ = (
+        "_around",
         "_constants",
         "_equations",
         "_guards",
@@ -113,16 +149,17 @@ class Stager(Trace):
         "_reruns",
     )
 
-    def __init__(self, level: int, numbers: bool = True) -> None:
+    def __init__(self, level: int, numbers: bool = True, around: Stager | None = None) -> None:
         super().__init__(level)
         self._has_numbers = numbers
+        self._around = around
         self._inputs: list[Any] = []
         self._constants: list[Constant] = []
         self._numbers: dict[Constant, int] = {}
         self._equations: list[tuple[int, Equation]] = []
         self._guards: list[Guard] = []
-        self._reruns: dict[object, int] = {}
-        self._lock = Lock()
+        self._reruns: dict[object, int] = {} if around is None else around._reruns
+        self._lock: Lock = Lock() if around is None else around._lock
         self._next = 0
         self._open = True
 
@@ -150,8 +187,11 @@ class Stager(Trace):
 
     def inner(self, value: Value) -> Value:
         """The numbers of a value."""
-        if type(value) is Staged and value._trace is self:
-            return value._data
+        if type(value) is Staged:
+            if value._trace is self:
+                return value._data
+            if self._around is not None:
+                return self._around.inner(value)
         return concrete(value)
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
@@ -173,15 +213,61 @@ class Stager(Trace):
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
         self.check()
+        values = [self.inner(arg) for arg in args]
+        if call.is_staged and all(type(value) in RAW for value in values):
+            with suppress(Exception):  # as where it leaves all its numbers to another library
+                body, closed, outs = self._nested(call.run, call.name, values)
+                if not closed and not _reads_numbers(body):
+                    return self._define(StagedCall(call, body), args, (), outs)
         self.need_numbers()
-        operation = StagedCall(call)
-        outs = operation.bind([self.inner(arg) for arg in args])
+        outs = bind_call(call, values)
         if any(type(out) is Staged for out in outs):
             raise TracerError(
-                f"{operation.name}: a function with rules of its own closes over a value that is"
-                " being staged. Pass that value as an argument."
+                f"{call.name}: a function with rules of its own closes over a value that is being"
+                " staged. Pass that value as an argument."
             )
-        return self._define(operation, args, (), outs)
+        return self._define(StagedCall(call, None), args, (), outs)
+
+    def process_segment(
+        self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+    ) -> list[Value] | None:
+        """Evaluate, and append the segment as one equation.
+
+        The values that it closes over become arguments, if they are being staged too.
+        """
+        self.check()
+        values = [self.inner(arg) for arg in args]
+        body, closed, outs = self._nested(run, StagedSegment.name, values)
+        return self._define(StagedSegment(body), [*args, *closed], (), outs)
+
+    def _nested(
+        self, run: Callable[[Sequence[Value]], list[Value]], name: str, values: Sequence[Value]
+    ) -> tuple[Program, list[Value], list[Value]]:
+        """A function of values as a program, the values around that it closes over, its results."""
+        with begin_level() as level:
+            stager = Stager(level, self._has_numbers, self)
+            try:
+                outs = run([stager.follow(value) for value in values])
+                result = trees.structure(tuple(outs))
+                body = stager.finish(outs, name=name, names=(), arguments=result, result=result)
+                inputs = tuple(map(letters, range(len(body.inputs))))
+                body = replace(body, names=inputs, arguments=trees.structure((inputs, {})))
+                return body, list(stager._closed().values()), [stager.inner(out) for out in outs]
+            finally:
+                stager.close()
+
+    def _closed(self) -> dict[Constant, Staged]:
+        """The constants that are values of the stagers around, in the order of their numbers."""
+        around: list[Stager] = []
+        stager = self._around
+        while stager is not None:
+            around.append(stager)
+            stager = stager._around
+        return {
+            constant: constant.value
+            for constant in (self._constants if around else ())
+            if type(constant.value) is Staged and constant.value._trace in around
+        }
 
     def look(self, tracer: Staged, use: str, raw: Value) -> None:
         """Keep what a conversion to a Python number finds in a raw value as a guard."""
@@ -190,14 +276,20 @@ class Stager(Trace):
         self._guards.append(Guard(tracer._index, word, found, users_line()))
 
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
-        """The program with these results."""
+        """The program with these results.
+
+        Values around that the function closes over are inputs as well, the last ones.
+        """
         outputs = [self._variable(out) for out in outs]
         given, constants = len(self._inputs), len(self._constants)
+        closed = self._closed()
+        order = sorted(range(constants), key=lambda k: self._constants[k] not in closed)
+        places = {known: given + place for place, known in enumerate(order)}
 
         def final(variable: int) -> int:
             # While staging, results follow the inputs at once, and constants count down from -1.
             if variable < 0:
-                return given - 1 - variable
+                return places[-1 - variable]
             return variable if variable < given else variable + constants
 
         equations = [
@@ -206,8 +298,8 @@ class Stager(Trace):
         ]
         guards = [replace(guard, variable=final(guard.variable)) for guard in self._guards]
         return Program(
-            inputs=tuple(self._inputs),
-            constants=tuple(self._constants),
+            inputs=(*self._inputs, *[constant.spec for constant in closed]),
+            constants=tuple([self._constants[known] for known in order[len(closed) :]]),
             equations=tuple(equations),
             outputs=tuple([final(variable) for variable in outputs]),
             guards=tuple(dict.fromkeys(guards)),
@@ -250,6 +342,14 @@ class Stager(Trace):
         tracer._index = index
         tracer._trace = self
         return tracer
+
+
+def _reads_numbers(body: Program) -> bool:
+    """Whether a call takes numbers out of its arguments, as for a function of another library.
+
+    Then its results are no constants of a program that holds for these numbers only.
+    """
+    return any(guard.use == "number" for guard in inlined(body).guards)
 
 
 _LOOKS: Final = (("bool", "bool"), ("int", "int"), ("t as an index", "index"))

@@ -141,8 +141,8 @@ def test_programs_nest() -> None:
 def test_custom_rules_are_kept() -> None:
     forward = fg.program(lambda x: wrong_cube(x) + 1.0)(2.0)
     reverse = fg.program(lambda x: wrong_square(x) + 1.0)(2.0)
-    assert names_of(forward) == ["jvp", "add"]
-    assert names_of(reverse) == ["vjp", "add"]
+    assert names_of(forward) == ["custom_jvp wrong_cube", "add"]
+    assert names_of(reverse) == ["custom_vjp wrong_square", "add"]
     assert_same((forward(3.0), reverse(3.0)), (28.0, 10.0))
     assert_same(fg.grad(forward)(2.0), 120.0)
     assert_same(fg.grad(reverse)(2.0), 40.0)

@@ -1,0 +1,257 @@
+"""Calls of functions with custom rules: how each kind evaluates, records, pushes and is batched.
+
+``custom.py`` makes them of what users give; here rules are functions of flat values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import DifferentiationError
+from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value, begin_level
+from funcgrad.transforms.arguments import values_of
+from funcgrad.transforms.call import Call, Map
+from funcgrad.transforms.flat import FlatFunction, batched_flat, run_batched
+from funcgrad.transforms.linear import LinearRecorder
+from funcgrad.transforms.push import zeros_like
+from funcgrad.transforms.record import settled, transpose_linear
+from funcgrad.transforms.replay import push_through
+from funcgrad.trees import Structure
+
+__all__ = ["CallSignature", "JvpCall", "VjpCall"]
+
+
+class CallSignature:
+    """How the flat values of one call are arranged: the arguments' tree, and the result's."""
+
+    __slots__ = ("arguments", "name", "result", "specs")
+
+    def __init__(self, name: str, arguments: Structure, values: Sequence[Value]) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.specs = [spec_of(value) for value in values]
+        self.result: Structure | None = None
+
+    def args(self, values: Sequence[Value]) -> tuple[Any, ...]:
+        """Values as the arguments they stand for."""
+        args: tuple[Any, ...] = trees.unflatten(self.arguments, [wrap(x) for x in values])
+        return args
+
+    def out(self, tree: Any) -> list[Value]:
+        """The values of a result, whose structure is kept."""
+        leaves, structure = trees.flatten(tree)
+        self.result = structure
+        return values_of(self.name, leaves, structure, lambda: "the function's result")
+
+
+class _CustomCall(Call):
+    """What both kinds of rule share: running the function itself, and its signature."""
+
+    __slots__ = ("_origin", "function", "signature")
+
+    def __init__(self, function: FlatFunction, signature: CallSignature, origin: Hashable) -> None:
+        self.function = function
+        self.signature = signature
+        self._origin = origin
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @property
+    def origin(self) -> Hashable:
+        return self._origin
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        return list(self.function(args))
+
+
+class JvpCall(_CustomCall):
+    """A call with a pushforward: ``rule(arguments + tangents) -> results + tangents``."""
+
+    __slots__ = ("rule",)
+
+    def __init__(
+        self,
+        function: FlatFunction,
+        signature: CallSignature,
+        origin: Hashable,
+        rule: FlatFunction,
+    ) -> None:
+        super().__init__(function, signature, origin)
+        self.rule = rule
+
+    def _apply(self, args: Sequence[Value], tangents: Sequence[Value]) -> tuple[Any, Any]:
+        both = self.rule([*args, *tangents])
+        return list(both[: len(both) // 2]), list(both[len(both) // 2 :])
+
+    def push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[list[Value], Sequence[Value]]:
+        given = [zeros_like(x) if t is None else t for x, t in zip(args, tangents, strict=True)]
+        return self._apply(args, given)
+
+    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        followed = [k for k, x in enumerate(args) if is_inexact(dtype_of(x))]
+        with begin_level() as level:
+            recorder = LinearRecorder(level)
+            try:
+                zeros = [zeros_like(x) for x in args]
+                for k in followed:
+                    zeros[k] = recorder.follow(zeros[k])
+                outs, out_tangents = self._apply(args, zeros)
+            except DifferentiationError as error:
+                reason = str(error).removeprefix("linear_transpose: ")
+                raise DifferentiationError(
+                    f"{self.signature.name}: reverse mode needs a rule that is linear in the"
+                    f" tangents, but {reason}"
+                ) from error
+            finally:
+                record = recorder.close()
+        if any(recorder.index_of(out) >= 0 for out in outs):
+            raise DifferentiationError(
+                f"{self.signature.name}: the result that the rule returns depends on the tangents;"
+                " only the second part of the pair may."
+            )
+        indices = [recorder.index_of(tangent) for tangent in out_tangents]
+        specs = [spec_of(recorder.inner(tangent)) for tangent in out_tangents]
+
+        def pull(cts: list[Value]) -> list[Value]:
+            pairs = zip(cts, specs, strict=True)
+            seeds = [None if ct is None else settled(ct, spec) for ct, spec in pairs]
+            pulled: list[Value] = [None] * len(args)
+            for k, ct in zip(followed, record.pull(indices, seeds), strict=True):
+                pulled[k] = None if ct is None else settled(ct, args[k])
+            return pulled
+
+        def push(tangents: list[Value]) -> list[Value]:
+            known = dict(zip(record.inputs, [tangents[k] for k in followed], strict=True))
+            push_through(record.entries, known)
+            return [known.get(index) for index in indices]
+
+        return outs, pull, push
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        function = batched_flat(self.function, size, flags)
+
+        def rule(values: Sequence[Value]) -> list[Value]:
+            tangents = values[len(flags) :]
+            # A shared argument may have a tangent for each example, and then is repeated.
+            own = [
+                flag or len(shape_of(t)) > len(shape_of(x))
+                for x, t, flag in zip(values, tangents, flags, strict=False)
+            ]
+            return list(batched_flat(self.rule, size, [*flags, *own])(values))
+
+        return JvpCall(function, self.signature, (self._origin, size, tuple(flags)), rule)
+
+
+class VjpCall(_CustomCall):
+    """A call with ``forward(args) -> results + residuals`` and its pullback.
+
+    ``backward(residuals + cotangents) -> cotangents of the arguments``, None for a zero.
+    """
+
+    __slots__ = ("backward", "forward")
+
+    def __init__(
+        self,
+        function: FlatFunction,
+        signature: CallSignature,
+        origin: Hashable,
+        forward: Callable[[Sequence[Value]], tuple[list[Value], Any]],
+        backward: Callable[[Any, Sequence[Value]], list[Value]],
+    ) -> None:
+        super().__init__(function, signature, origin)
+        self.forward = forward
+        self.backward = backward
+
+    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        outs, residuals = self.forward(args)
+        specs = [spec_of(out) for out in outs]
+        sources = [spec_of(arg) for arg in args]
+
+        def pull(cts: list[Value]) -> list[Value]:
+            pairs = zip(cts, specs, strict=True)
+            given = [_zeros(spec) if ct is None else settled(ct, spec) for ct, spec in pairs]
+            return self.backward(residuals, given)
+
+        def push(tangents: list[Value]) -> list[Value]:
+            followed = [k for k, spec in enumerate(specs) if is_inexact(spec.dtype)]
+
+            def backward(*cts: Value) -> list[Value]:
+                given = [_zeros(spec) for spec in specs]
+                for k, ct in zip(followed, cts, strict=True):
+                    given[k] = ct
+                pulled = self.backward(residuals, given)
+                return [
+                    ct if is_inexact(spec.dtype) else None
+                    for ct, spec in zip(pulled, sources, strict=True)
+                ]
+
+            pushed: list[Value] = [None] * len(specs)
+            transposed = transpose_linear(backward, [specs[k] for k in followed], tangents)
+            for k, tangent in zip(followed, transposed, strict=True):
+                pushed[k] = tangent
+            return pushed
+
+        return outs, pull, push
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
+            kept: list[Any] = []
+
+            def run(values: Sequence[Value]) -> list[Value]:
+                outs, residuals = self.forward(values)
+                leaves, structure = trees.flatten(residuals)
+                traced = [isinstance(leaf, Tensor) for leaf in leaves]
+                kept[:] = [len(outs), structure, leaves, traced]
+                saved = [leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]
+                return [*outs, *saved]
+
+            values, carried = run_batched(run, size, args, flags)
+            count, structure, leaves, traced = kept
+            outs = batched_flat(list, size, carried[:count])(values[:count])
+            return list(outs), (values[count:], carried[count:], structure, leaves, traced)
+
+        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+            saved, carried, structure, leaves, traced = residuals
+
+            def run(values: Sequence[Value]) -> list[Value]:
+                own = iter(values)
+                restored = [
+                    wrap(next(own)) if flag else leaf
+                    for leaf, flag in zip(leaves, traced, strict=True)
+                ]
+                return self.backward(trees.unflatten(structure, restored), list(own))
+
+            flags_in = [*carried, *[True] * len(cts)]
+            pulled, flags_out = run_batched(run, size, [*saved, *cts], flags_in)
+            return [
+                _to_shared(ct, flag_out, flag_in, size)
+                for ct, flag_out, flag_in in zip(pulled, flags_out, flags, strict=True)
+            ]
+
+        function = batched_flat(self.function, size, flags)
+        origin = (self._origin, size, tuple(flags))
+        return VjpCall(function, self.signature, origin, forward, backward)
+
+
+def _zeros(spec: Spec) -> Value:
+    return np.zeros(spec.shape, spec.dtype)[()]
+
+
+def _to_shared(ct: Value, carries: bool, batched: bool, size: int) -> Value:
+    """Give a cotangent the batch that its argument has, or sum the batch that it has not."""
+    if ct is None or carries == batched:
+        return ct
+    if batched:
+        return broadcast_to(ct, shape=(size, *shape_of(ct)))
+    return reduce_sum(ct, axis=(0,), keepdims=False)

@@ -1,0 +1,69 @@
+"""Calls of programs that were read from a file, in which their rules, Python functions, are lost.
+
+They evaluate, batch and stage as they did. What would need a rule raises: derivatives of what the
+function did, in place of those that its author gave it, would be silently wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from funcgrad.equations import CalledOperation
+from funcgrad.errors import DifferentiationError
+from funcgrad.programs import Program
+from funcgrad.trace import Value
+from funcgrad.transforms.call import Call, Map
+from funcgrad.transforms.flat import FlatFunction, batched_flat
+from funcgrad.transforms.stage import StagedCall, StagedSegment
+
+__all__ = ["saved_call"]
+
+
+class _SavedCall(Call):
+    """A call without its rules."""
+
+    __slots__ = ("_name", "_origin", "_run")
+
+    def __init__(self, name: str, run: FlatFunction, origin: Hashable) -> None:
+        self._name = name
+        self._run = run
+        self._origin = origin
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def origin(self) -> Hashable:
+        return self._origin
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        return list(self._run(args))
+
+    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        raise DifferentiationError(
+            f"{self._name}: this call was saved without its derivative rule, which is a Python"
+            " function. Save the derivative's program, in which the rule has been applied, or stage"
+            " the function again."
+        )
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        run = batched_flat(self._run, size, flags)
+        return _SavedCall(self._name, run, (self._origin, size, tuple(flags)))
+
+
+def saved_call(name: str, parts: Mapping[str, Any]) -> CalledOperation:
+    """The operation that a file describes.
+
+    Parameters
+    ----------
+    name : str
+        As it was in print.
+    parts : mapping
+        The fields of the program of what it computes.
+    """
+    program = Program(**parts)
+    if name == StagedSegment.name:
+        return StagedSegment(program)
+    return StagedCall(_SavedCall(name, program.evaluate, ("saved", name, program)), program)
