@@ -12,17 +12,19 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
-from funcgrad.shape import DTYPES, spec_of
+from funcgrad.shape import DTYPES, shape_of, spec_of
 from funcgrad.trace import RAW, TracedValue, Value
 
 __all__ = [
     "FREE",
     "ArrayLike",
     "checked_dtype",
+    "described",
     "explained",
     "freeze",
     "holds_tensors",
     "is_frozen",
+    "is_weak",
     "operand",
     "read_only",
 ]
@@ -35,6 +37,20 @@ NumPy's users pass without a thought.
 """
 
 _ABOUT_SHAPES: Final = re.compile("shape|broadcast|dimension|size|axis|axes|empty")
+_PLAINER: Final = (
+    (
+        "could not (be )?broadcast",
+        "The shapes do not broadcast: counted from the last axis, sizes have to be equal or 1.",
+    ),
+    (
+        "core dimension",
+        "The last axis of the first and the second-to-last (or only) axis of the second have to be"
+        " of one size.",
+    ),
+    ("enough dimensions", "An argument has no axis to sum over."),
+)
+"""By what NumPy's complaint contains, other words for it. Its own name the shapes of whole batches,
+where the user knows of one example, and sizes by letters that the user never wrote."""
 
 FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of raw values that nobody can write to."""
@@ -69,6 +85,17 @@ def is_frozen(array: np.ndarray[Any, Any]) -> bool:
 def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An array as it is now: itself where nobody can write to it, else a copy."""
     return array if is_frozen(array) else np.array(array)
+
+
+def is_weak(value: Value) -> bool:
+    """Whether the dtype of a value gives way to an array's: a Python number, or a tracer of one.
+
+    >>> is_weak(2.0), is_weak(np.float64(2.0))
+    (True, False)
+    """
+    while isinstance(value, TracedValue):
+        value = value._data
+    return type(value) in (bool, int, float, complex)
 
 
 def operand(x: Any, operation: str) -> Value:
@@ -142,17 +169,31 @@ def _shown(x: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
+def described(x: Any) -> str:
+    """What an object is in a user's words, in which there are no classes of traced values.
+
+    >>> described((1, 2, 3)), described(None)
+    ('a tuple of 3', 'NoneType')
+    """
+    if isinstance(x, TracedValue):
+        return f"a tensor of shape {shape_of(x)}"
+    if isinstance(x, (list, tuple)):
+        return f"a {type(x).__name__} of {len(x)}"
+    return type(x).__name__
+
+
 def explained(error: Exception, operation: str, *args: Any, **params: Any) -> Exception:
     """NumPy's complaint about an operation, with the operation and its arguments named."""
     if isinstance(error, FuncgradError):
         return error
-    described = ", ".join(str(spec_of(arg)) for arg in args)
+    given = ", ".join(str(spec_of(arg)) for arg in args)
     if params:
-        described += "; " + ", ".join(f"{name}={value!r}" for name, value in params.items())
+        given += "; " + ", ".join(f"{name}={value!r}" for name, value in params.items())
     reason = str(error).strip()
     if isinstance(error, TypeError):
         return DtypeError(
-            f"{operation}({described}): the operation is not defined for these dtypes. {reason}"
+            f"{operation}({given}): the operation is not defined for these dtypes. {reason}"
         )
     kind = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
-    return kind(f"{operation}({described}): the arguments do not fit. {reason}")
+    plain = next((words for start, words in _PLAINER if re.search(start, reason)), reason)
+    return kind(f"{operation}({given}): the arguments do not fit. {plain}")

@@ -23,6 +23,11 @@ The tree, with the built-in exception that Python users would catch for the same
 True
 """
 
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
 __all__ = [
     "ArgumentError",
     "AxisError",
@@ -40,7 +45,19 @@ __all__ = [
     "TracerError",
     "TreeError",
     "UnknownFunctionError",
+    "users_line",
 ]
+
+
+_HOME: Final = str(Path(__file__).resolve().parent)
+
+
+def users_line() -> str:
+    """File and line of the innermost frame outside of this library; empty if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
 
 
 class FuncgradError(Exception):
@@ -84,7 +101,22 @@ class ImmutableError(FuncgradError, TypeError):
 
 
 class TracerError(FuncgradError, TypeError):
-    """A traced value was used where only a concrete one has a meaning."""
+    """A traced value was used where only a concrete one has a meaning.
+
+    Attributes
+    ----------
+    line : str
+        File and line of the user's that used it, which the message ends with.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.line = users_line()
+
+    def __str__(self) -> str:
+        message: str = self.args[0]
+        known = not self.line or self.line in message  # as when it tells of another such error
+        return message if known else f"{message} (At {self.line}.)"
 
 
 class EscapedTracerError(TracerError):

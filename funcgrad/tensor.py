@@ -26,6 +26,7 @@ from funcgrad.border import (
     checked_dtype,
     explained,
     holds_tensors,
+    is_weak,
     operand,
 )
 from funcgrad.conversion import Conversions
@@ -460,8 +461,9 @@ def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:
         value = operand(obj, "tensor")
     if type(value) in (bool, int, float, complex):
         value = operand(np.asarray(value), "tensor")[()]
-    if dtype is not None and dtype_of(value) != dtype:
-        value = cast(value, dtype=dtype)
+    own = dtype_of(value)
+    if (dtype is not None and own != dtype) or is_weak(value):  # a traced number becomes an array
+        value = cast(value, dtype=dtype or own)
     return wrap(value)
 
 

@@ -24,7 +24,7 @@ np.float64(3.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import Any, Final, TypeAlias
@@ -32,6 +32,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad.errors import EscapedTracerError
+from funcgrad.modes import quiet
 
 __all__ = [
     "RAW",
@@ -46,7 +47,6 @@ __all__ = [
     "current_rerun",
     "escaped",
     "innermost",
-    "quiet",
     "rerun",
     "resume",
     "running_traces",
@@ -140,15 +140,17 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         self.outer = outer = _RUNNING.get()
         self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 1)
         self.traces: tuple[Trace, ...] = ()
-        self._token = _RUNNING.set(self)
         # Inside another transformation the warnings have been seen to already.
         self._quiet = quiet() if outer is None else nullcontext()
+        self._token = _RUNNING.set(self)
         self._quiet.__enter__()
         return self.level
 
     def __exit__(self, *error: Any) -> None:
-        self._quiet.__exit__(*error)
-        _RUNNING.reset(self._token)
+        try:
+            self._quiet.__exit__(*error)
+        finally:
+            _RUNNING.reset(self._token)
 
 
 @contextmanager
@@ -190,15 +192,6 @@ def resume(traces: tuple[Trace, ...]) -> None:
     running = _RUNNING.get()
     if running is not None:
         running.traces = traces
-
-
-def quiet() -> AbstractContextManager[Any]:
-    """Floating-point warnings off, unless the user has chosen how to treat them."""
-    modes = np.geterr()
-    if "warn" not in modes.values():
-        return nullcontext()
-    silenced: Any = {kind: "ignore" for kind, mode in modes.items() if mode == "warn"}
-    return np.errstate(**silenced)
 
 
 def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]) -> Value:

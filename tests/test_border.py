@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from funcgrad.border import (
     checked_dtype,
+    described,
     explained,
     freeze,
     holds_tensors,
     is_frozen,
+    is_weak,
     operand,
     read_only,
 )
@@ -182,3 +185,57 @@ def test_numpy_s_complaints_are_explained() -> None:
     assert type(explained(ValueError("negative powers"), "power", 1)) is ArgumentError
     own = FuncgradError("ours")
     assert explained(own, "dot") is own
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda x, y: np.add(x, y), "counted from the last axis, sizes have to be equal or 1."),
+        (
+            lambda x, y: np.broadcast_to(x, y.shape),
+            "The shapes do not broadcast: counted from the last axis",
+        ),
+        (lambda x, y: np.matmul(x, y), "second-to-last (or only) axis of the second"),
+        (lambda x, y: np.matmul(x, 1.0), "An argument has no axis to sum over."),
+    ],
+)
+def test_numpy_s_words_for_shapes_are_replaced(f: Any, words: str) -> None:
+    x, y = np.ones((97, 3)), np.ones((2, 4))
+    with pytest.raises(ValueError, match=r".") as caught:
+        f(x, y)
+    text = str(explained(caught.value, "f", np.ones(3), y))
+    assert text.startswith("f(float64[3], float64[2,4]): the arguments do not fit. ")
+    assert words in text
+    assert "97" not in text
+
+
+# --------------------------------------------------------------------------------- kinds of values
+
+
+def test_python_numbers_are_weak_and_so_are_their_tracers() -> None:
+    assert all(is_weak(x) for x in (True, 2, 2.5, 1j))
+    assert not any(is_weak(x) for x in (np.float64(2.5), np.array(2.5), fg.tensor(2.5)))
+    seen: list[bool] = []
+
+    def f(x: Any) -> Any:
+        seen.append(is_weak(x))
+        return x
+
+    for transform in (fg.grad, fg.program):
+        transform(f)(2.5)
+        transform(f)(np.float64(2.5))
+    fg.vmap(f)(np.ones(2))
+    assert seen == [True, False, True, False, False]
+
+
+def test_objects_are_described_in_the_user_s_words() -> None:
+    assert described(None) == "NoneType"
+    assert described([1, 2]) == "a list of 2"
+    seen: list[str] = []
+
+    def f(x: Any) -> Any:
+        seen.append(described(x))
+        return fnp.sum(x)
+
+    fg.vmap(fg.grad(f))(np.ones((2, 3)))
+    assert seen == ["a tensor of shape (3,)"]

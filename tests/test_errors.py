@@ -4,6 +4,7 @@ Every case names the exception and the words that a user needs: operation, argum
 dtypes, cause, remedy.
 """
 
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,7 +102,7 @@ def test_every_error_is_also_what_python_users_would_catch(kind: Any, builtin: A
         (lambda x: x[0] > 0, ("returned bool",)),
         (lambda x: 3, ("returned int64",)),
         (lambda x: None, ("has to return one number, but returned NoneType", "has_aux=True")),
-        (lambda x: (x[0], x), ("has to return one number, but returned tuple", "has_aux=True")),
+        (lambda x: (x[0], x), ("has to return one number, but returned a tuple of 2", "has_aux")),
         (lambda x: {"loss": x[0]}, ("but returned dict",)),
         (lambda x: "text", ("but returned str",)),
     ],
@@ -118,6 +119,8 @@ def test_has_aux_needs_a_pair(out: Any) -> None:
     reason = "with has_aux=True the function has to return a pair (value, aux)"
     with refuses(DifferentiationError, "grad: " + reason, type(out).__name__):
         fg.grad(lambda x: out, has_aux=True)(1.0)
+    with refuses(DifferentiationError, reason, "but it returned a tensor of shape (3,)"):
+        fg.grad(lambda x: x, has_aux=True)(X)
     with refuses(DifferentiationError, "vjp: " + reason):
         fg.vjp(lambda x: out, 1.0, has_aux=True)
     with refuses(DifferentiationError, "jvp: " + reason):
@@ -626,7 +629,15 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "compare": (lambda a: a < B, ShapeError, "less(float64[2,3], float64[4,5])"),
     "matmul": (lambda a: a @ B, ShapeError, "matmul(float64[2,3], float64[4,5])"),
     "matmul 0-d": (lambda a: a @ 2.0, ShapeError, "matmul("),
-    "dot": (lambda a: fnp.dot(a, B), ShapeError, "(float64[2,3], float64[4,5])"),
+    "dot": (
+        lambda a: fnp.dot(a, B),
+        ShapeError,
+        "dot: axis 1 of the first argument, of shape (2, ",
+    ),
+    "dot of vectors": (lambda a: fnp.dot(a[0], B[0]), ShapeError, "dot: axis 0 of the first"),
+    "dot with a vector": (lambda a: fnp.dot(a, B[0]), ShapeError, "dot: axis 1 of the first"),
+    "vdot": (lambda a: fnp.vdot(a, B), ShapeError, "vdot: the arguments have different numbers"),
+    "inner": (lambda a: fnp.inner(a, B), ShapeError, "inner: axis 1 of the first argument"),
     "tensordot": (lambda a: fnp.tensordot(a, B, 1), ShapeError, "tensordot"),
     "einsum": (lambda a: fnp.einsum("ij,jk", a, B), ShapeError, "einsum"),
     "reshape": (lambda a: a.reshape(4), ShapeError, "reshape"),
@@ -661,7 +672,7 @@ AROUND: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "eager": lambda f: f(fg.tensor(A)),
     "grad": lambda f: fg.grad(lambda a: fnp.sum(f(a)))(A),
     "jvp": lambda f: fg.jvp(f, (A,), (A,)),
-    "vmap": lambda f: fg.vmap(f)(np.ones((7, 2, 3))),
+    "vmap": lambda f: fg.vmap(f)(np.ones((97, 2, 3))),
 }
 
 
@@ -674,5 +685,45 @@ def test_what_does_not_fit_is_refused_by_name_under_every_transformation(
     with pytest.raises(kind) as caught:
         AROUND[around](f)
     assert isinstance(caught.value, FuncgradError)
-    if around != "vmap":  # where the shapes are those of the batch
-        assert reason in str(caught.value)
+    assert reason in str(caught.value)
+    for foreign in ("97", "gufunc", "Recorded", "Dual", "Batched"):  # all that is not the user's
+        assert foreign not in str(caught.value)
+
+
+# -------------------------------------------------------------------------------- the user's line
+
+
+def line_of(function: Any, offset: int) -> str:
+    code = function.__code__
+    return f"test_errors.py:{code.co_firstlineno + offset}"
+
+
+def branching(x: Any) -> Any:
+    doubled = x * 2.0
+    if doubled > 0.0:
+        return doubled
+    return -doubled
+
+
+@pytest.mark.parametrize("transform", [fg.vmap, fg.jit, fg.program, lambda f: fg.vmap(fg.grad(f))])
+def test_a_tracer_error_names_the_users_line(transform: Any) -> None:
+    with pytest.raises(TracerError) as caught:
+        transform(branching)(np.ones(3))
+    assert str(caught.value).endswith(f"(At {line_of(branching, 2)}.)")
+    assert caught.value.line == line_of(branching, 2)
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert str(copied) == str(caught.value)
+
+
+def test_a_value_that_leaks_from_staging_says_where_it_was_made() -> None:
+    leaked = []
+
+    def f(x: Any) -> Any:
+        leaked.append(x * 2.0)
+        return x
+
+    fg.program(f)(1.0)
+    with pytest.raises(EscapedTracerError, match=f"made at {line_of(f, 1)}, was used after"):
+        leaked[0] + 1.0
+    with pytest.raises(EscapedTracerError, match=f"made at {line_of(f, 1)}, was used after"):
+        bool(leaked[0])

@@ -169,10 +169,11 @@ def test_python_numbers_are_weak_in_both_orders(name: str, char: str) -> None:
 @pytest.mark.parametrize("name", sorted(BINARY.keys() - {"matmul"}))
 def test_numpy_scalars_and_lists_in_both_orders(name: str) -> None:
     operate = BINARY[name]
+    theirs = np.power if name == "pow" else operate  # NumPy 2.0 squares in the dtype of the base
     for x in (np.array([3, 1], np.int32), np.array([3, 1], np.float32)):
         for other in (np.float64(2.5), np.int64(2), np.bool_(True), [2, 1], (2, 1)):
             assert_equal(
-                outcome(operate, fg.tensor(x), other), outcome(operate, x, np.asarray(other)[()])
+                outcome(operate, fg.tensor(x), other), outcome(theirs, x, np.asarray(other)[()])
             )
             assert_equal(
                 outcome(operate, other, fg.tensor(x)), outcome(operate, np.asarray(other)[()], x)
@@ -219,7 +220,7 @@ def test_shapes_broadcast_or_are_refused_by_name() -> None:
     assert_equal(fg.tensor(x) + y, x + y)
     with pytest.raises(ShapeError, match=r"^add\(float64\[2\], float64\[3\]\): .*broadcast"):
         fg.tensor([1.0, 2.0]) + np.ones(3)
-    with pytest.raises(ShapeError, match=r"^matmul\(float64\[2\], float64\[3\]\): .*mismatch"):
+    with pytest.raises(ShapeError, match=r"^matmul\(float64\[2\], float64\[3\]\): .*of one size"):
         fg.tensor([1.0, 2.0]) @ np.ones(3)
 
 

@@ -92,9 +92,10 @@ def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
     own, other = len(shape_of(x)), len(shape_of(y))
     if not own or not other:
         return apply2(ew.multiply, x, y)
-    if other == 1 or max(own, other) == 2:
+    summed = max(other - 2, 0)
+    if (other == 1 or max(own, other) == 2) and shape_of(x)[-1] == shape_of(y)[summed]:
         return apply2(matmul_primitive, x, y)
-    return _contract("dot", x, y, (own - 1,), (other - 2,))
+    return _contract("dot", x, y, (own - 1,), (summed,))
 
 
 def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -160,7 +161,11 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> fnp.vdot([1 + 2j, 3], [1j, 1])
     Tensor((5+1j))
     """
-    return apply2(matmul_primitive, _conjugated(_flat(a, "vdot")), _flat(b, "vdot"))
+    x, y = _conjugated(_flat(a, "vdot")), _flat(b, "vdot")
+    if shape_of(x) != shape_of(y):
+        sizes = f"{shape_of(x)[0]} and {shape_of(y)[0]}"
+        raise ShapeError(f"vdot: the arguments have different numbers of elements, {sizes}.")
+    return apply2(matmul_primitive, x, y)
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
@@ -259,7 +264,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
             [2., 4.]])
     """
     x, y = operand(x1, "matvec"), operand(x2, "matvec")
-    if len(shape_of(y)) == 1 and len(shape_of(x)) > 1:
+    if len(shape_of(y)) == 1 and shape_of(x)[1:][-1:] == shape_of(y):
         return apply2(matmul_primitive, x, y)
     return _broadcast("matvec", x, ".ij", y, ".j", ".i")
 
@@ -284,7 +289,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     Tensor([1.-3.j, 2.-4.j])
     """
     x, y = _conjugated(operand(x1, "vecmat")), operand(x2, "vecmat")
-    if len(shape_of(x)) == 1 and len(shape_of(y)) > 1:
+    if len(shape_of(x)) == 1 and shape_of(y)[:-1][-1:] == shape_of(x):
         return apply2(matmul_primitive, x, y)
     return _broadcast("vecmat", x, ".i", y, ".ij", ".j")
 

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import checked_dtype, explained, operand
+from funcgrad.border import checked_dtype, explained, is_weak, operand
 from funcgrad.errors import DtypeError, ShapeError, TracerError
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
@@ -76,6 +76,9 @@ def array(
 def asarray(a: ArrayLike, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
     """A tensor of the elements of something, itself if it is one already.
 
+    A Python number becomes an array like any other, whose dtype does not give way to that of what
+    it meets: ``asarray(1.0)`` times float32 is float64. So it does where it is traced.
+
     Parameters
     ----------
     a : array_like
@@ -110,7 +113,7 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Tensor:
     Tensor([ 1, -1])
     """
     value, target = operand(x, "astype"), checked_dtype(dtype, "astype")
-    if dtype_of(value) == target and type(value) not in (bool, int, float, complex):
+    if dtype_of(value) == target and not is_weak(value):
         return wrap(value)
     return wrap(cast(value, dtype=target))
 

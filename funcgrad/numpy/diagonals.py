@@ -7,6 +7,7 @@ Tensor([[1., 0.],
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -120,6 +121,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     """
     value = operand(v, "diagflat")
     count = int(np.prod(shape_of(value)))
+    k = index(k)
     size, steps = count + abs(k), np.arange(count)
     flat = reshape(value, shape=(count,))
     rows, columns = steps + max(-k, 0), steps + max(k, 0)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.border import operand
+from funcgrad.border import is_weak, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.logic import isnan
@@ -79,7 +79,7 @@ def quantile(
     """
     order = operand(q, "quantile")
     _check_order("quantile", order, 1)
-    return _quantile(a, order, axis, method, keepdims, "quantile")
+    return _quantile(a, order, is_weak(order), axis, method, keepdims, "quantile")
 
 
 def percentile(
@@ -99,7 +99,7 @@ def percentile(
     """
     order = operand(q, "percentile")
     _check_order("percentile", order, 100)
-    return _quantile(a, order / 100, axis, method, keepdims, "percentile")
+    return _quantile(a, order / 100, is_weak(order), axis, method, keepdims, "percentile")
 
 
 def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
@@ -113,7 +113,7 @@ def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     >>> fg.grad(median)(fg.tensor([3.0, 1.0, 2.0, 10.0]))
     Tensor([0.5, 0. , 0.5, 0. ])
     """
-    return _quantile(a, 0.5, axis, "linear", keepdims, "median")
+    return _quantile(a, 0.5, True, axis, "linear", keepdims, "median")
 
 
 def _check_order(operation: str, q: Value, top: int) -> None:
@@ -123,7 +123,13 @@ def _check_order(operation: str, q: Value, top: int) -> None:
 
 
 def _quantile(
-    x: ArrayLike, q: Value, axis: AxisLike, method: str, keepdims: bool, operation: str
+    x: ArrayLike,
+    q: Value,
+    weak: bool,
+    axis: AxisLike,
+    method: str,
+    keepdims: bool,
+    operation: str,
 ) -> Tensor:
     value, kept, size = _flattened(operand(x, operation), axis, keepdims, operation)
     table = sort(value, axis=0, descending=False)
@@ -132,7 +138,7 @@ def _quantile(
     high = minimum(low + 1, size - 1)
     rest = (1,) * (len(shape_of(table)) - 1)
     fraction = position - low
-    if type(q) in (int, float):  # a Python number gives way to the dtype of the elements
+    if weak:  # a Python number gives way to the dtype of the elements
         fraction = cast(fraction, dtype=dtype_of(table))
     fraction = reshape(fraction, shape=shape_of(fraction) + rest)
     integer = np.dtype(np.intp)

@@ -199,7 +199,8 @@ def nan_to_num(
     Tensor([1., 0., 9.])
     """
     value = operand(x, "nan_to_num")
-    params = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    fills = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    params = {key: float(y) if isinstance(y, Tensor) else y for key, y in fills.items()}
     if dtype_of(value).kind != "c":
         return apply(_p.nan_to_num, value, **params)
     parts = [apply(_p.nan_to_num, part, **params) for part in (real(value), imag(value))]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -216,10 +217,12 @@ def _taken(
     moments: _Moments,
 ) -> int | None:
     """The operand whose memory the result of an equation may take."""
-    if not is_plain_ufunc(equation.operation) or not equation.results[0].shape:
-        return None
-    flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()
     result = equation.results[0]
+    if not is_plain_ufunc(equation.operation) or not result.shape:
+        return None
+    if result.dtype.kind == "c" and prod(result.shape) == 1:
+        return None  # NumPy rounds a single complex product otherwise when it is put over a factor
+    flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()
     for k, operand in enumerate(equation.operands):
         spec = specs[operand]
         if (

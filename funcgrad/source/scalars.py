@@ -41,7 +41,7 @@ from funcgrad.primitives.structural import place
 from funcgrad.primitives.transcendental import sqrt
 from funcgrad.shape import Spec
 
-__all__ = ["Scalars", "boxed", "scalar_text", "scalars_of"]
+__all__ = ["NONE", "Scalars", "boxed", "scalar_text", "scalars_of"]
 
 _EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
 """NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
@@ -138,6 +138,10 @@ class Scalars:
     either: frozenset[int]
 
 
+NONE: Final = Scalars(frozenset(), frozenset(), frozenset(), frozenset())
+"""Where all runs on NumPy's scalars."""
+
+
 def scalars_of(program: ProgramParts, together: Iterable[int] = ()) -> Scalars:
     """What of a program runs on Python numbers.
 
@@ -152,7 +156,7 @@ def scalars_of(program: ProgramParts, together: Iterable[int] = ()) -> Scalars:
     alone = set(range(len(equations))).difference(together)
     able = {position for position in alone if _is_able(equations[position], kinds)}
     if not able:
-        return Scalars(frozenset(), frozenset(), frozenset(), frozenset())
+        return NONE
     either = {k for k in alone - able if _takes_either(equations[k], specs)}
     bridges = {k for k in either if not equations[k].results[0].shape}
     leaving = {makers[v] for v in _read(program, able | either).union(program.outputs)}

@@ -43,7 +43,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.source.expressions import Expressions, Operand
 from funcgrad.source.kernels import kernel_lines
 from funcgrad.source.literals import identifier, number_text, tuple_text
-from funcgrad.source.scalars import Scalars, boxed, scalar_text, scalars_of
+from funcgrad.source.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
 from funcgrad.source.scope import Scope
 
 __all__ = ["Operand", "Source", "numpy_source"]
@@ -66,14 +66,19 @@ class Source:
     constants : tuple
         What the text has no words for, large arrays above all: the module expects it as a global
         variable ``constants``.
+    floats : bool
+        Whether it computes with Python's floats, of which NumPy's ``errstate`` knows nothing.
     """
 
     text: str
     name: str
     constants: tuple[Any, ...]
+    floats: bool
 
 
-def numpy_source(program: ProgramParts, lines: bool = False, block: int = BLOCK) -> Source:
+def numpy_source(
+    program: ProgramParts, lines: bool = False, block: int = BLOCK, floats: bool = True
+) -> Source:
     """The source of a program.
 
     Parameters
@@ -83,11 +88,14 @@ def numpy_source(program: ProgramParts, lines: bool = False, block: int = BLOCK)
         Whether a comment names the user's line that an equation came from.
     block : int
         Bytes of an array that a kernel goes through at once.
+    floats : bool
+        Whether it may compute with Python's floats where that is quicker.
     """
     program = inlined(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
-    return _Writer(program, lines, plan, scalars_of(program, together)).source()
+    scalars = scalars_of(program, together) if floats else NONE
+    return _Writer(program, lines, plan, scalars).source()
 
 
 class _Writer:
@@ -166,7 +174,8 @@ class _Writer:
             self.line("{}.keep({})".format(*rooms))
         self.line(f"return {tuple_text([self.output(variable) for variable in program.outputs])}")
         text = [*self.scope.head(), "", "", f"def {self.name}({inputs}):", *self.body, ""]
-        return Source("\n".join(text), self.name, tuple(self.scope.constants))
+        constants, floats = tuple(self.scope.constants), bool(self.scalars.members)
+        return Source("\n".join(text), self.name, constants, floats)
 
     def rooms(self) -> tuple[str, ...]:
         """Take memory for large intermediate results; returns names of the store and of that."""

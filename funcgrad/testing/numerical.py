@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad.modes import quiet
 from funcgrad.testing.subject import Array, Subject
-from funcgrad.trace import quiet
 
 __all__ = ["Estimate", "contract", "estimate", "inner", "one_sided", "precision_of", "step_of"]
 

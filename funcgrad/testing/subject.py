@@ -17,10 +17,10 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError
+from funcgrad.modes import quiet
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
-from funcgrad.trace import quiet
 from funcgrad.transforms.arguments import argument_name, values_of
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp

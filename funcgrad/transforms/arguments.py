@@ -13,7 +13,7 @@ from operator import index
 from typing import Any
 
 from funcgrad import trees
-from funcgrad.border import operand
+from funcgrad.border import described, operand
 from funcgrad.errors import DifferentiationError, DtypeError, FuncgradError, LeafError, ShapeError
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.trace import Value, concrete
@@ -248,7 +248,7 @@ def pair(operation: str, out: Any) -> tuple[Any, Any]:
     if not isinstance(out, tuple) or len(out) != 2:
         raise DifferentiationError(
             f"{operation}: with has_aux=True the function has to return a pair (value, aux), but it"
-            f" returned {type(out).__name__}."
+            f" returned {described(out)}."
         )
     return out
 
@@ -301,6 +301,6 @@ def unwrap(out: Any, operation: str) -> Value:
         return concrete(operand(out, operation))
     except LeafError:
         raise DifferentiationError(
-            f"{operation}: the function has to return one number, but returned"
-            f" {type(out).__name__}. Results besides it are handed through with has_aux=True."
+            f"{operation}: the function has to return one number, but returned {described(out)}."
+            " Results besides it are handed through with has_aux=True."
         ) from None

@@ -13,7 +13,7 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
-from funcgrad.border import operand
+from funcgrad.border import described, operand
 from funcgrad.errors import DifferentiationError, ShapeError
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
@@ -215,8 +215,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
 def _pair(name: str, rule: str, out: Any, parts: str) -> Any:
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise DifferentiationError(
-            f"{name}: the {rule} has to return a pair {parts}, but it returned"
-            f" {type(out).__name__}."
+            f"{name}: the {rule} has to return a pair {parts}, but it returned {described(out)}."
         )
     return out
 
@@ -243,7 +242,7 @@ def _pulled(signature: CallSignature, cts: Any) -> list[Value]:
         raise DifferentiationError(
             f"{signature.name}: the bwd rule has to return a tuple with a cotangent for each of the"
             f" {len(arguments)} argument(s), but it returned"
-            f" {len(cts) if isinstance(cts, (tuple, list)) else type(cts).__name__}."
+            f" {len(cts) if isinstance(cts, (tuple, list)) else described(cts)}."
         )
     name = f"{signature.name}: cotangent"
     leaves = trees.broadcast_prefix(tuple(cts), signature.arguments, name)

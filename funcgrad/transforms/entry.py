@@ -11,8 +11,8 @@ For ``f(x) = x + 1`` on a tensor of ten elements they read about so::
         if len(args) != 1 or kwargs:                    if not unchanged():
             return MISS                                     return MISS
         try:                                            if read() is usual:
-            a0, = args                                      token = choose(silent)
-            if type(a0) is not Tensor:                      try:
+            a0, = args                                      try:
+            if type(a0) is not Tensor:                          token = choose(silent)
                 return MISS                                     o0, = run(v0)
             v0 = a0._data                                   except GuardError:
             if v0.shape != (10,) or v0.dtype ...:               return MISS
@@ -37,15 +37,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad.border import freeze
-from funcgrad.equations import identity
 from funcgrad.errors import GuardError
+from funcgrad.modes import MODES, quiet
 from funcgrad.primitive import Primitive
 from funcgrad.programs import Program
 from funcgrad.shape import Shape
 from funcgrad.tensor import Tensor
-from funcgrad.trace import RAW, Value, quiet
+from funcgrad.trace import RAW, Value
 from funcgrad.transforms.generated import Body
-from funcgrad.transforms.modes import MODES
+from funcgrad.transforms.static import exact
 from funcgrad.trees import Structure
 
 __all__ = ["MISS", "Form", "Kind", "kind_of", "write_attempt", "write_entry"]
@@ -65,6 +65,8 @@ class Form:
     ----------
     structure : Structure
         Of the arguments that are not static, those by position and those by keyword.
+    parts : hashable
+        The exact static parts of the structure.
     leaves : tuple of type
         Of the leaves: the tensor or the raw value that the caller passed.
     kinds : tuple
@@ -72,10 +74,11 @@ class Form:
     count : int
         How many arguments there are by position, the static ones included.
     static : tuple of triples
-        Where a static argument stands, a position or a name; its ``identity``; and what it is.
+        Where a static argument stands, a position or a name; what is ``exact``; and what it is.
     """
 
     structure: Structure
+    parts: Hashable
     leaves: tuple[type[Any], ...]
     kinds: tuple[Kind, ...]
     count: int
@@ -135,7 +138,7 @@ class _Arguments:
         given = self.unpacked("args", form.count)
         for place, key, value in form.static:
             text = given[place] if isinstance(place, int) else _item(place)
-            other = f"{self.body.name(identity)}({text}) != {self.body.name(key)}"
+            other = f"{self.body.name(exact)}({text}) != {self.body.name(key)}"
             self.refuse(f"{text} is not {self.body.name(value)} and {other}")
         rest = [text for k, text in enumerate(given) if k not in self.static]
         waiting = ["kwargs", *reversed(rest)]
@@ -210,12 +213,13 @@ class _Arguments:
             self.complete = False
         elif hasattr(kind, "__tree_flatten__"):
             self.body.line(f"{name}, aux = {name}.__tree_flatten__()", 2)
-            self.refuse(f"aux != {self.body.name(aux)}")
+            other = f"{self.body.name(exact)}(aux) != {self.body.name(exact(aux))}"
+            self.refuse(f"aux is not {self.body.name(aux)} and ({other})")
         elif hasattr(kind, "__dataclass_fields__"):
-            for field, part, value in aux.static:
+            for field, _, value in aux.static:
                 own = self.named(f"{name}.{field}")
-                same = f"type({own}) is {self.body.name(part)} and {own} == {self.body.name(value)}"
-                self.refuse(f"{own} is not {self.body.name(value)} and not ({same})")
+                other = f"{self.body.name(exact)}({own}) != {self.body.name(exact(value))}"
+                self.refuse(f"{own} is not {self.body.name(value)} and {other}")
             return [f"{name}.{field}" for field in aux.names]
         return self.unpacked(name, size)
 
@@ -285,13 +289,18 @@ def _write_run(body: Body, statement: str) -> None:
     modes, depth = MODES, 1
     if modes is not None:
         body.line(f"if {body.name(modes.read)}() is {body.name(modes.usual)}:")
-        body.line(f"token = {body.name(modes.choose)}({body.name(modes.silent)})", 2)
+        choose = body.name(modes.choose)
+        body.line("token = None", 2)
         body.line("try:", 2)
+        body.line(f"token = {choose}({body.name(modes.silent)})", 3)
         body.line(statement, 3)
         body.line(f"except {body.name(GuardError)}:", 2)
         body.line(f"return {body.name(MISS)}", 3)
         body.line("finally:", 2)
-        body.line(f"{body.name(modes.restore)}(token)", 3)
+        body.line("if token is None:", 3)  # an interrupt came as soon as the modes were chosen
+        body.line(f"{choose}({body.name(modes.usual)})", 4)
+        body.line("else:", 3)
+        body.line(f"{body.name(modes.restore)}(token)", 4)
         body.line("else:")
         depth = 2
     body.line("try:", depth)

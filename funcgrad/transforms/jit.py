@@ -24,9 +24,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import update_wrapper
-from inspect import Parameter, signature
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from pathlib import Path
-from threading import Lock
+from pickle import dumps
+from threading import Lock, active_count
 from types import FrameType, MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
@@ -35,7 +36,6 @@ from funcgrad import trees
 from funcgrad.backends.choice import chosen_backend
 from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy import NUMPY
-from funcgrad.equations import identity
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.layout import put_rows_last
@@ -50,7 +50,8 @@ from funcgrad.transforms.entry import MISS, Form, kind_of, write_entry
 from funcgrad.transforms.joint import example
 from funcgrad.transforms.probe import running_probes
 from funcgrad.transforms.signature import Signature, variant_of
-from funcgrad.transforms.stage import program
+from funcgrad.transforms.stage import stage
+from funcgrad.transforms.static import exact, parts_of, static_places
 from funcgrad.trees import Structure
 
 __all__ = ["Failure", "JitWarning", "Jitted", "Lowered", "jit"]
@@ -147,6 +148,7 @@ class Jitted(Generic[P, R]):
         self._lock = Lock()
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
+        self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for entry in self._entries:
@@ -154,6 +156,17 @@ class Jitted(Generic[P, R]):
             if result is not MISS:
                 return result
         return self._call(args, kwargs)
+
+    def __reduce__(self) -> Any:
+        """By name, as functions are pickled; else as what it was made of."""
+        found: Any = sys.modules.get(self.__module__)
+        for name in self.__qualname__.split("."):
+            found = getattr(found, name, None)
+        made = Jitted, (self._function, self._static, self._backend, self._relaxed)
+        return self.__qualname__ if found is self else made
+
+    def __repr__(self) -> str:
+        return f"jit({self._function!r})"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a class attribute it is a method, with ``self`` for its first argument."""
@@ -172,14 +185,15 @@ class Jitted(Generic[P, R]):
         if not all(type(value) in RAW for value in values):
             return self._inside(args, kwargs, values, structure)
         kinds = tuple([kind_of(value) for value in values])
-        found = self._signature((structure, tuple([each[:2] for each in static]), kinds))
+        parts = parts_of(structure)
+        found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
         result: R = found.run(values)
         if result is MISS:
             result = self._fresh(found, values, args, kwargs)
         if result is MISS:
             return self._function(*args, **kwargs)
         types = tuple([type(leaf) for leaf in leaves])
-        self._ease(Form(structure, types, kinds, len(args), static), found)
+        self._ease(Form(structure, parts, types, kinds, len(args), static), found)
         return result
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
@@ -192,7 +206,8 @@ class Jitted(Generic[P, R]):
         static = self._split(args, kwargs)[0]
         examples = [example(value) for value in values]
         kinds = tuple([kind_of(value) for value in examples])
-        found = self._signature((structure, tuple([each[:2] for each in static]), kinds))
+        parts = parts_of(structure)
+        found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
         with suppress(FuncgradError):  # the function itself tells better what is wrong
             result: R = found.run_inside(values)
             if result is MISS:
@@ -254,10 +269,7 @@ class Jitted(Generic[P, R]):
                 " `if`, or make the number that it depends on static."
             )
             return MISS
-        optimized = optimize(self._staged(args, kwargs), self._relaxed)
-        if not NUMPY.supports(optimized):  # it closes over a traced value
-            return MISS
-        capture = Capture(*self._roots(optimized, args, kwargs))
+        capture = Capture(*self._roots(args, kwargs))
         if not capture.complete:
             found.watched = False
             self._warn(
@@ -265,6 +277,21 @@ class Jitted(Generic[P, R]):
                 " runs without being staged. Pass what it needs as an argument."
             )
             return MISS
+        alone, states = active_count() == 1, dumps(capture.generators)
+        optimized = optimize(self._staged(args, kwargs), self._relaxed)
+        if not NUMPY.supports(optimized):  # it closes over a traced value
+            return MISS
+        settled = capture.unchanged()  # else it may have been read before the change, or after
+        if states != dumps(capture.generators):
+            settled = found.watched = False
+            self._warn(
+                "draws random numbers from a generator outside of its arguments, and runs without"
+                " being staged. Use fg.random with a key that is an argument."
+            )
+        elif not settled:
+            settled, capture = found.settles(alone), Capture(*self._roots(args, kwargs))
+            if not capture.complete:
+                return MISS
         weak = WeakMethod(self._compiled)  # what is kept here must not lead back
 
         def compile(derived: Program) -> Callable[..., Sequence[Value]]:
@@ -272,7 +299,8 @@ class Jitted(Generic[P, R]):
 
         runs = self._without_calls(optimized)
         variant = variant_of(optimized, runs, self._compiled(runs), capture, compile)
-        found.add(variant)
+        if settled:
+            found.add(variant)
         return variant.attempt(*values, ())
 
     # Staging.
@@ -300,7 +328,7 @@ class Jitted(Generic[P, R]):
 
     def _staged(self, args: Any, kwargs: Any) -> Program:
         static, (rest, named) = self._split(args, kwargs)
-        return program(self._partial(static) if static else self._function)(*rest, **named)
+        return stage("jit", self._partial(static) if static else self._function, rest, named)
 
     def _partial(self, static: _Static) -> Callable[..., R]:
         """The function of the arguments that are not static alone, with their names."""
@@ -322,12 +350,13 @@ class Jitted(Generic[P, R]):
             call.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
         return call
 
-    def _roots(self, optimized: Program, args: Any, kwargs: Any) -> Iterable[Any]:
+    def _roots(self, args: Any, kwargs: Any) -> Iterable[Any]:
         """What the function has at hand besides the numbers that are its arguments."""
+        static, given = self._split(args, kwargs)
         yield self._function
-        for _, _, value in self._split(args, kwargs)[0]:
+        for _, _, value in static:
             yield value
-        for token in optimized.arguments.tokens:
+        for token in trees.structure(given).tokens:
             if token is not None:  # the class of a container, and its static parts
                 yield from (token[0], token[2])
 
@@ -368,7 +397,7 @@ class Jitted(Generic[P, R]):
         names = sorted([name for name in kwargs if name in self._static])
         found: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
         found += [(name, kwargs[name]) for name in names]
-        static = tuple([(place, identity(value), value) for place, value in found])
+        static = tuple([(place, exact(value), value) for place, value in found])
         try:
             hash(static)
         except TypeError:
@@ -432,15 +461,18 @@ def jit(
     -----
     JitWarning
         The function runs without being staged: it took too many different ways through its control
-        flow, or may read more than can be watched. Or the backend did not compile a program; those
-        programs are kept in ``failures``.
+        flow, may read more than can be watched, or draws from a generator of random numbers. Or the
+        backend did not compile a program; those programs are kept in ``failures``.
 
     Notes
     -----
     Control flow may depend on numbers: each way is staged when it is first taken. What the function
     reads from outside is watched: names that were bound anew, attributes, elements and arrays that
-    were written to are noticed, and the function is staged again. Not watched is what libraries
-    keep to themselves, such as their modules' attributes.
+    were written to are noticed, and the function is staged again. An array is compared with what it
+    was at each call; a tensor cannot change, and costs nothing. Not watched is what libraries keep
+    to themselves, such as their modules' attributes, and what is read from files or clocks.
+
+    With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples
     --------
@@ -454,36 +486,10 @@ def jit(
     """
     if not callable(f):
         raise ArgumentError(f"jit: expected a function, got {f!r}.")
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, _static_places(f, numbers, names), chosen_backend(backend, "jit"), relaxed)
-
-
-def _static_places(
-    f: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
-) -> frozenset[int | str]:
-    """Where static arguments may stand: their positions as well as their names."""
-    places: set[int | str] = {*numbers, *names}
-    try:
-        parameters = list(signature(f).parameters.values())
-    except (TypeError, ValueError):
-        return frozenset(places)
-    kinds = [parameter.kind for parameter in parameters]
-    called = getattr(f, "__name__", f)
-    ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    for name in names:
-        found = [k for k, p in enumerate(ordered) if p.name == name]
-        places.update(found)
-        known = any(p.name == name for p in parameters)
-        if not known and Parameter.VAR_KEYWORD not in kinds:
-            raise ArgumentError(f"jit: {called} has no parameter {name!r}.")
-    for number in numbers:
-        if 0 <= number < len(ordered):
-            if ordered[number].kind is Parameter.POSITIONAL_OR_KEYWORD:
-                places.add(ordered[number].name)
-        elif number >= 0 and Parameter.VAR_POSITIONAL not in kinds:
-            raise ArgumentError(
-                f"jit: static_argnums={number}, but {called} takes {len(ordered)} positional"
-                " argument(s)."
-            )
-    return frozenset(places)
+    if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
+        raise ArgumentError(
+            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, whose calls"
+            " only begin to run. Return the arrays, in a list if there are many."
+        )
+    places = static_places(f, static_argnums, static_argnames)
+    return Jitted(f, places, chosen_backend(backend, "jit"), relaxed)

@@ -16,12 +16,13 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
+from funcgrad.modes import quiet
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad.primitives.elementwise import remainder
 from funcgrad.primitives.rounding import fmod, fraction
 from funcgrad.shape import Spec, spec_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, begin_level, quiet
+from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import choose, like, values_of
 from funcgrad.transforms.push import settle, zeros_like
 from funcgrad.transforms.record import Recorded, Recorder, settled

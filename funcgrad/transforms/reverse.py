@@ -15,9 +15,10 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, over
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
+from funcgrad.modes import quiet
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import begin_level, quiet
+from funcgrad.trace import begin_level
 from funcgrad.transforms.arguments import choose, like, pair, scalar, unwrap, values_of
 from funcgrad.transforms.probe import collect_probes
 from funcgrad.transforms.record import Recorder, settled

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.errors import GuardError
@@ -21,6 +21,8 @@ from funcgrad.transforms.derived import Compile, ProgramCall
 from funcgrad.transforms.entry import MISS, write_attempt
 
 __all__ = ["Signature", "Variant", "variant_of"]
+
+_MOST_CHANGES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,13 +81,14 @@ class Signature:
         False once it turned out that the function reads more than can be watched.
     """
 
-    __slots__ = ("_lock", "_variants", "attempts", "watched")
+    __slots__ = ("_changes", "_lock", "_variants", "attempts", "watched")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._variants: tuple[Variant, ...] = ()
         self.attempts: tuple[Callable[..., Any], ...] = ()
         self.watched = True
+        self._changes = 0
 
     def run(self, values: Sequence[Value]) -> Any:
         """The result for raw values that nobody can write to; MISS where no variant holds."""
@@ -117,6 +120,16 @@ class Signature:
         with self._lock:
             if all(variant.program != known.program for known in self._variants):
                 self._set([*self._variants, variant])
+
+    def settles(self, alone: bool) -> bool:
+        """Whether to keep a variant though what the function reads changed while it ran.
+
+        Where there was no other thread, the function itself did it, as one that counts its calls.
+        Where there were, that it did shows when it happens each time.
+        """
+        with self._lock:
+            self._changes += 1
+            return alone or self._changes > _MOST_CHANGES
 
     def _set(self, variants: Sequence[Variant]) -> None:
         self._variants = tuple(variants)

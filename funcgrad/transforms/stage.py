@@ -16,22 +16,19 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from operator import itemgetter
-from pathlib import Path
 from threading import Lock
-from types import FrameType
 from typing import Any, ClassVar, Final, ParamSpec
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.equations import Constant, Equation, Guard, Params, read_number, spec_inside
-from funcgrad.errors import TracerError
+from funcgrad.errors import TracerError, users_line
 from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key
@@ -45,12 +42,11 @@ from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.checkpoint import run_segment
 from funcgrad.trees import Structure
 
-__all__ = ["Staged", "Stager", "program"]
+__all__ = ["Staged", "Stager", "program", "stage"]
 
 P = ParamSpec("P")
 _new: Final[Any] = object.__new__
-_HOME: Final = str(Path(__file__).resolve().parents[1])
-_LARGE: Final = 2**20
+_LARGE: Final = 2**14
 """From so many bytes of arguments on, to evaluate a function takes longer than to run it twice."""
 
 
@@ -61,7 +57,7 @@ class Staged(Tensor):
     _index: int
 
     def _reveal(self, use: str, exact: bool) -> Any:
-        self._trace.check()
+        self._trace.check(self)
         self._trace.need_numbers()
         value = self._data
         if use.startswith(("repr", "str", "format")):
@@ -167,10 +163,21 @@ class Stager(Trace):
         """End staging; tracers used from now on raise."""
         self._open = False
 
-    def check(self) -> None:
-        """Raise if staging has ended."""
+    def check(self, *used: Value) -> None:
+        """Raise if staging has ended, and say where a value that is used now was made."""
         if not self._open:
-            raise escaped()
+            made = [self._line(value) for value in used if type(value) is Staged]
+            line = next((f", made at {line}," for line in made if line), "")
+            raise escaped(f"A traced value{line} was used after its transformation had ended.")
+
+    def _line(self, tracer: Staged) -> str:
+        """The user's line that a value comes from; empty for an argument."""
+        is_own = tracer._trace is self
+        if is_own:
+            for first, equation in self._equations:
+                if first <= tracer._index < first + len(equation.results):
+                    return equation.source
+        return ""
 
     def follow(self, value: Value) -> Staged:
         """A tracer for an input; all inputs come before the first operation."""
@@ -202,7 +209,7 @@ class Stager(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate, and append an equation."""
-        self.check()
+        self.check(*args)
         values = tuple([self.inner(arg) for arg in args])
         if self._has_numbers:
             out = bind(primitive, values, params)
@@ -212,7 +219,7 @@ class Stager(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
-        self.check()
+        self.check(*args)
         values = [self.inner(arg) for arg in args]
         if call.is_staged and all(type(value) in RAW for value in values):
             with suppress(Exception):  # as where it leaves all its numbers to another library
@@ -371,14 +378,6 @@ def _name_of(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def users_line() -> str:
-    """File and line of the innermost frame outside of this library."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
-
-
 def program(f: Callable[P, Any]) -> Callable[P, Program]:
     """Stage a function: the computation that it does for given arguments, as a value.
 
@@ -417,18 +416,27 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
 
     @wraps(f)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Program:
-        leaves, structure = trees.flatten((args, kwargs))
-        values = call_values("program", f, leaves, structure)
-        if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
-            with suppress(Exception, _NumbersNeeded):  # what fails, fails with numbers as it should
-                return _stage(f, values, structure, numbers=False)
-        return _stage(f, values, structure)
+        return stage("program", f, args, kwargs)
 
     return staged
 
 
+def stage(operation: str, f: Callable[..., Any], args: Any, kwargs: Any) -> Program:
+    """What ``program`` does, for whatever operation the user called."""
+    leaves, structure = trees.flatten((args, kwargs))
+    values = call_values(operation, f, leaves, structure)
+    if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
+        with suppress(Exception, _NumbersNeeded):  # what fails, fails with numbers as it should
+            return _stage(operation, f, values, structure, numbers=False)
+    return _stage(operation, f, values, structure)
+
+
 def _stage(
-    f: Callable[..., Any], values: Sequence[Value], structure: Structure, numbers: bool = True
+    operation: str,
+    f: Callable[..., Any],
+    values: Sequence[Value],
+    structure: Structure,
+    numbers: bool = True,
 ) -> Program:
     with begin_level() as level:
         stager = Stager(level, numbers)
@@ -436,7 +444,7 @@ def _stage(
             followed = [wrap(stager.follow(value)) for value in values]
             args, kwargs = trees.unflatten(structure, followed)
             out_leaves, result = trees.flatten(f(*args, **kwargs))
-            outs = values_of("program", out_leaves, result, lambda: "the function's result")
+            outs = values_of(operation, out_leaves, result, lambda: "the function's result")
             return stager.finish(
                 outs,
                 name=f.name if isinstance(f, Program) else _name_of(f),

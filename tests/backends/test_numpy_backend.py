@@ -160,6 +160,14 @@ def test_functions_are_the_same_to_the_last_bit(name: str) -> None:
     ast.parse(assert_compiles(f, *args))
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_a_single_complex_product_is_rounded_alike_wherever_it_is_put(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x, y = rng.standard_normal((2, 1, 2)).view(np.complex128)[..., 0].astype(dtype)
+        assert_compiles(lambda x, y: ((x + 1) * y, fnp.square(x - y), y * (x - 2)), x, y)
+
+
 def test_calls_with_rules_of_their_own_run() -> None:
     @fg.custom_vjp
     def f(x: Any) -> Any:

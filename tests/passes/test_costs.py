@@ -133,8 +133,10 @@ def test_views_are_what_numpy_makes_views_of():
             arrays = [arg for arg in sample.args if isinstance(arg, np.ndarray)]
             shares = found.size and any(np.may_share_memory(found, array) for array in arrays)
             seen[name] = seen.get(name, False) or bool(shares)
-    # A roll by nothing and an index that turns out to be a slice return views now and then.
-    assert {name for name, shares in seen.items() if shares} - {"roll", "gather"} == {
+    # A roll by nothing and an index that turns out to be a slice return views now and then, and
+    # NumPy 2.0 returns integers that it is to round themselves.
+    at_times = {"roll", "gather", "round"}
+    assert {name for name, shares in seen.items() if shares} - at_times == {
         name for name in module._VIEWS if name != "stop_gradient"
     }
 

@@ -424,7 +424,7 @@ BAD_RULES = (
     (
         rule_of("jvp", lambda p, t: p[0]),
         DifferentiationError,
-        "custom_jvp product: the rule has to return a pair (result, tangent), but it returned Tens",
+        "custom_jvp product: the rule has to return a pair (result, tangent), but it returned a t",
     ),
     (
         rule_of("jvp", lambda p, t: (p[0], (t[0],))),
@@ -455,7 +455,7 @@ BAD_RULES = (
         rule_of("vjp", save, lambda r, ct: ct),
         DifferentiationError,
         "custom_vjp product: the bwd rule has to return a tuple with a cotangent for each of the 2"
-        " argument(s), but it returned Tensor",
+        " argument(s), but it returned a tensor of shape ()",
     ),
     (
         rule_of("vjp", save, lambda r, ct: (ct,)),

@@ -1,0 +1,103 @@
+"""How NumPy treats floating-point errors: asked, and changed, at a tenth of the usual price.
+
+``np.errstate`` takes 3 µs with a look at what the user has chosen, longer than many a program runs.
+NumPy keeps the choice in a context variable. Which one that is needs no private name: in an empty
+context, it is the one that ``np.errstate`` sets. To set it to the same value takes 0.2 µs.
+
+>>> import numpy as np
+>>> with quiet():
+...     print(np.geterr()["over"], notices_errors())
+ignore False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import Context, Token, copy_context
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["MODES", "Modes", "notices_errors", "quiet"]
+
+_SILENT: Final[Any] = MappingProxyType(
+    dict.fromkeys(("divide", "over", "under", "invalid"), "ignore")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """How NumPy treats floating-point errors in the running context.
+
+    Attributes
+    ----------
+    read, choose, restore : callable
+        Those of the context variable.
+    usual, silent : object
+        What ``read`` gives where the user has chosen nothing, and what ``quiet`` makes of that.
+    """
+
+    read: Callable[[], Any]
+    choose: Callable[[Any], Token[Any]]
+    restore: Callable[[Token[Any]], None]
+    usual: Any
+    silent: Any
+
+
+def _found() -> Modes | None:
+    """To be run in an empty context; None if NumPy keeps its modes elsewhere."""
+    with np.errstate(**_SILENT):
+        chosen = list(copy_context().items())
+    if len(chosen) != 1:
+        return None
+    variable, silent = chosen[0]
+    try:
+        usual = variable.get()
+    except LookupError:
+        return None
+    return Modes(variable.get, variable.set, variable.reset, usual, silent)
+
+
+MODES: Final = Context().run(_found)
+"""None where the short way is not to be had."""
+
+
+class _Silence:
+    """``quiet`` where the user has chosen nothing."""
+
+    __slots__ = ("_modes",)
+
+    def __init__(self, modes: Modes) -> None:
+        self._modes = modes
+
+    def __enter__(self) -> None:
+        self._modes.choose(self._modes.silent)
+
+    def __exit__(self, *error: object) -> None:
+        self._modes.choose(self._modes.usual)
+
+
+def quiet() -> AbstractContextManager[Any]:
+    """Floating-point warnings off, unless the user has chosen how to treat them."""
+    if MODES is not None and MODES.read() is MODES.usual:
+        return _Silence(MODES)
+    modes = np.geterr()
+    if "warn" not in modes.values():
+        return nullcontext()
+    silenced: Any = {kind: "ignore" for kind, mode in modes.items() if mode == "warn"}
+    return np.errstate(**silenced)
+
+
+def notices_errors() -> bool:
+    """Whether anything comes of a floating-point error in the running context.
+
+    >>> with np.errstate(over="raise"):
+    ...     notices_errors()
+    True
+    """
+    if MODES is not None and MODES.read() is MODES.silent:
+        return False
+    return bool(np.geterr() != _SILENT)
