@@ -86,7 +86,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     for kind, default in _PYTHON_DTYPES:
         if isinstance(x, kind):
             return default
-    return np.asarray(x).dtype
+    found: np.dtype[Any] = np.asarray(x).dtype
+    return found
 
 
 def spec_of(x: Any) -> Spec:

@@ -146,7 +146,7 @@ def direction(rng: np.random.Generator, x: Any) -> Any:
     a leap.
     """
     like = np.asarray(x)
-    drawn = rng.uniform(0.5, 1.5, like.shape) * rng.choice([-1.0, 1.0], like.shape)
+    drawn: Any = rng.uniform(0.5, 1.5, like.shape) * rng.choice([-1.0, 1.0], like.shape)
     if like.dtype.kind == "c":
         drawn = drawn * np.exp(2j * np.pi * rng.uniform(size=like.shape))
     sizes = abs(like.astype(complex))

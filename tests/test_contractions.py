@@ -163,9 +163,10 @@ RELATIVES: dict[str, tuple[Any, Any, Any, Any]] = {
         X,
         X[:, :1],
     ),
-    "matvec": (np.matvec, fnp.matvec, X, X[:, 0]),
-    "matvec shared": (np.matvec, fnp.matvec, X[0], X[:, 0]),
-    "vecmat": (np.vecmat, fnp.vecmat, X[:, :, 0], X),
+    # NumPy has these two since version 2.2.
+    "matvec": (lambda a, x: (a @ x[..., None])[..., 0], fnp.matvec, X, X[:, 0]),
+    "matvec shared": (lambda a, x: (a @ x[..., None])[..., 0], fnp.matvec, X[0], X[:, 0]),
+    "vecmat": (lambda x, a: (x.conj()[..., None, :] @ a)[..., 0, :], fnp.vecmat, X[:, :, 0], X),
     "kron": (np.kron, fnp.kron, X[0], Y[0, :2]),
     "kron of different rank": (np.kron, fnp.kron, X, Y[0, 0]),
     "cross": (np.cross, fnp.cross, Y[0], Y[1, 0]),
@@ -231,7 +232,7 @@ def test_relatives_of_matmul_on_complex_numbers(name):
     ],
 )
 def test_shapes_that_do_not_fit(function, first, second):
-    with pytest.raises(ShapeError, match=f"{function.__name__}|matmul"):
+    with pytest.raises(ShapeError, match=function.__name__):
         function(np.ones(first), np.ones(second))
 
 

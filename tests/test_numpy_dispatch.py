@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 
 WRONG: Any = "a"
 HALF: Any = 2.5
+TRUE: Any = True  # NumPy's stubs take some arguments by name only
 
 MATRIX = np.array([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]])
 
@@ -61,9 +62,9 @@ def test_parameters_have_numpys_names_in_numpys_order(name):
         lambda x: np.add.reduce(x),
         lambda x: np.maximum.reduce(x, axis=(0, 1), keepdims=True),
         lambda x: np.multiply.accumulate(x, 1),
-        lambda x: np.sum(x, 0, None, None, True),
+        lambda x: np.sum(x, 0, None, None, TRUE),
         lambda x: np.std(x, 0, None, None, 1),
-        lambda x: np.max(x, 1, None, True),
+        lambda x: np.max(x, 1, None, TRUE),
         lambda x: np.median(a=x, axis=0),
         lambda x: np.take(a=x, indices=[0], axis=1),
         lambda x: np.searchsorted(x[1, 1:], 4.5, "right"),

@@ -164,9 +164,10 @@ def test_piecewise_needs_a_function_for_each_condition():
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (None, 1.0), (0.0, None), (None, None), (2.0, 1.0)])
 def test_clip_is_numpys(bounds):
     x = np.array([-1.0, 0.0, 0.5, 2.0, np.nan])
-    assert_same(fnp.clip(x, *bounds), np.clip(x, *bounds))
-    assert_same(fnp.clip(x, min=bounds[0], max=bounds[1]), np.clip(x, *bounds))
-    assert_same(fg.tensor(x).clip(*bounds), np.clip(x, *bounds))
+    expected = x if bounds == (None, None) else np.clip(x, *bounds)  # NumPy 2.0 asks for a bound
+    assert_same(fnp.clip(x, *bounds), expected)
+    assert_same(fnp.clip(x, min=bounds[0], max=bounds[1]), expected)
+    assert_same(fg.tensor(x).clip(*bounds), expected)
 
 
 def test_clip_keeps_the_dtype_and_takes_arrays():

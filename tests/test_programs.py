@@ -135,6 +135,12 @@ def test_names_do_not_collide() -> None:
     assert len(set(names)) == len(names) == len(staged.specs())
 
 
+def test_nothing_is_refused_of_an_array_without_elements() -> None:
+    x = np.zeros((2, 0), int)
+    staged = fg.program(lambda x: x**-1)(x).verify()
+    assert_bits(staged(x), fg.tensor(x) ** -1)
+
+
 # -------------------------------------------------------------------------------- equality
 
 

@@ -371,17 +371,20 @@ def test_running(name, axis):
         assert_same(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
+@pytest.mark.parametrize("name", ["sum", "prod"])
 @pytest.mark.parametrize("include_initial", [False, True])
 def test_running_by_the_array_api(name, include_initial):
+    ours = getattr(fnp, f"cumulative_{name}")
     x = np.arange(1.0, 7.0).reshape(2, 3)
     for case, axis in ((x, 0), (x, -1), (x[0], None), (x.astype(np.int8), 1)):
-        kwargs = {"axis": axis, "include_initial": include_initial}
-        assert_same(getattr(fnp, name)(case, **kwargs), getattr(np, name)(case, **kwargs))
+        expected = getattr(np, f"cum{name}")(case, axis)  # the long names came with NumPy 2.1
+        if include_initial:
+            expected = np.insert(expected, 0, getattr(np, name)([]), axis or 0)
+        assert_same(ours(case, axis=axis, include_initial=include_initial), expected)
     with pytest.raises(ShapeError, match="2 axes"):
-        getattr(fnp, name)(x)
+        ours(x)
     with pytest.raises(ShapeError, match="0-d"):
-        getattr(fnp, name)(1.0)
+        ours(1.0)
 
 
 def test_gradient_of_a_running_sum_runs_backwards():

@@ -18,6 +18,7 @@ from funcgrad.passes.axes import MOVES
 from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.identity import copy_products_with_identities
+from funcgrad.passes.layout import put_rows_last
 from funcgrad.passes.negation import NEGATION
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
@@ -26,10 +27,12 @@ from funcgrad.passes.scale import SCALING
 from funcgrad.passes.schedule import schedule
 from funcgrad.passes.simplify import ALGEBRA
 from funcgrad.passes.sink import SINKING
+from funcgrad.passes.stacking import stack_small_operations
 from funcgrad.passes.workbench import Rules, improve, joined
+from funcgrad.planning.inline import inlined
 from funcgrad.programs import Program
 
-__all__ = ["Pass", "optimize"]
+__all__ = ["Pass", "optimize", "prepared"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
@@ -71,3 +74,28 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
         merged = each(merged)
     program = program if merged is program else improve(merged, rules)
     return schedule(copy_products_with_identities(program))
+
+
+def prepared(program: Program, relaxed: bool = False) -> Program:
+    """An optimized program as it is best run.
+
+    Parameters
+    ----------
+    program : Program
+    relaxed : bool
+        As for ``optimize``.
+
+    Returns
+    -------
+    Program
+        Without calls, with small operations stacked and with arrays of many short rows turned. Its
+        results are those of the other; it is not meant to be differentiated, since the rules of
+        calls are gone, and sums in its derivatives have another order.
+    """
+    runs = inlined(program)
+    if runs is not program:
+        runs = optimize(runs, relaxed)
+    stacked = stack_small_operations(runs)
+    if stacked is not runs:
+        runs = schedule(improve(stacked, _RELAXED if relaxed else _EXACT))
+    return put_rows_last(runs)

@@ -217,9 +217,9 @@ def _taken(
     moments: _Moments,
 ) -> int | None:
     """The operand whose memory the result of an equation may take."""
-    result = equation.results[0]
-    if not is_plain_ufunc(equation.operation) or not result.shape:
+    if not is_plain_ufunc(equation.operation) or not equation.results[0].shape:
         return None
+    result = equation.results[0]
     if result.dtype.kind == "c" and prod(result.shape) == 1:
         return None  # NumPy rounds a single complex product otherwise when it is put over a factor
     flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()

@@ -102,16 +102,17 @@ def elementwise_result(name: str, evaluate: Callable[..., Any]) -> Callable[...,
     """The rule for the result of an elementwise operation: NumPy itself says the dtype."""
 
     def result(*specs: Spec, **params: Any) -> Spec:
-        with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
-            example = evaluate(*[_example(spec) for spec in specs], **params)
         shape = broadcast_shapes(name, *(spec.shape for spec in specs))
+        size = 0 if 0 in shape else 1  # where there is no element, none is refused
+        with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
+            example = evaluate(*[_example(spec, size) for spec in specs], **params)
         return Spec(shape, np.asarray(example).dtype)
 
     return result
 
 
-def _example(spec: Spec) -> Any:
-    one = np.ones((1,) * bool(spec.shape), spec.dtype)
+def _example(spec: Spec, size: int) -> Any:
+    one = np.ones((size,) * bool(spec.shape), spec.dtype)
     return one.item() if spec.weak else one[()]
 
 

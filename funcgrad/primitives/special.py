@@ -127,7 +127,7 @@ def exact_log(x: Array) -> Array:
     mantissa = np.where(small, 2 * mantissa, mantissa)
     s = (mantissa - 1) / (mantissa + 1)
     series = s * _polynomial(s * s, _ARTANH)
-    scale = (exponent - small).astype(np.float64)
+    scale: Array = (exponent - small).astype(np.float64)
     logarithm: Array = scale * _LN2_HIGH + (2 * series + scale * _LN2_LOW)
     return logarithm
 

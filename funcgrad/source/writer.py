@@ -289,7 +289,7 @@ class _Writer:
         return "bool" if self.plan.specs[variable].dtype.kind == "b" else "float"
 
     def call(self, equation: Equation, first: int) -> None:
-        """A call with rules of its own."""
+        """A call of which nobody knows what it does."""
         operation, operands = equation.operation, map(self.text, equation.operands)
         call = self.scope.object(operation, identifier(operation.name) or "call")
         names = [self.text(variable) for variable in range(first, first + len(equation.results))]

@@ -259,6 +259,7 @@ class Capture:
         for name in found.random:
             yield getattr(space.get(name), "random", None)
         for name in imported(found.imports, space.get("__package__")):
+            watch.entry(sys.modules, name)  # it may be staging that imports it
             yield sys.modules.get(name)
         if not found.attributes.isdisjoint(_ENVIRONMENT):
             yield os.environ

@@ -38,9 +38,7 @@ from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
-from funcgrad.passes.layout import put_rows_last
-from funcgrad.passes.pipeline import optimize
-from funcgrad.planning.inline import inlined
+from funcgrad.passes.pipeline import optimize, prepared
 from funcgrad.programs import Program
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
@@ -292,12 +290,12 @@ class Jitted(Generic[P, R]):
             settled, capture = found.settles(alone), Capture(*self._roots(args, kwargs))
             if not capture.complete:
                 return MISS
-        weak = WeakMethod(self._compiled)  # what is kept here must not lead back
+        relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # what is kept must not lead back
 
         def compile(derived: Program) -> Callable[..., Sequence[Value]]:
-            return (weak() or NUMPY.compile)(derived)
+            return (weak() or NUMPY.compile)(prepared(derived, relaxed))
 
-        runs = self._without_calls(optimized)
+        runs = prepared(optimized, relaxed)
         variant = variant_of(optimized, runs, self._compiled(runs), capture, compile)
         if settled:
             found.add(variant)
@@ -316,8 +314,7 @@ class Jitted(Generic[P, R]):
             The function runs without being staged: it closes over a traced value.
         """
         staged = self._staged(args, kwargs)
-        runs = self._without_calls(optimize(staged, self._relaxed))
-        optimized = put_rows_last(runs)
+        optimized = prepared(optimize(staged, self._relaxed), self._relaxed)
         if not NUMPY.supports(optimized):
             raise ArgumentError(
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"
@@ -360,14 +357,8 @@ class Jitted(Generic[P, R]):
             if token is not None:  # the class of a container, and its static parts
                 yield from (token[0], token[2])
 
-    def _without_calls(self, optimized: Program) -> Program:
-        """The program as it runs, where nobody needs the rules of its calls."""
-        runs = inlined(optimized)
-        return optimized if runs is optimized else optimize(runs, self._relaxed)
-
     def _compiled(self, optimized: Program) -> Callable[..., Sequence[Value]]:
         backend = self._backend
-        optimized = self._without_calls(optimized)
         try:
             if not backend.supports(optimized):
                 self._warn(
@@ -375,7 +366,7 @@ class Jitted(Generic[P, R]):
                     " backend runs it."
                 )
                 backend = NUMPY
-            return backend.compile(put_rows_last(optimized))
+            return backend.compile(optimized)
         except Exception as error:  # a failure to compile must never cost a result
             failure = Failure(optimized, backend.name, repr(error))
             with self._lock:
@@ -442,7 +433,7 @@ def jit(
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
         and constants multiplied with each other (``funcgrad.passes.relax``). Otherwise only sums
-        and matrix products may be added up in another order.
+        and matrix products, and the derivatives of ``prod``, may be done in another order.
 
     Returns
     -------

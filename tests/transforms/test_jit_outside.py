@@ -63,6 +63,24 @@ def test_modules_imported_inside_the_function_are_watched(config):
     check(part, sets(config, "scale", 4.0))
 
 
+def test_a_module_that_the_function_is_the_first_to_import_is_watched(tmp_path, monkeypatch):
+    (tmp_path / "first_config.py").write_text("scale = 2.0")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    @fg.jit
+    def f(x):
+        import first_config  # type: ignore[import-not-found]
+
+        return x * first_config.scale
+
+    try:
+        assert float(f(1.0)) == float(f(1.0)) == 2.0
+        sys.modules["first_config"].scale = 3.0  # type: ignore[attr-defined]
+        assert float(f(1.0)) == 3.0
+    finally:
+        sys.modules.pop("first_config", None)
+
+
 @pytest.mark.parametrize(
     "read",
     [
