@@ -44,6 +44,9 @@ class Plan:
     takes : dict
         For the position of an equation the operand whose memory its result takes: an array of its
         shape and dtype that nothing reads any more. Kernels take memory of their own blocks alike.
+    homes : dict
+        For variables of kernels whose blocks become blocks of one that is read outside, by taking
+        their memory: that variable, in whose place they are made.
     outside : frozenset of int
         Of the variables that kernels define those that are read outside of them.
     slots : mapping
@@ -57,6 +60,7 @@ class Plan:
     steps: list[Step]
     ends: list[int]
     takes: dict[int, int]
+    homes: dict[int, int]
     outside: frozenset[int]
     slots: Mapping[int, int]
     leaving: frozenset[int]
@@ -86,20 +90,32 @@ def plan_of(program: ProgramParts, block: int = BLOCK) -> Plan:
     shared = aliases(program)
     outside = frozenset(_outside(program, firsts, order, ends))
     takes: dict[int, int] = {}
+    homes: dict[int, int] = {}
     moments = _moments(program, order, ends, shared)
     for step in order:
         members = (step,) if isinstance(step, int) else step.members
         kernel = None if isinstance(step, int) else step
         for position in members:
-            if kernel is not None and firsts[position] in outside:
-                continue  # its place is in the whole result
             found = _taken(program.equations[position], position, kernel, specs, shared, moments)
-            if found is not None and (kernel is None or moments.makers[found] in kernel.members):
+            if found is None:
+                continue
+            if kernel is None:
                 takes[position] = found
+            elif moments.makers[found] in kernel.members:
+                if firsts[position] not in outside:
+                    takes[position] = found
+                    continue
+                # Its place is in the whole result; so it is for what it could take the memory of.
+                while moments.makers[found] in takes:
+                    found = takes[moments.makers[found]]
+                if found not in outside and is_plain_ufunc(
+                    program.equations[moments.makers[found]].operation
+                ):
+                    homes[found] = firsts[position]
     lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
     slots = slots_of(lives, len(order), block)
     left = leaving(lives, len(order), block)
-    return Plan(specs, firsts, order, ends, takes, outside, slots, left)
+    return Plan(specs, firsts, order, ends, takes, homes, outside, slots, left)
 
 
 def _lives(

@@ -122,6 +122,11 @@ class _Loop:
             self.blocks[variable] = self.blocks.pop(self.plan.takes[position])
             place = self.blocks[variable]
             self._line(self.expressions.into(equation, texts, place), equation)
+        elif variable in self.plan.homes:
+            home = self.plan.homes[variable]
+            own = self.blocks[variable] = self._block_name(home)
+            into = self.expressions.into(equation, texts, self._place(home))
+            self._line(f"{own} = {into}", equation)
         else:
             self.blocks[variable] = self.name(variable)
             self._line(f"{self.name(variable)} = {self._of(equation, texts, specs)}", equation)
@@ -145,17 +150,15 @@ class _Loop:
     ) -> None:
         """A result that is needed whole after the kernel."""
         variable = self.plan.firsts[position]
-        name, shape = self.name(variable), equation.results[0].shape
-        flat = self.kernel.flat and len(shape) > 1
-        place = f"{name}[{self._word('rows')}]"
-        if variable not in self.plan.slots:
-            self.before.append(self._room(variable, (self.kernel.rows,) if flat else shape))
-            if flat:
-                self.after.append((f"{name} = {name}.reshape({shape})", ""))
-        elif flat:
-            place = f"{self._flat(variable)}[{self._word('rows')}]"
-        needed = self.last[variable] != position
         own = self._block_name(variable)
+        there = [operand for operand in equation.operands if self.blocks.get(operand) == own]
+        if there:  # what it is made of has its place already
+            del self.blocks[there[0]]
+            self.blocks[variable] = own
+            self._line(self.expressions.into(equation, texts, own), equation)
+            return
+        place = self._place(variable)
+        needed = self.last[variable] != position
         if needed:
             self.blocks[variable] = own
         start = f"{own} = " if needed else ""
@@ -165,6 +168,17 @@ class _Loop:
             self._line(f"{start}{place} = {self._of(equation, texts, specs)}", equation)
 
     # Parts.
+
+    def _place(self, variable: int) -> str:
+        """Where a block of a result lies that is needed whole after the kernel."""
+        name, shape = self.name(variable), self.plan.specs[variable].shape
+        flat = self.kernel.flat and len(shape) > 1
+        if variable in self.plan.slots:
+            return f"{self._flat(variable) if flat else name}[{self._word('rows')}]"
+        self.before.append(self._room(variable, (self.kernel.rows,) if flat else shape))
+        if flat:
+            self.after.append((f"{name} = {name}.reshape({shape})", ""))
+        return f"{name}[{self._word('rows')}]"
 
     def _flags(self, equation: Equation) -> list[bool]:
         """For each operand whether a block of it is wanted."""

@@ -235,6 +235,23 @@ def test_results_take_the_memory_of_what_is_not_needed_any_more() -> None:
     assert "exp(a, a)" not in viewed.to_numpy_source()
 
 
+def test_what_becomes_a_result_in_place_is_made_where_the_result_lies() -> None:
+    x, rows = numbers(100), numbers(40, 5)
+
+    def homes(f: Callable[..., Any], *args: Any) -> int:
+        assert assert_blocks(f, *args)
+        return len(plan_of(optimize(fg.program(f)(*args)), BLOCK).homes)
+
+    assert homes(lambda x: x * 2.0 + 1.0, x) == 1
+    assert homes(lambda x: fnp.exp(-(x * 2.0)) + 1.0, rows) == 1
+    assert homes(lambda x: (fnp.sin(x) + 1.0, fnp.cos(x) * 3.0), x) == 2
+    assert homes(lambda x: fnp.sum(fnp.sin(x) * 2.0), x) == 0  # no place in the result
+    assert homes(lambda x: ((y := fnp.sin(x)), y + 1.0), x) == 0  # which is a result itself
+    total = lambda x: (y := fnp.exp(x) * 2.0) / fnp.sum(y)  # noqa: E731 - y lies in a room
+    assert homes(total, x) == homes(total, rows) == 1
+    assert homes(lambda x: fnp.sum(x, axis=1, keepdims=True) * x + 1.0, rows) == 1
+
+
 def test_every_case_runs_in_blocks() -> None:
     with np.errstate(all="ignore"):
         for case in every_case(every_primitive()):
