@@ -64,6 +64,6 @@ def saved_call(name: str, parts: Mapping[str, Any]) -> CalledOperation:
         The fields of the program of what it computes.
     """
     program = Program(**parts)
-    if name == StagedSegment.name:
+    if name == StagedSegment.kind:
         return StagedSegment(program)
     return StagedCall(_SavedCall(name, program.evaluate, ("saved", name, program)), program)

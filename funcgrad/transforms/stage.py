@@ -114,8 +114,13 @@ class StagedCall:
 class StagedSegment:
     """What reverse mode is to run again as an operation of a program."""
 
-    name: ClassVar[str] = "checkpoint"
+    kind: ClassVar[str] = "checkpoint"
     program: Program
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        return self.kind
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
         """Apply it under whatever transformations follow the values."""
@@ -244,7 +249,7 @@ class Stager(Trace):
         """
         self.check()
         values = [self.inner(arg) for arg in args]
-        body, closed, outs = self._nested(run, StagedSegment.name, values)
+        body, closed, outs = self._nested(run, StagedSegment.kind, values)
         return self._define(StagedSegment(body), [*args, *closed], (), outs)
 
     def _nested(
