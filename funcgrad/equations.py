@@ -118,6 +118,12 @@ class Equation:
     source: str = ""
     epoch: int = 0
 
+    def on(self, operands: tuple[int, ...]) -> Equation:
+        """The same operation on other variables."""
+        return Equation(
+            self.operation, operands, self.params, self.results, self.source, self.epoch
+        )
+
     def _key(self) -> Hashable:
         return self.operation, self.operands, identity(self.params), self.results, self.epoch
 

@@ -24,7 +24,7 @@ True
 """
 
 import sys
-from pathlib import Path
+from os.path import basename, dirname, realpath
 from types import FrameType
 from typing import Final
 
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-_HOME: Final = str(Path(__file__).resolve().parent)
+_HOME: Final = dirname(realpath(__file__))
 
 
 def users_line() -> str:
@@ -57,7 +57,7 @@ def users_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HOME):
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
+    return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
 class FuncgradError(Exception):

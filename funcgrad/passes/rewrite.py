@@ -151,11 +151,4 @@ def _with_operands(equation: Equation, change: Callable[[int], int]) -> Equation
     operands = tuple([change(variable) for variable in equation.operands])
     if operands == equation.operands:
         return equation
-    return Equation(
-        equation.operation,
-        operands,
-        equation.params,
-        equation.results,
-        equation.source,
-        equation.epoch,
-    )
+    return equation.on(operands)

@@ -82,7 +82,7 @@ def in_order(program: Program, order: Sequence[int]) -> Program:
         equation = program.equations[position]
         operands = tuple([moved[variable] for variable in equation.operands])
         same = operands == equation.operands
-        equations.append(equation if same else replace(equation, operands=operands))
+        equations.append(equation if same else equation.on(operands))
     return replace(
         program,
         equations=tuple(equations),

@@ -55,6 +55,10 @@ _LEAST_GAIN: Final = 1.0
 _LITTLE: Final = 2**21
 """Bytes that a program may need more than without stacking: some blocks of rows."""
 
+_LONGEST: Final = 4_000
+"""Of so many equations a program is left alone: to look through it takes 80 µs an equation, and is
+paid back when it has been called some hundreds of times."""
+
 _SWEEPS: Final = 3
 _ROUNDING: Final = 1e-6
 _UNKNOWN: Final = -(1 << 62)
@@ -70,9 +74,11 @@ def stack_small_operations(program: Program) -> Program:
     Returns
     -------
     Program
-        The program itself where nothing is gained, or where large arrays would have to wait for
-        small ones of other steps, so that more memory were needed at once.
+        The program itself where nothing is gained, where it is very long, or where large arrays
+        would have to wait for small ones of other steps, so that more memory were needed at once.
     """
+    if len(program.equations) > _LONGEST:
+        return program
     stacked = _stacked(program)
     while stacked is not program and _needed(stacked) <= _needed(program) + _LITTLE:
         program, stacked = stacked, _stacked(stacked)

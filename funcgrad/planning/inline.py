@@ -87,7 +87,7 @@ class _Draft:
             if body is not None:
                 known += self.append(body, operands)
             else:
-                self.equations.append(replace(equation, operands=operands))
+                self.equations.append(equation.on(operands))
                 known += range(self._next, self._next + len(equation.results))
                 self._next += len(equation.results)
         for guard in program.guards:

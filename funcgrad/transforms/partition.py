@@ -126,7 +126,7 @@ def extract(
     for position, equation in enumerate(program.equations):
         if position in kept:
             operands = tuple([places[operand] for operand in equation.operands])
-            equations.append(replace(equation, operands=operands))
+            equations.append(equation.on(operands))
             for result in range(len(equation.results)):
                 places.setdefault(variable + result, number + result)
             number += len(equation.results)

@@ -305,7 +305,7 @@ class Stager(Trace):
             return variable if variable < given else variable + constants
 
         equations = [
-            replace(equation, operands=tuple([final(v) for v in equation.operands]))
+            equation.on(tuple([final(v) for v in equation.operands]))
             for _, equation in sorted(self._equations, key=itemgetter(0))
         ]
         guards = [replace(guard, variable=final(guard.variable)) for guard in self._guards]

@@ -374,6 +374,19 @@ def test_a_kind_that_depends_on_itself_is_of_no_role() -> None:
     assert roles([0] * 9, [[], *[[k] for k in range(8)]]).members == []
 
 
+def test_a_very_long_program_is_left_alone() -> None:
+    def f(x: Any, steps: int) -> Any:
+        total: Any = 0.0
+        for _ in range(steps):
+            x = fnp.sin(x)
+            total = total + fnp.sum(fnp.exp(x * 2.0) + 1.0)
+        return total
+
+    for steps, changes in ((20, True), (1_000, False)):
+        program = optimize(fg.program(lambda x, steps=steps: f(x, steps))(numbers(10)))
+        assert (stack_small_operations(program) is not program) == changes
+
+
 def test_long_chains_need_no_recursion() -> None:
     count = 100_000
     found = roles([-1] * count, [[], *[[k] for k in range(count - 1)]])
