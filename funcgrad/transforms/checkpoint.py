@@ -8,12 +8,23 @@ its arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial, wraps
+from types import CellType, FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Trace, Value, begin_level, rerun, resume, running_traces
+from funcgrad.trace import (
+    RAW,
+    Trace,
+    Value,
+    begin_level,
+    current_rerun,
+    rerun,
+    resume,
+    running_traces,
+)
 from funcgrad.transforms.arguments import call_values, values_of
 from funcgrad.transforms.masked import Patchwork
 from funcgrad.transforms.probe import probe_again, running_probes
@@ -126,14 +137,34 @@ def run_segment(
     return [_replace(recorder, out, lambda own: next(results)) for out in outs]
 
 
+def _as_now(f: Any, known: dict[int, Any]) -> Any:
+    """A function that closes over what it closes over now, and so do functions among that.
+
+    A variable of a loop has its last value when the function is run again.
+    """
+    if not isinstance(f, FunctionType) or f.__closure__ is None:
+        return f
+    if id(f) not in known:
+        cells = tuple([CellType() for _ in f.__closure__])
+        own = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, cells)
+        own.__kwdefaults__ = f.__kwdefaults__
+        own.__dict__.update(f.__dict__)
+        known[id(f)] = own
+        for cell, given in zip(cells, f.__closure__, strict=True):
+            with suppress(ValueError):  # one that is empty so far
+                cell.cell_contents = _as_now(given.cell_contents, known)
+    return known[id(f)]
+
+
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """A function that reverse mode runs again rather than remembers.
 
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a trees. It has to be pure, since it runs once more in every
-        pullback.
+        Of pytrees, returning a pytree. It has to be pure, since it runs once more in every
+        pullback. The names that it closes over stand there for what they stand for when it is
+        called, so it may be made in a loop; lists and objects must not have changed.
 
     Returns
     -------
@@ -158,10 +189,11 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         leaves, structure = trees.flatten((args, kwargs))
         values = call_values("checkpoint", f, leaves, structure)
         found: list[trees.Structure] = []
+        again = _as_now(f, {})
 
         def run(own: Sequence[Value]) -> list[Value]:
             inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in own])
-            call: Callable[..., Any] = f
+            call: Callable[..., Any] = f if current_rerun() is None else again
             out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
             found[:] = [out_structure]
             return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")

@@ -345,3 +345,44 @@ def test_jit_of_a_checkpointed_function_is_what_it_is_without() -> None:
     jitted = fg.jit(f)
     for _ in range(2):
         assert np.asarray(jitted(x)).tobytes() == np.asarray(f(x)).tobytes()
+
+
+# -------------------------------------------------------------------------------- closures
+
+
+@pytest.mark.parametrize(
+    "transform", [fg.grad, lambda f: fg.jit(fg.grad(f)), lambda f: fg.grad(fg.jit(f))]
+)
+def test_a_function_made_in_a_loop_closes_over_what_the_names_stood_for(transform: Any) -> None:
+    weights = numbers(4, 3, 3)
+
+    def layer(weight: Any, x: Any) -> Any:
+        return fnp.tanh(weight @ x)
+
+    def network(wrap: Any) -> Any:
+        def f(weights: Any, x: Any) -> Any:
+            for i in range(4):
+
+                def inner(x: Any, *, scale: float = 1.0 + i) -> Any:
+                    return layer(weights[i] * scale, x)  # noqa: B023 - that is the point
+
+                x = wrap(lambda x: inner(x) + i)(x)  # noqa: B023
+            return fnp.sum(x**2)
+
+        return f
+
+    expected = fg.grad(network(lambda f: f))(weights, np.ones(3))
+    assert_same(transform(network(fg.checkpoint))(weights, np.ones(3)), expected)
+
+
+def test_recursion_and_writes_to_names_outside_stay_what_they_are() -> None:
+    runs = 0
+
+    def power(x: Any, count: int) -> Any:
+        nonlocal runs
+        runs += 1
+        return x * power(x, count - 1) if count else 1.0
+
+    f = fg.checkpoint(lambda x: power(x, 3))
+    assert_same(fg.grad(lambda x: f(x))(2.0), 12.0)
+    assert runs == 4  # of the first run; the second writes to a name of its own
