@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -87,6 +87,7 @@ class Expressions:
     scope: Scope
     specs: Sequence[Spec]
     values: Mapping[int, Any]
+    _numbers: dict[tuple[int, np.dtype[Any]], str | None] = field(default_factory=dict, init=False)
 
     def of(
         self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec] | None = None
@@ -150,9 +151,16 @@ class Expressions:
             text = None
             if beside and not spec.shape and variable in self.values:
                 dtype = np.result_type(*strong) if strong and spec.weak else spec.dtype
-                text = self.scope.beside(self.values[variable], dtype)
+                text = self._beside(variable, dtype)
             operands.append(Operand(text or own(), spec, self.scope.beside))
         return operands
+
+    def _beside(self, variable: int, dtype: np.dtype[Any]) -> str | None:
+        """A constant as a 0-d array; programs of loops have the same ones over and over."""
+        key = variable, dtype
+        if key not in self._numbers:
+            self._numbers[key] = self.scope.beside(self.values[variable], dtype)
+        return self._numbers[key]
 
 
 def _numpy_name(primitive: Primitive) -> str:
