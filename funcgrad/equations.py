@@ -119,7 +119,9 @@ class Equation:
     epoch: int = 0
 
     def on(self, operands: tuple[int, ...]) -> Equation:
-        """The same operation on other variables."""
+        """The same operation on other variables; `replace` takes five times as long."""
+        if operands == self.operands:
+            return self
         return Equation(
             self.operation, operands, self.params, self.results, self.source, self.epoch
         )

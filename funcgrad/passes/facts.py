@@ -255,15 +255,7 @@ def rebuild(facts: Facts, changes: Mapping[int, Sequence[Change]], gone: Contain
             continue
         operands = tuple([known[variable] for variable in equation.operands])
         start = facts.starts[position]
-        if operands != equation.operands:  # `replace` takes five times as long
-            equation = Equation(
-                equation.operation,
-                operands,
-                equation.params,
-                equation.results,
-                equation.source,
-                equation.epoch,
-            )
+        equation = equation.on(operands)
         known[start : start + len(equation.results)] = draft.append(equation)
     for change in changes.get(len(program.equations), ()):
         change(writer)

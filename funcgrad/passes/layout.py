@@ -416,15 +416,7 @@ class _Writing:
 
     def _kept(self, equation: Equation) -> Sequence[int]:
         operands = tuple([self._read(equation, v, False) for v in equation.operands])
-        if operands != equation.operands:  # `replace` takes five times as long
-            equation = Equation(
-                equation.operation,
-                operands,
-                equation.params,
-                equation.results,
-                equation.source,
-                equation.epoch,
-            )
+        equation = equation.on(operands)
         return self._draft.append(equation)
 
     def _rowwise(self, equation: Equation, site: Rowwise) -> int:

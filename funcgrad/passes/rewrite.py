@@ -148,7 +148,4 @@ def rewrite(program: Program, step: Step, kept: Container[int] | None = None) ->
 
 
 def _with_operands(equation: Equation, change: Callable[[int], int]) -> Equation:
-    operands = tuple([change(variable) for variable in equation.operands])
-    if operands == equation.operands:
-        return equation
-    return equation.on(operands)
+    return equation.on(tuple([change(variable) for variable in equation.operands]))

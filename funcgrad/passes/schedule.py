@@ -80,9 +80,7 @@ def in_order(program: Program, order: Sequence[int]) -> Program:
     equations = []
     for position in order:
         equation = program.equations[position]
-        operands = tuple([moved[variable] for variable in equation.operands])
-        same = operands == equation.operands
-        equations.append(equation if same else equation.on(operands))
+        equations.append(equation.on(tuple([moved[v] for v in equation.operands])))
     return replace(
         program,
         equations=tuple(equations),

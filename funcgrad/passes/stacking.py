@@ -424,15 +424,7 @@ class _Writing:
     def _keep(self, position: int) -> None:
         equation = self._facts.program.equations[position]
         operands = tuple([self._own(variable) for variable in equation.operands])
-        if operands != equation.operands:  # `replace` takes five times as long
-            equation = Equation(
-                equation.operation,
-                operands,
-                equation.params,
-                equation.results,
-                equation.source,
-                equation.epoch,
-            )
+        equation = equation.on(operands)
         start = self._facts.starts[position]
         self._known[start : start + len(equation.results)] = self._draft.append(equation)
 

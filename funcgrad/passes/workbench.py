@@ -181,15 +181,7 @@ class Workbench:
             return
         aliases = self._aliases
         operands = tuple([aliases[variable] for variable in equation.operands])
-        if operands != equation.operands:
-            equation = Equation(
-                equation.operation,
-                operands,
-                equation.params,
-                equation.results,
-                equation.source,
-                equation.epoch,
-            )
+        equation = equation.on(operands)
         self.current, self._operands = first, operands
         if isinstance(equation.operation, Primitive):
             found = self._resolved(equation, first)
@@ -284,15 +276,7 @@ class Workbench:
             if not any(uses[at : results.stop]):
                 continue
             operands = tuple([places[variable] for variable in equation.operands])
-            if operands != equation.operands:
-                equation = Equation(
-                    equation.operation,
-                    operands,
-                    equation.params,
-                    equation.results,
-                    equation.source,
-                    equation.epoch,
-                )
+            equation = equation.on(operands)
             equations.append(equation)
             for variable in results:
                 places[variable] = number
