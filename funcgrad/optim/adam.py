@@ -27,6 +27,8 @@ from funcgrad.optim.base import (
     in_dtype,
     opened,
     rate_at,
+    widened,
+    working_dtype,
     zeros_like,
 )
 from funcgrad.primitives.transcendental import sqrt
@@ -45,9 +47,11 @@ class AdamState:
     count : Tensor of int64
         The steps so far.
     mu : pytree of tensors
-        Like the parameters: the decaying mean of the gradients, not yet corrected for its start.
+        Like the parameters, in float32 at least: the decaying mean of the gradients, not yet
+        corrected for its start.
     nu : pytree of tensors
-        Like the parameters, but real: the decaying mean of their squared absolute values.
+        Like ``mu``, but real: the decaying mean of their squared absolute values. A gradient whose
+        square overflows makes it infinite, and updates zero.
     """
 
     count: Tensor
@@ -71,7 +75,7 @@ def adam(
     b1, b2 : float or 0-d tensor
         The shares of the old means that each step keeps, below 1.
     eps : float or 0-d tensor
-        Is added to the root of the mean square. The default is 0 in float16: raise it there.
+        Is added to the root of the mean square.
     eps_root : float or 0-d tensor
         Is added below the root, which has no derivative at 0: make it positive to differentiate
         through steps at which a gradient may vanish.
@@ -170,8 +174,8 @@ def _adam(
 
     def init(params: Pytree) -> AdamState:
         leaves, structure = opened(params, f"{name}.init")
-        mu = [zeros_like(leaf) for leaf in leaves]
-        nu = [zeros_like(leaf, _real(leaf.dtype)) for leaf in leaves]
+        mu = [zeros_like(leaf, working_dtype(leaf.dtype)) for leaf in leaves]
+        nu = [zeros_like(leaf, _real(working_dtype(leaf.dtype))) for leaf in leaves]
         return AdamState(tensor(0), unflatten(structure, mu), unflatten(structure, nu))
 
     def update(grads: Pytree, state: AdamState, params: Pytree) -> tuple[Pytree, AdamState]:
@@ -195,7 +199,7 @@ def _adam(
         ]
         if weight_decay is not None:
             directions = [
-                direction + weight_decay * leaf if decays else direction
+                direction + weight_decay * widened(leaf, leaf.dtype) if decays else direction
                 for direction, leaf, decays in zip(
                     directions, leaves, _decaying(mask, params, structure), strict=True
                 )

@@ -31,6 +31,8 @@ __all__ = [
     "in_dtype",
     "opened",
     "rate_at",
+    "widened",
+    "working_dtype",
     "zeros_like",
 ]
 
@@ -91,7 +93,10 @@ def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
     """
     leaves, structure = opened(params, "apply_updates")
     added = aligned(updates, "updates", leaves, structure, "apply_updates")
-    return unflatten(structure, [leaf + update for leaf, update in zip(leaves, added, strict=True)])
+    return unflatten(
+        structure,
+        [in_dtype(leaf + update, leaf.dtype) for leaf, update in zip(leaves, added, strict=True)],
+    )
 
 
 def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
@@ -117,7 +122,7 @@ def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
 def aligned(
     tree: Pytree, name: str, leaves: list[Tensor], structure: Structure, operation: str
 ) -> list[Tensor]:
-    """The leaves of a tree that has to be like the parameters, in the parameters' dtypes.
+    """The leaves of a tree that has to be like the parameters, in the dtypes to compute in.
 
     Raises
     ------
@@ -140,7 +145,7 @@ def aligned(
                 f"{operation}: {name}{structure.paths()[position]} is of dtype {leaf.dtype}, and"
                 f" the parameter is of the real dtype {own.dtype}."
             )
-    return [in_dtype(leaf, own.dtype) for leaf, own in zip(found, leaves, strict=True)]
+    return [widened(leaf, own.dtype) for leaf, own in zip(found, leaves, strict=True)]
 
 
 def _tensors(found: list[Any], structure: Structure, name: str, operation: str) -> list[Tensor]:
@@ -158,9 +163,26 @@ def in_dtype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return x if x.dtype == dtype else wrap(cast(x, dtype=dtype))
 
 
-def zeros_like(x: Tensor, dtype: np.dtype[Any] | None = None) -> Tensor:
+def widened(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """A tensor in the dtype to compute in for parameters of a dtype."""
+    return in_dtype(x, working_dtype(dtype))
+
+
+def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of states and of all arithmetic for parameters of a dtype: float32 at least.
+
+    float16 has no number between 0 and 6e-8 and none above 65504: squared gradients, and what is
+    added to keep a quotient finite, would vanish or overflow.
+
+    >>> working_dtype(np.dtype("float16")), working_dtype(np.dtype("complex64"))
+    (dtype('float32'), dtype('complex64'))
+    """
+    return np.promote_types(dtype, np.float32)
+
+
+def zeros_like(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """Zeros of the shape of a tensor."""
-    zeros: Tensor = wrap(np.zeros(x.shape, dtype or x.dtype))
+    zeros: Tensor = wrap(np.zeros(x.shape, dtype))
     return zeros
 
 

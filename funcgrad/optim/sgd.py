@@ -21,6 +21,7 @@ from funcgrad.optim.base import (
     in_dtype,
     opened,
     rate_at,
+    working_dtype,
     zeros_like,
 )
 from funcgrad.tensor import Tensor, tensor
@@ -38,8 +39,8 @@ class SgdState:
     count : Tensor of int64
         The steps so far.
     trace : pytree of tensors
-        Like the parameters: the sum of past gradients, each weighted by ``momentum`` to the power
-        of its age. Without momentum that is the last gradient.
+        Like the parameters, in float32 at least: the sum of past gradients, each weighted by
+        ``momentum`` to the power of its age. Without momentum that is the last gradient.
     """
 
     count: Tensor
@@ -96,7 +97,8 @@ def sgd(
 
     def init(params: Pytree) -> SgdState:
         leaves, structure = opened(params, "sgd.init")
-        return SgdState(tensor(0), unflatten(structure, [zeros_like(leaf) for leaf in leaves]))
+        traces = [zeros_like(leaf, working_dtype(leaf.dtype)) for leaf in leaves]
+        return SgdState(tensor(0), unflatten(structure, traces))
 
     def update(grads: Pytree, state: SgdState, params: Pytree) -> tuple[Pytree, SgdState]:
         check_state(state, SgdState, "sgd.update")
