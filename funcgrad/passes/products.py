@@ -104,6 +104,7 @@ def _families(facts: Facts) -> list[_Family]:
     """The products of the program by what they share, in order and as many together as may be."""
     found: list[_Family] = []
     running: dict[Hashable, _Family] = {}
+    homes: dict[int, _Family] = {}
     for position, equation in enumerate(facts.program.equations):
         kind = _kind(facts, position, equation)
         if kind is None:
@@ -115,6 +116,7 @@ def _families(facts: Facts) -> list[_Family]:
         if (
             family is None
             or ready >= family.deadline
+            or homes.get(ready) is family  # whose results are there at the deadline, not before
             or (len(family.members) + 1) * largest > BLOCK_BYTES
         ):
             running[kind] = family = _Family(position, deadline)
@@ -122,6 +124,7 @@ def _families(facts: Facts) -> list[_Family]:
         else:
             family.members.append(position)
             family.deadline = min(family.deadline, deadline)
+        homes[position] = family
     return found
 
 
