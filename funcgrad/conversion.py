@@ -6,13 +6,14 @@ of numbers: ``_reveal`` decides, and every conversion goes through it.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from funcgrad.border import read_only
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import TracedValue
 
 __all__ = ["Conversions"]
@@ -32,6 +33,8 @@ class Conversions(TracedValue):
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of the elements."""
         raise NotImplementedError
+
+    _data: Any
 
     def _reveal(self, use: str, exact: bool) -> Any:
         """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
@@ -106,37 +109,45 @@ class Conversions(TracedValue):
             return np.array(array, dtype)
         return read_only(array)
 
-    def _seen(self) -> np.ndarray[Any, Any]:
-        """What a picture of the tensor shows; of a tracer the values inside, the batch included."""
-        value: Any = self
-        while isinstance(value, TracedValue):
-            if value._trace is not None:
-                value._trace.need_numbers()
-            value = value._data
-        return np.asarray(value)
-
     def __repr__(self) -> str:
-        return _shown(self._seen(), "Tensor")
+        return _shown(np.asarray(self._data)) if self._trace is None else _traced(self)
 
     def __str__(self) -> str:
-        return str(self._seen())
+        return str(np.asarray(self._data)) if self._trace is None else _traced(self)
 
     def __format__(self, spec: str) -> str:
-        array = self._seen()
-        if spec and array.size != 1:
+        """As of a float where there is a format: that is a look at the number."""
+        if not spec:
+            return str(self)
+        if prod(self.shape) != 1:
             raise ShapeError(
                 f"A format such as {spec!r} is for one number, but the tensor has the shape"
                 f" {self.shape}: format its elements, or write np.array2string(t, precision=3)."
             )
-        return format(array.item(), spec) if spec else str(array)
+        return format(self._scalar(f"format(t, {spec!r})", exact=False), spec)
 
 
-def _shown(array: np.ndarray[Any, Any], name: str) -> str:
+def _shown(array: np.ndarray[Any, Any], name: str = "Tensor", more: str = "") -> str:
     """NumPy's picture of an array, with the dtype where NumPy would name it."""
     if not array.ndim:
         body = repr(array.item())
         default = array.dtype.char in "?dD" or array.dtype == np.int64
-        return f"{name}({body})" if default else f"{name}({body}, dtype={array.dtype})"
+        return f"{name}({body}{'' if default else f', dtype={array.dtype}'}{more})"
     text = repr(array)
     text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
-    return f"{name}({text}"
+    return f"{name}({text[:-1]}{more})"
+
+
+def _traced(tracer: Conversions) -> str:
+    """What a tracer is, the transformations from the inside outwards, and its numbers if it has
+    some that are the function's own: those of a batch, or of what is being staged, are not."""
+    more, has_numbers = "", True
+    value: Any = tracer
+    while isinstance(value, TracedValue):
+        if value._trace is not None:
+            more += f", in {value._trace.title}"
+            has_numbers = has_numbers and value._trace.has_numbers
+        value = value._data
+    if has_numbers:
+        return _shown(np.asarray(value), "Traced", more)
+    return f"Traced({Spec(tracer.shape, tracer.dtype)}{more})"

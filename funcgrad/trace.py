@@ -78,10 +78,22 @@ class TracedValue:
 
 
 class Trace:
-    """One running transformation: what operations on its tracers mean."""
+    """One running transformation: what operations on its tracers mean.
+
+    Attributes
+    ----------
+    level : int
+    title : str
+        The transformation, for the text of its tracers.
+    has_numbers : bool
+        Whether the number inside of a tracer is the one that the user's function would have: not
+        where it stands for many.
+    """
 
     __slots__ = ("level",)
     level: int
+    title: str = "a transformation"
+    has_numbers: bool = False
 
     def __init__(self, level: int) -> None:
         self.level = level
@@ -108,9 +120,6 @@ class Trace:
     ) -> list[Value] | None:
         """Interpret what reverse mode is to run again; None if that means nothing to this trace."""
         return None
-
-    def need_numbers(self) -> None:
-        """What to do before the numbers inside of a tracer are shown: mostly nothing."""
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         """A tracer of this trace with the values inside it changed."""

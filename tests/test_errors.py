@@ -516,7 +516,7 @@ def test_a_traced_value_is_of_no_use_after_its_transformation(transform: str, us
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_an_escaped_value_can_still_be_looked_at(transform: str) -> None:
     leaked = escape_by(transform)
-    assert repr(leaked).startswith("Tensor([")
+    assert repr(leaked).startswith("Traced(")
     assert leaked.dtype == np.float64
     assert leaked.shape == (3,)
 

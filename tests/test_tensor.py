@@ -445,7 +445,14 @@ def test_tracers_can_be_printed() -> None:
 
     fg.grad(fg.grad(lambda x: f(x) ** 2))(1.5)
     fg.jvp(f, (1.5,), (1.0,))
-    assert texts == ["Tensor(1.5)", "1.5", "1.5"] * 2
+    assert texts == [
+        "Traced(1.5, in reverse mode, in reverse mode)",
+        "Traced(1.5, in reverse mode, in reverse mode)",
+        "1.5",
+        "Traced(1.5, in forward mode)",
+        "Traced(1.5, in forward mode)",
+        "1.5",
+    ]
 
 
 # --------------------------------------------------------------------------------- copies, identity

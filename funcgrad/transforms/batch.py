@@ -66,10 +66,11 @@ class Batched(Tensor):
 class Batcher(Trace):
     """The trace of ``vmap``."""
 
-    __slots__ = ("_open", "size")
+    __slots__ = ("_open", "size", "title")
 
     def __init__(self, level: int, size: int) -> None:
         super().__init__(level)
+        self.title = f"vmap over {size}"
         self.size = size
         self._open = True
 

@@ -52,6 +52,8 @@ class Dual(Tensor):
 class Pusher(Trace):
     """The trace of forward mode."""
 
+    title = "forward mode"
+    has_numbers = True
     __slots__ = ("_open",)
 
     def __init__(self, level: int) -> None:

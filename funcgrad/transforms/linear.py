@@ -170,6 +170,8 @@ class _Unread:
 class LinearRecorder(Recorder):
     """A recorder that refuses what is not linear in the values it follows."""
 
+    title = "linear_transpose"
+    has_numbers = False  # but zeros that stand for any
     __slots__ = ()
 
     def process1(self, primitive: Primitive, x: Value) -> Value:

@@ -156,6 +156,8 @@ def _settled_patches(ct: Any) -> Any:
 class Recorder(Trace):
     """The trace of reverse mode."""
 
+    title = "reverse mode"
+    has_numbers = True
     __slots__ = ("_append", "_count", "_inputs", "_ledger")
 
     def __init__(self, level: int) -> None:

@@ -60,8 +60,6 @@ class Staged(Tensor):
         self._trace.check(self)
         self._trace.need_numbers()
         value = self._data
-        if use.startswith(("repr", "str", "format")):
-            return value
         if np.size(value) != 1:
             raise TracerError(
                 f"{use}: this array is being staged, and a program cannot depend on all its"
@@ -148,10 +146,18 @@ class Stager(Trace):
         "_numbers",
         "_open",
         "_reruns",
+        "title",
     )
 
-    def __init__(self, level: int, numbers: bool = True, around: Stager | None = None) -> None:
+    def __init__(
+        self,
+        level: int,
+        numbers: bool = True,
+        around: Stager | None = None,
+        title: str = "program",
+    ) -> None:
         super().__init__(level)
+        self.title = title if around is None else around.title
         self._has_numbers = numbers
         self._around = around
         self._inputs: list[Any] = []
@@ -402,9 +408,9 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
 
     Notes
     -----
-    Where ``f`` looks at a number, by ``if``, ``int(t)``, ``float(t)`` and so on, the program keeps
-    a guard, and refuses arguments for which the look would find something else. What ``f`` reads
-    from outside of its arguments is a constant of the program.
+    Where ``f`` looks at a number, by ``if``, ``int(t)``, ``float(t)``, ``f"{t:.3f}"`` and so on,
+    the program keeps a guard, and refuses arguments for which the look would find something else.
+    What ``f`` reads from outside of its arguments is a constant of the program.
 
     Examples
     --------
@@ -444,7 +450,7 @@ def _stage(
     numbers: bool = True,
 ) -> Program:
     with begin_level() as level:
-        stager = Stager(level, numbers)
+        stager = Stager(level, numbers, title=operation)
         try:
             followed = [wrap(stager.follow(value)) for value in values]
             args, kwargs = trees.unflatten(structure, followed)

@@ -212,7 +212,7 @@ def test_shapes_and_dtypes_are_no_guards() -> None:
         assert x.shape == (3,)
         assert x.dtype == np.float64
         assert len(x) == x.size == 3
-        assert "Tensor" in repr(x)
+        assert repr(x) == "Traced(float64[3], in program)"
         assert isinstance(x, fg.Tensor)
         return sum(row for row in x)
 
@@ -359,11 +359,11 @@ def test_the_function_runs_once_on_real_numbers() -> None:
     seen: list[str] = []
 
     def f(x: Any) -> Any:
-        seen.append(repr(x))
+        seen.append(f"{x[0]:.1f} {float(x[1])}")
         return x
 
     fg.program(f)(POINT)
-    assert seen == ["Tensor([ 0.5, -1.5,  2. ])"]
+    assert seen == ["0.5 -1.5"]
 
 
 # -------------------------------------------------------------------------------- threads, memory
@@ -471,7 +471,7 @@ def test_large_arguments_are_staged_without_evaluating_anything() -> None:
         lambda x: x * 2 if x[0] > 0 else x,
         lambda x: x * float(fnp.sum(x)),
         lambda x: fnp.arange(3.0)[int(fnp.sum(x * 0))] * x,
-        lambda x: (repr(x), x)[1],
+        lambda x: (f"{x[0]:.3f}", x)[1],
     ],
 )
 def test_a_look_at_a_number_stages_again_with_numbers(look: Any) -> None:
