@@ -54,6 +54,10 @@ class Call:
         results: list[Value] = recorder.call(args, outs, pull, push)
         return results
 
+    def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
+        """As ``record_in``, for arguments that a linear function is being transposed in."""
+        return self.record_in(recorder, args)
+
     def push(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:

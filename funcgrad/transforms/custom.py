@@ -107,8 +107,11 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
 
     Notes
     -----
-    Reverse mode follows when the rule is linear in its tangents, which it has to be anyway. A
-    tangent that is zero by structure arrives as zeros. What ``f`` and the rule close over is
+    Reverse mode follows when the rule is linear in its tangents, which it has to be anyway: what it
+    does to them is recorded and transposed. There a function with such a rule that is applied to a
+    tangent is what its own operations are, so a linear function's rule may be the function itself:
+    ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A tangent that is zero by
+    structure arrives as zeros. What ``f`` and the rule close over is
     differentiated through the rule's own operations; it may belong to a transformation around those
     that the arguments belong to, not to one inside, and not to the same ``vmap``.
 

@@ -20,6 +20,8 @@ from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.call import Call, Map
 from funcgrad.transforms.flat import FlatFunction, batched_flat, run_batched
 from funcgrad.transforms.linear import LinearRecorder
+from funcgrad.transforms.masked import broadcast, plain
+from funcgrad.transforms.pull import fit
 from funcgrad.transforms.push import zeros_like
 from funcgrad.transforms.record import settled, transpose_linear
 from funcgrad.transforms.replay import push_through
@@ -128,7 +130,8 @@ class JvpCall(_CustomCall):
             seeds = [None if ct is None else settled(ct, spec) for ct, spec in pairs]
             pulled: list[Value] = [None] * len(args)
             for k, ct in zip(followed, record.pull(indices, seeds), strict=True):
-                pulled[k] = None if ct is None else settled(ct, args[k])
+                shape = shape_of(args[k])
+                pulled[k] = None if ct is None else broadcast(fit(ct, args[k], shape), shape)
             return pulled
 
         def push(tangents: list[Value]) -> list[Value]:
@@ -137,6 +140,14 @@ class JvpCall(_CustomCall):
             return [known.get(index) for index in indices]
 
         return outs, pull, push
+
+    def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
+        """Record the function's own operations.
+
+        The rule of a linear function calls that function on the tangent, again and again; of a
+        linear function the operations themselves are the derivative.
+        """
+        return self.run(args)
 
     def batched(self, size: int, flags: Sequence[bool]) -> Call:
         function = batched_flat(self.function, size, flags)
@@ -199,7 +210,7 @@ class VjpCall(_CustomCall):
             pushed: list[Value] = [None] * len(specs)
             transposed = transpose_linear(backward, [specs[k] for k in followed], tangents)
             for k, tangent in zip(followed, transposed, strict=True):
-                pushed[k] = tangent
+                pushed[k] = plain(tangent)  # what the rule does not select is zero
             return pushed
 
         return outs, pull, push

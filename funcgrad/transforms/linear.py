@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from funcgrad.shape import Spec, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import choose, like, values_of
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.push import settle, zeros_like
 from funcgrad.transforms.record import Recorded, Recorder, settled
 from funcgrad.transforms.replay import push_through
@@ -198,6 +199,10 @@ class LinearRecorder(Recorder):
                 " in a constant that is not zero."
             )
         return out
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        """Let the call record itself as a linear map."""
+        return call.record_linearly(self, args)
 
     def _is_linear(
         self,

@@ -28,6 +28,7 @@ __all__ = [
     "Masked",
     "Patchwork",
     "broadcast",
+    "each",
     "is_raw",
     "merged",
     "plain",
@@ -109,6 +110,11 @@ def plain(ct: Cotangent) -> Value:
     return ct.value if type(ct) is Masked else ct
 
 
+def each(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
+    """A cotangent with its value changed, and its mask alike."""
+    return Masked(change(ct.value), change(ct.mask)) if type(ct) is Masked else change(ct)
+
+
 def merged(first: Cotangent, second: Cotangent) -> Cotangent:
     """The sum of two cotangents; absent is what both lack."""
     if type(first) is not Masked or type(second) is not Masked:
@@ -122,7 +128,7 @@ def merged(first: Cotangent, second: Cotangent) -> Cotangent:
 def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     """A cotangent written out to the shape of its variable."""
     if type(ct) is Masked:
-        return Masked(broadcast(ct.value, shape), broadcast(ct.mask, shape))
+        return each(ct, lambda part: broadcast(part, shape))
     if shape_of(ct) == shape:
         return ct
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)

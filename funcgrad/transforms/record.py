@@ -28,7 +28,7 @@ from funcgrad.tensor import Tensor, operate_generally, reveal_primal
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete
 from funcgrad.transforms.call import Call, Map, bind_call, check_closure
 from funcgrad.transforms.ledger import Ledger
-from funcgrad.transforms.masked import Patchwork, broadcast, plain
+from funcgrad.transforms.masked import Patchwork, broadcast, each, plain
 from funcgrad.transforms.pull import (
     LARGE,
     Cotangents,
@@ -349,7 +349,7 @@ class Recorder(Trace):
 
         def read(values: list[Value]) -> list[Value]:
             with self._ledger.unwritten():
-                return [None if out is None else self.inner(out) for out in rule(values)]
+                return [None if out is None else each(out, self.inner) for out in rule(values)]
 
         return read
 

@@ -1,0 +1,167 @@
+"""Functions with true rules: every transformation finds what it finds without the rules."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import DifferentiationError
+from tests.transforms.support import assert_same, numbers
+
+Function = Callable[[Any], Any]
+
+C = numbers(4, seed=3)
+X, T = numbers(4), numbers(4, seed=1)
+
+
+# Linear functions, whose textbook rule is to apply the function to the tangent. The first is of
+# Python's arithmetic alone, the last calls another such function.
+LINEAR: dict[str, Function] = {
+    "scale": lambda x: 3.0 * x,
+    "reverse": lambda x: x[::-1] * C,
+    "matrix": lambda x: fnp.outer(C, C) @ x,
+    "shift": lambda x: fnp.concatenate([x[1:], x[:1]]) - x,
+    "sums": fnp.cumsum,
+    "batch": lambda x: fg.vmap(lambda v: v * 2.0)(x),
+    "where": lambda x: fnp.where(C > 0, x, 0.0),
+    "derivative": lambda x: fg.jvp(fnp.sin, (C,), (x,))[1],
+}
+
+# Functions with kinks: what, and the factor that a rule selects with.
+KINKED: dict[str, tuple[Function, Callable[[Any, Any], Any]]] = {
+    "where": (lambda x: fnp.maximum(x, 0.0), lambda x, t: fnp.where(x > 0, t, 0.0)),
+    "product": (lambda x: fnp.maximum(x, 0.0), lambda x, t: (x > 0) * t),
+    "clip": (lambda x: fnp.clip(x, -0.5, 0.5), lambda x, t: fnp.where(abs(x) < 0.5, t, 0.0)),
+    "set": (lambda x: x.at[1].set(0.0), lambda x, t: t.at[1].set(0.0)),
+    "triangle": (
+        lambda x: fnp.sum(fnp.tril(fnp.outer(C, x)), axis=0),
+        lambda x, t: fnp.sum(fnp.tril(fnp.outer(C, t)), axis=0),
+    ),
+    "slice": (lambda x: x.at[:2].set(0.0), lambda x, t: fnp.concatenate([0.0 * t[:2], t[2:]])),
+}
+
+
+def self_applied(f: Function) -> Function:
+    """A linear function with the rule that applies it to the tangent."""
+    custom = fg.custom_jvp(f)
+    custom.defjvp(lambda primals, tangents: (custom(*primals), custom(*tangents)))
+    return custom
+
+
+def twice_applied(f: Function) -> Function:
+    """Two linear functions, each of which the other's rule calls."""
+    first, second = fg.custom_jvp(f), fg.custom_jvp(f)
+    first.defjvp(lambda primals, tangents: (second(*primals), second(*tangents)))
+    second.defjvp(lambda primals, tangents: (first(*primals), first(*tangents)))
+    return lambda x: first(x) + second(x) - f(x)
+
+
+def with_transpose(f: Function) -> Function:
+    """A linear function whose pullback calls its transpose, and that one's the function."""
+    custom, transposed = fg.custom_vjp(f), fg.custom_vjp(lambda u: fg.linear_transpose(f, X)(u)[0])
+    custom.defvjp(lambda x: (custom(x), None), lambda _, ct: (transposed(ct),))
+    transposed.defvjp(lambda u: (transposed(u), None), lambda _, ct: (custom(ct),))
+    return custom
+
+
+def modes() -> dict[str, Callable[[Function], Any]]:
+    """What a user may do to a function of four numbers that returns four."""
+
+    def loss(f: Function) -> Function:
+        return lambda x: fnp.sum(f(fnp.sin(x)) ** 3 * C)
+
+    xs = np.stack([X, T, X * T])
+    return {
+        "value": lambda f: f(fg.tensor(X)),
+        "jit": lambda f: fg.jit(f)(X),
+        "program": lambda f: fg.program(f)(X)(T),
+        "grad": lambda f: fg.grad(loss(f))(X),
+        "jit of grad": lambda f: fg.jit(fg.grad(loss(f)))(X),
+        "grad of jit": lambda f: fg.grad(fg.jit(loss(f)))(X),
+        "grad of program": lambda f: fg.grad(fg.program(loss(f))(X))(X),
+        "jvp": lambda f: fg.jvp(loss(f), (X,), (T,)),
+        "jvp of jit": lambda f: fg.jvp(fg.jit(loss(f)), (X,), (T,)),
+        "linearize": lambda f: fg.linearize(f, X)[1](T),
+        "linearize of jit": lambda f: fg.linearize(fg.jit(f), X)[1](T),
+        "vjp": lambda f: fg.vjp(f, X)[1](T),
+        "jacfwd": lambda f: fg.jacfwd(f)(X),
+        "jacrev": lambda f: fg.jacrev(f)(X),
+        "hessian": lambda f: fg.hessian(loss(f))(X),
+        "hvp": lambda f: fg.hvp(loss(f), (X,), (T,)),
+        "jit of hvp": lambda f: fg.jit(lambda x, t: fg.hvp(loss(f), (x,), (t,)))(X, T),
+        "grad of grad": lambda f: fg.grad(lambda x: fnp.sum(fg.grad(loss(f))(x) * T))(X),
+        "grad of jvp": lambda f: fg.grad(lambda x: fg.jvp(loss(f), (x,), (T,))[1])(X),
+        "jvp of jvp": lambda f: fg.jvp(lambda x: fg.jvp(f, (x,), (T,))[1], (X,), (T,)),
+        "vmap": lambda f: fg.vmap(f)(xs),
+        "vmap of grad": lambda f: fg.vmap(fg.grad(loss(f)))(xs),
+        "grad of vmap": lambda f: fg.grad(lambda xs: fnp.sum(fg.vmap(loss(f))(xs)))(xs),
+        "jit of grad of vmap": lambda f: fg.jit(fg.grad(lambda xs: fnp.sum(fg.vmap(loss(f))(xs))))(
+            xs
+        ),
+        "vmap of hessian": lambda f: fg.vmap(fg.hessian(loss(f)))(xs),
+        "checkpoint": lambda f: fg.grad(fg.checkpoint(loss(f)))(X),
+    }
+
+
+@pytest.mark.parametrize("mode", modes())
+@pytest.mark.parametrize("with_rule", [self_applied, twice_applied, with_transpose])
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_linear_function_may_be_its_own_derivative(
+    name: str, with_rule: Callable[[Function], Function], mode: str
+) -> None:
+    of = modes()[mode]
+    assert_same(of(with_rule(LINEAR[name])), fg.tree.map(np.asarray, of(LINEAR[name])))
+
+
+@pytest.mark.parametrize("with_rule", [self_applied, twice_applied, with_transpose])
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_linear_function_with_a_rule_is_transposed(
+    name: str, with_rule: Callable[[Function], Function]
+) -> None:
+    f = LINEAR[name]
+    expected = fg.tree.map(np.asarray, fg.linear_transpose(f, X)(T))
+    assert_same(fg.linear_transpose(with_rule(f), X)(T), expected)
+
+
+@pytest.mark.parametrize("mode", modes())
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("name", KINKED)
+def test_a_rule_may_select(name: str, kind: str, mode: str) -> None:
+    f, scaled = KINKED[name]
+    custom: Any = getattr(fg, kind)(f)
+    if kind == "custom_jvp":
+        custom.defjvp(lambda p, t: (custom(*p), scaled(*p, *t)))
+    else:
+        custom.defvjp(
+            lambda x: (custom(x), x),
+            lambda x, ct: fg.linear_transpose(lambda t: scaled(x, t), x)(ct),
+        )
+    of = modes()[mode]
+    assert_same(of(custom), fg.tree.map(np.asarray, of(f)))
+
+
+def test_a_nonlinear_function_of_a_tangent_is_refused() -> None:
+    inner = self_applied(fnp.sin)  # which its rule takes for linear
+    outer = fg.custom_jvp(fnp.cos)
+    outer.defjvp(lambda p, t: (outer(*p), inner(*t)))
+    reverse: list[Any] = [fg.grad, lambda f: fg.jit(fg.grad(f)), lambda f: fg.vjp(f, 1.0)[1]]
+    for of in reverse:
+        for f in (inner, outer):
+            with pytest.raises(DifferentiationError, match=r"linear in the tangents, but .*sin"):
+                of(f)(1.0)
+    with pytest.raises(DifferentiationError, match="sin is not linear"):
+        fg.linear_transpose(inner, 1.0)
+
+
+def test_what_a_rule_does_not_select_stays_absent() -> None:
+    # The square root has no finite slope at 0, where the rule selects nothing.
+    rectified = fg.custom_jvp(lambda x: fnp.maximum(x, 0.0))
+    rectified.defjvp(lambda p, t: (rectified(*p), fnp.where(p[0] > 0, t[0], 0.0)))
+    f = lambda x: rectified(fnp.sqrt(x))  # noqa: E731
+    every: list[Any] = [fg.grad, fg.jacfwd, fg.jacrev, lambda f: fg.jit(fg.grad(f)), fg.hessian]
+    for of in every:
+        assert_same(of(f)(0.0), 0.0)
+    assert_same(fg.vmap(fg.grad(f))(np.array([0.0, 4.0])), np.array([0.0, 0.25]))
