@@ -7,6 +7,7 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── AxisError       IndexError an axis outside an array's dimensions
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
+    ├── FunctionError       TypeError  something that is no function where one is needed
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
@@ -37,6 +38,7 @@ __all__ = [
     "DtypeError",
     "EscapedTracerError",
     "FuncgradError",
+    "FunctionError",
     "GuardError",
     "ImmutableError",
     "LeafError",
@@ -78,6 +80,10 @@ class DtypeError(FuncgradError, TypeError):
 
 class DifferentiationError(FuncgradError, TypeError):
     """A derivative was asked for where none is defined."""
+
+
+class FunctionError(FuncgradError, TypeError):
+    """Something that cannot be called was given where a function is needed."""
 
 
 class ArgumentError(FuncgradError, ValueError):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
-from typing import Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import numpy as np
 
@@ -260,14 +260,16 @@ class Tensor(ArrayMethods, Conversions):
     def __getitem__(self, key: Any) -> Tensor:
         return wrap(index(self, key))
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise ImmutableError(
-            "Tensors never change, so t[i] = v is not possible. Write t = t.at[i].set(v), which"
-            " returns a new tensor; t.at[i].add(v), multiply, min and max work likewise."
-        )
+    if not TYPE_CHECKING:  # a checker reports these statements where a class lacks the methods
 
-    def __delitem__(self, key: Any) -> NoReturn:
-        raise ImmutableError("Tensors never change: elements cannot be deleted.")
+        def __setitem__(self, key: Any, value: Any) -> NoReturn:
+            raise ImmutableError(
+                "Tensors never change, so t[i] = v is not possible. Write t = t.at[i].set(v), which"
+                " returns a new tensor; t.at[i].add(v), multiply, min and max work likewise."
+            )
+
+        def __delitem__(self, key: Any) -> NoReturn:
+            raise ImmutableError("Tensors never change: elements cannot be deleted.")
 
     def __len__(self) -> int:
         if not self.ndim:

@@ -23,6 +23,7 @@ from funcgrad.errors import (
     DtypeError,
     EscapedTracerError,
     FuncgradError,
+    FunctionError,
     ImmutableError,
     LeafError,
     ShapeError,
@@ -162,10 +163,74 @@ def test_objects_that_are_no_arrays_are_refused_with_their_path(name: str) -> No
         DERIVATIVES[name](f, {"a": (1.0, np.array(["a"]))})
 
 
-@pytest.mark.parametrize("name", DERIVATIVES)
-def test_functions_have_to_be_callable(name: str) -> None:
-    with refuses(DifferentiationError, f"{name}: expected a function, got 3"):
-        DERIVATIVES[name](3, 1.0)
+NO_FUNCTIONS: tuple[tuple[Any, str], ...] = (
+    (3, "3"),
+    (None, "None"),
+    ("text", "'text'"),
+    (np.ones(2), "an array of shape (2,)"),
+    (fg.tensor([1.0, 2.0]), "an array of shape (2,)"),
+    ([1.0, 2.0], "a list of 2"),
+)
+
+# From a function to a function, or of a function and arguments: what is no function is refused at
+# once, not when the result is called.
+TRANSFORMATIONS: dict[str, Callable[[Any], Any]] = {
+    "grad": fg.grad,
+    "value_and_grad": fg.value_and_grad,
+    "jacfwd": fg.jacfwd,
+    "jacrev": fg.jacrev,
+    "hessian": fg.hessian,
+    "vmap": fg.vmap,
+    "jit": fg.jit,
+    "program": fg.program,
+    "checkpoint": fg.checkpoint,
+    "custom_jvp": fg.custom_jvp,
+    "custom_vjp": fg.custom_vjp,
+    "vjp": lambda f: fg.vjp(f, 1.0),
+    "jvp": lambda f: fg.jvp(f, (1.0,), (1.0,)),
+    "hvp": lambda f: fg.hvp(f, (1.0,), (1.0,)),
+    "linearize": lambda f: fg.linearize(f, 1.0),
+    "linear_transpose": lambda f: fg.linear_transpose(f, 1.0),
+    "check_grads": lambda f: fg.testing.check_grads(f, (1.0,)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+@pytest.mark.parametrize(("given", "shown"), NO_FUNCTIONS)
+def test_what_is_no_function_is_a_type_error_at_once(name: str, given: Any, shown: str) -> None:
+    with refuses(FunctionError, f"{name}: expected a function, got {shown}."):
+        TRANSFORMATIONS[name](given)
+    assert issubclass(FunctionError, TypeError)
+
+
+SECOND_CALLS: tuple[tuple[str, type[FuncgradError]], ...] = (
+    ("grad", DifferentiationError),
+    ("value_and_grad", DifferentiationError),
+    ("jacfwd", DifferentiationError),
+    ("jacrev", DifferentiationError),
+    ("hessian", DifferentiationError),
+    ("vmap", BatchError),
+    ("jit", ArgumentError),
+)
+
+
+@pytest.mark.parametrize(("name", "error"), SECOND_CALLS)
+@pytest.mark.parametrize(
+    "argument",
+    [2.0, 1j, X, np.float32(2.0), fg.tensor(X), [1.0, 2.0], {"w": X}, np.array(2), fg.tensor(2)],
+    ids=repr,
+)
+def test_a_forgotten_second_call_is_named_at_once(
+    name: str, error: type[FuncgradError], argument: Any
+) -> None:
+    def f(x):
+        return x * x
+
+    with refuses(error, f"{name}: ", f"{name}(f) returns a function; call it: fg.{name}(f)(x)."):
+        getattr(fg, name)(f, argument)
+    if error is DifferentiationError:
+        with refuses(error, f"{name}: has_aux has to be True or False", f"fg.{name}(f)(x)."):
+            getattr(fg, name)(f, 0, argument)
 
 
 @pytest.mark.parametrize("name", ["vjp", "jvp", "linearize", "linear_transpose"])
@@ -182,9 +247,10 @@ def test_results_are_trees_of_arrays(name: str) -> None:
         ((0, 5), ("argnums=5 is out of range",)),
         ((0, 0), ("argnums=(0, 0) names an argument twice",)),
         ((0, -2), ("argnums=(0, -2) names an argument twice",)),
-        (1.0, ("argnums has to be an integer or a tuple of integers, not 1.0",)),
-        ("x", ("argnums has to be an integer or a tuple of integers, not 'x'",)),
-        (None, ("not None",)),
+        (1.0, ("argnums has to be an integer or a tuple of integers, got 1.0",)),
+        ("x", ("argnums has to be an integer or a tuple of integers, got 'x'",)),
+        (None, ("got None",)),
+        ((0, 1.0), ("got 1.0",)),
     ],
 )
 @pytest.mark.parametrize("transform", [fg.grad, fg.value_and_grad, fg.jacfwd, fg.jacrev])
@@ -298,8 +364,8 @@ BAD_AXES: tuple[tuple[Any, Any, str], ...] = (
     ((0, -3), (ONE, SQUARE), "in_axes says axis -3 for y"),
     ((0,), (ONE, ONE), "in_axes has 1 entries, but the function was called with 2 positional"),
     ((0, 0, 0), (ONE, ONE), "in_axes has 3 entries"),
-    ((0, "a"), (ONE, ONE), "in_axes for y is 'a'; it has to be an integer or None"),
-    ((0, 1.0), (ONE, ONE), "in_axes for y is 1.0"),
+    ((0, "a"), (ONE, ONE), "in_axes has to be an integer, None, or a tree of them, got 'a'"),
+    ((0, 1.0), (ONE, ONE), "got 1.0"),
     ((0, {"a": 0}), (ONE, ONE), "in_axes does not fit the arguments: in_axes[1]: expected a leaf"),
     ((0, {"a": 0}), (ONE, {"b": ONE}), "in_axes[1]: expected a dict with keys ['b']"),
     (None, (1.0, 2.0), "nothing is mapped: every in_axes is None"),
@@ -349,8 +415,6 @@ def test_objects_in_the_arguments_and_results_of_vmap_are_refused_with_their_pat
         fg.vmap(two, in_axes=0)(X, y="fast")
     with refuses(LeafError, "vmap: the function's result[1]: expected an array", "'text'"):
         fg.vmap(lambda x: (x, "text"))(X)
-    with refuses(BatchError, "vmap: expected a function, got 3"):
-        fg.vmap(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -273,12 +273,12 @@ def test_complex_powers_of_negative_bases_have_complex_logarithms():
 
 def test_a_tie_gives_half_the_gradient_to_each():
     for function in (fnp.maximum, fnp.minimum, fnp.fmax, fnp.fmin):
-        assert fg.grad(function, argnums=(0, 1))(1.0, 1.0) == (0.5, 0.5)
+        assert tuple(map(float, fg.grad(function, argnums=(0, 1))(1.0, 1.0))) == (0.5, 0.5)
 
 
 def test_nan_takes_the_gradient_where_it_is_chosen():
-    assert fg.grad(fnp.maximum, argnums=(0, 1))(np.nan, 1.0) == (1.0, 0.0)
-    assert fg.grad(fnp.fmax, argnums=(0, 1))(np.nan, 1.0) == (0.0, 1.0)
+    assert tuple(map(float, fg.grad(fnp.maximum, argnums=(0, 1))(np.nan, 1.0))) == (1.0, 0.0)
+    assert tuple(map(float, fg.grad(fnp.fmax, argnums=(0, 1))(np.nan, 1.0))) == (0.0, 1.0)
 
 
 def test_clip_shares_the_gradient_with_its_bounds():
@@ -328,11 +328,11 @@ def test_sinc_has_all_derivatives_at_zero():
 
 def test_infinite_arguments_of_logaddexp_have_shares():
     gradient = fg.grad(fnp.logaddexp, argnums=(0, 1))
-    assert gradient(-np.inf, -np.inf) == (0.5, 0.5)
-    assert gradient(-np.inf, 0.0) == (0.0, 1.0)
-    assert gradient(np.inf, 0.0) == (1.0, 0.0)
+    assert tuple(map(float, gradient(-np.inf, -np.inf))) == (0.5, 0.5)
+    assert tuple(map(float, gradient(-np.inf, 0.0))) == (0.0, 1.0)
+    assert tuple(map(float, gradient(np.inf, 0.0))) == (1.0, 0.0)
     x = np.float32(1e6)  # where the result shows nothing of what is added
-    assert gradient(x, x) == (0.5, 0.5)
+    assert tuple(map(float, gradient(x, x))) == (0.5, 0.5)
 
 
 def test_inverse_functions_know_the_side_of_a_branch_cut():

@@ -330,9 +330,9 @@ def test_0d_tensors_have_no_length_and_no_elements() -> None:
 def test_nothing_writes() -> None:
     t = fg.tensor([1.0, 2.0])
     with pytest.raises(ImmutableError, match=r"t\.at\[i\]\.set\(v\)"):
-        t[0] = 5.0
+        t[0] = 5.0  # type: ignore[index]
     with pytest.raises(ImmutableError, match="cannot be deleted"):
-        del t[0]
+        del t[0]  # type: ignore[attr-defined]
     with pytest.raises(ImmutableError, match="out= would write"):
         np.add(t, 1.0, out=np.zeros(2))
     with pytest.raises(ImmutableError, match="out= would write"):

@@ -21,7 +21,7 @@ from funcgrad.modes import quiet
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
-from funcgrad.transforms.arguments import argument_name, values_of
+from funcgrad.transforms.arguments import argument_name, check_function, values_of
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 
@@ -93,6 +93,7 @@ def subject_of(
     DifferentiationError
         There is nothing to differentiate in, or the function returns nothing that has a derivative.
     """
+    check_function(operation, f)
     if not isinstance(args, (tuple, list)):
         raise DifferentiationError(
             f"{operation}: args has to be a tuple with one entry for each argument, got"

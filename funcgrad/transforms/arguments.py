@@ -12,19 +12,32 @@ from functools import partial
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from funcgrad import trees
 from funcgrad.border import described, operand
-from funcgrad.errors import DifferentiationError, DtypeError, FuncgradError, LeafError, ShapeError
+from funcgrad.errors import (
+    DifferentiationError,
+    DtypeError,
+    FuncgradError,
+    FunctionError,
+    LeafError,
+    ShapeError,
+)
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.trace import Value, concrete
+from funcgrad.trace import TracedValue, Value, concrete
 from funcgrad.trees import Structure
 
 __all__ = [
     "Chosen",
     "argument_name",
     "call_values",
+    "check_argnums",
+    "check_function",
     "choose",
     "differentiable",
+    "forgotten",
+    "is_whole",
     "leaf_name",
     "leaf_names",
     "like",
@@ -33,6 +46,70 @@ __all__ = [
     "unwrap",
     "values_of",
 ]
+
+
+def check_function(operation: str, f: Any) -> None:
+    """Check that something can be called.
+
+    Raises
+    ------
+    FunctionError
+        It cannot.
+    """
+    if not callable(f):
+        raise FunctionError(f"{operation}: expected a function, got {_given(f)}.")
+
+
+def is_whole(x: Any) -> bool:
+    """Whether something is a whole number, as positions and axes are, and no array.
+
+    >>> is_whole(np.int64(2)), is_whole(2.0), is_whole(np.array(2))
+    (True, False, False)
+    """
+    if isinstance(x, TracedValue | np.ndarray):
+        return False
+    try:
+        index(x)
+    except TypeError:
+        return False
+    return True
+
+
+def forgotten(operation: str, what: str, given: Any) -> str:
+    """The message for an option that is likely an argument of the function.
+
+    >>> print(forgotten("vmap", "in_axes has to be an integer", 2.0))
+    vmap: in_axes has to be an integer, got 2.0. vmap(f) returns a function; call it: fg.vmap(f)(x).
+    """
+    return (
+        f"{operation}: {what}, got {_given(given)}. {operation}(f) returns a function; call it:"
+        f" fg.{operation}(f)(x)."
+    )
+
+
+def _given(x: Any) -> str:
+    if isinstance(x, TracedValue | np.ndarray):
+        return f"an array of shape {shape_of(x)}"
+    text = described(x) if isinstance(x, (list, tuple)) else repr(x)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def check_argnums(operation: str, argnums: Any, has_aux: Any) -> None:
+    """Check that ``argnums`` and ``has_aux`` are none of the function's arguments.
+
+    Raises
+    ------
+    DifferentiationError
+        ``argnums`` is no integer and no sequence of integers, or ``has_aux`` no boolean.
+    """
+    if type(argnums) is int and type(has_aux) is bool:
+        return
+    for number in argnums if isinstance(argnums, (tuple, list)) else (argnums,):
+        if not is_whole(number):
+            what = "argnums has to be an integer or a tuple of integers"
+            raise DifferentiationError(forgotten(operation, what, number))
+    if not isinstance(has_aux, (bool, np.bool_)):
+        raise DifferentiationError(forgotten(operation, "has_aux has to be True or False", has_aux))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +165,7 @@ def choose(
         ``argnums`` is out of range or names an argument twice, or a leaf is an integer or a
         boolean.
     """
-    if not callable(f):
-        raise DifferentiationError(f"{operation}: expected a function, got {f!r}.")
+    check_function(operation, f)
     single = not isinstance(argnums, (tuple, list))
     numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
     positions = tuple([_position(operation, f, number, len(args)) for number in numbers])
@@ -105,12 +181,7 @@ def choose(
 
 
 def _position(operation: str, f: Callable[..., Any], number: Any, count: int) -> int:
-    try:
-        position = index(number)
-    except TypeError:
-        raise DifferentiationError(
-            f"{operation}: argnums has to be an integer or a tuple of integers, not {number!r}."
-        ) from None
+    position = index(number)
     if not -count <= position < count:
         raise DifferentiationError(
             f"{operation}: argnums={number} is out of range:"

@@ -33,13 +33,20 @@ from funcgrad.trace import (
     escaped,
     running_traces,
 )
-from funcgrad.transforms.arguments import call_values, leaf_name, values_of
+from funcgrad.transforms.arguments import (
+    call_values,
+    check_function,
+    forgotten,
+    is_whole,
+    leaf_name,
+    values_of,
+)
 from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.trees import Structure
 
 __all__ = ["Batched", "Batcher", "move_axis", "vmap"]
 
-P = ParamSpec("P")
+P = ParamSpec("P")  # named once only: so mypy knows the type of a lambda handed through
 _new: Final[Any] = object.__new__
 
 
@@ -163,7 +170,7 @@ def vmap(
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_size: int | None = None,
-) -> Callable[P, Any]:
+) -> Callable[..., Any]:
     """Map a function over an axis of its arguments, without a loop.
 
     Parameters
@@ -201,11 +208,11 @@ def vmap(
     >>> fg.vmap(fg.grad(lambda w, x: (w * x) ** 2), in_axes=(None, 0))(2.0, rows[0])
     Tensor([ 4., 16.])
     """
-    if not callable(f):
-        raise BatchError(f"vmap: expected a function, got {f!r}.")
+    check_function("vmap", f)
+    _check_in_axes(in_axes)
 
     @wraps(f)
-    def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = trees.flatten((args, kwargs))
         axes = _in_axes(in_axes, args, kwargs)
         name = partial(leaf_name, f)
@@ -234,6 +241,14 @@ def vmap(
     return batched
 
 
+def _check_in_axes(in_axes: Any) -> None:
+    """Check that ``in_axes`` consists of axes."""
+    for axis in trees.leaves(in_axes):
+        if not is_whole(axis):
+            what = "in_axes has to be an integer, None, or a tree of them"
+            raise BatchError(forgotten("vmap", what, axis))
+
+
 def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """One axis for each leaf of the arguments."""
     if isinstance(in_axes, list):
@@ -256,13 +271,7 @@ def _normal(
     if axis is None:
         return None
     rank = len(shape_of(value))
-    try:
-        number = index(axis)
-    except TypeError:
-        raise BatchError(
-            f"vmap: in_axes for {name(structure, leaf)} is {axis!r}; it has to be an integer or"
-            " None."
-        ) from None
+    number = index(axis)
     if not -rank <= number < rank:
         raise BatchError(
             f"vmap: in_axes says axis {number} for {name(structure, leaf)}, whose shape is"

@@ -25,7 +25,7 @@ from funcgrad.trace import (
     resume,
     running_traces,
 )
-from funcgrad.transforms.arguments import call_values, values_of
+from funcgrad.transforms.arguments import call_values, check_function, values_of
 from funcgrad.transforms.masked import Patchwork
 from funcgrad.transforms.probe import probe_again, running_probes
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
@@ -183,6 +183,7 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     >>> fg.grad(lambda x: fg.checkpoint(lambda y: (y * y) * y)(x))(2.0)
     Tensor(12.0)
     """
+    check_function("checkpoint", f)
 
     @wraps(f)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -18,7 +18,7 @@ from funcgrad.errors import DifferentiationError, ShapeError
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import values_of
+from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat import FlatFunction
@@ -35,8 +35,7 @@ class _Custom(Generic[P, R]):
     _kind = ""
 
     def __init__(self, f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
-        if not callable(f):
-            raise DifferentiationError(f"{self._kind}: expected a function, got {f!r}.")
+        check_function(self._kind, f)
         self._function = f
         self._static = tuple(nondiff_argnums)
         self._rules: tuple[Callable[..., Any], ...] = ()
@@ -48,8 +47,8 @@ class _Custom(Generic[P, R]):
             raise DifferentiationError(
                 f"{self._kind}: {self.__name__} has its rule already; a rule is given once."
             )
-        if not all(callable(rule) for rule in rules):
-            raise DifferentiationError(f"{self._kind}: the rules have to be functions.")
+        for rule in rules:
+            check_function(f"{self._kind} {self.__name__}: rule", rule)
         self._rules = rules
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, overload
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import concrete
-from funcgrad.transforms.arguments import choose, pair
+from funcgrad.transforms.arguments import check_argnums, check_function, choose, pair
 from funcgrad.transforms.batch import vmap
+from funcgrad.transforms.callables import Argnums, Auxiliary, Jacobian, Primal, Result
 from funcgrad.transforms.forward import check_pairs, jvp
-from funcgrad.transforms.reverse import Argnums, grad, vjp
+from funcgrad.transforms.reverse import grad, vjp
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacrev"]
+
+P = ParamSpec("P")
 
 
 def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, Any]]:
@@ -60,6 +63,28 @@ def _split(x: Any, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
     return parts
 
 
+@overload
+def jacfwd(
+    f: Callable[Concatenate[Primal, P], Result],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Jacobian[Primal, P, Result]: ...
+@overload
+def jacfwd(
+    f: Callable[P, tuple[Any, Auxiliary]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Auxiliary]]: ...
+@overload
+def jacfwd(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]: ...
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -91,6 +116,8 @@ def jacfwd(
     Tensor([[2., 0.],
             [0., 4.]])
     """
+    check_function("jacfwd", f)
+    check_argnums("jacfwd", argnums, has_aux)
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -131,6 +158,28 @@ def jacfwd(
     return jacobian
 
 
+@overload
+def jacrev(
+    f: Callable[Concatenate[Primal, P], Result],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Jacobian[Primal, P, Result]: ...
+@overload
+def jacrev(
+    f: Callable[P, tuple[Any, Auxiliary]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Auxiliary]]: ...
+@overload
+def jacrev(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]: ...
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -160,6 +209,8 @@ def jacrev(
     {'a': Tensor([[3., 0.],
             [0., 3.]]), 'b': Tensor([1., 2.])}
     """
+    check_function("jacrev", f)
+    check_argnums("jacrev", argnums, has_aux)
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -198,6 +249,25 @@ def jacrev(
     return jacobian
 
 
+@overload
+def hessian(
+    f: Callable[Concatenate[Primal, P], Result],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+) -> Jacobian[Primal, P, Result]: ...
+@overload
+def hessian(
+    f: Callable[P, tuple[Any, Auxiliary]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+) -> Callable[P, tuple[Any, Auxiliary]]: ...
+@overload
+def hessian(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+) -> Callable[..., Any]: ...
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -226,6 +296,8 @@ def hessian(
     Tensor([[4., 2.],
             [2., 0.]])
     """
+    check_function("hessian", f)
+    check_argnums("hessian", argnums, has_aux)
     return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
 
 
@@ -256,6 +328,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> fg.hvp(lambda x: x[0] ** 2 * x[1], (fg.tensor([1.0, 2.0]),), (fg.tensor([1.0, 0.0]),))
     Tensor([4., 2.])
     """
+    check_function("hvp", f)
     check_pairs("hvp", primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(f, argnums), primals, tangents)[1]

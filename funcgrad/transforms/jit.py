@@ -42,7 +42,7 @@ from funcgrad.passes.pipeline import optimize, prepared
 from funcgrad.programs import Program
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
-from funcgrad.transforms.arguments import call_values
+from funcgrad.transforms.arguments import call_values, check_function
 from funcgrad.transforms.capture import Capture
 from funcgrad.transforms.entry import MISS, Form, kind_of, write_entry
 from funcgrad.transforms.joint import example
@@ -475,8 +475,7 @@ def jit(
     >>> fg.jit(lambda x: x * x).lower(3.0)
     Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
     """
-    if not callable(f):
-        raise ArgumentError(f"jit: expected a function, got {f!r}.")
+    check_function("jit", f)
     if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
         raise ArgumentError(
             f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, whose calls"

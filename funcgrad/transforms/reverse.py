@@ -11,37 +11,81 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, overload
 
 from funcgrad import trees
-from funcgrad.errors import DifferentiationError
 from funcgrad.modes import quiet
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import begin_level
-from funcgrad.transforms.arguments import choose, like, pair, scalar, unwrap, values_of
+from funcgrad.transforms.arguments import (
+    check_argnums,
+    check_function,
+    choose,
+    like,
+    pair,
+    scalar,
+    unwrap,
+    values_of,
+)
+from funcgrad.transforms.callables import (
+    Argnums,
+    Auxiliary,
+    Gradient,
+    GradientAndAux,
+    Gradients,
+    Primal,
+    Second,
+    SecondGradient,
+    ValueAndGradient,
+    ValueAndGradients,
+    ValueAndSecondGradient,
+    ValueGradientAndAux,
+)
 from funcgrad.transforms.probe import collect_probes
 from funcgrad.transforms.record import Recorder, settled
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 P = ParamSpec("P")
-T = TypeVar("T", bound=Any)  # so that the body of an untyped lambda is not checked against object
-Argnums = int | Sequence[int]
 
 
-class Gradient(Protocol[T, P]):
-    """The type of ``grad(f)``: it takes what ``f`` takes and returns what the first of it is."""
-
-    def __call__(self, x: T, /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-
-
-class GradientAndAux(Protocol[T, P]):
-    """The type of ``grad(f, has_aux=True)``."""
-
-    def __call__(self, x: T, /, *args: P.args, **kwargs: P.kwargs) -> tuple[T, Any]: ...
-
-
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+) -> ValueAndGradient[Primal, P]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, P], tuple[Any, Auxiliary]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    probes: tuple[()] = (),
+) -> ValueGradientAndAux[Primal, P, Auxiliary]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+) -> ValueAndSecondGradient[Primal, Second, P]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+) -> ValueAndGradients[Primal, Second, P]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+) -> Callable[..., Any]: ...
 def value_and_grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -90,19 +134,33 @@ def value_and_grad(
 
 @overload
 def grad(
-    f: Callable[Concatenate[T, P], Any],
+    f: Callable[Concatenate[Primal, P], Any],
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
-) -> Gradient[T, P]: ...
+) -> Gradient[Primal, P]: ...
 @overload
 def grad(
-    f: Callable[Concatenate[T, P], Any],
+    f: Callable[Concatenate[Primal, P], tuple[Any, Auxiliary]],
     argnums: Literal[0] = 0,
     *,
     has_aux: Literal[True],
     probes: tuple[()] = (),
-) -> GradientAndAux[T, P]: ...
+) -> GradientAndAux[Primal, P, Auxiliary]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+) -> SecondGradient[Primal, Second, P]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+) -> Gradients[Primal, Second, P]: ...
 @overload
 def grad(
     f: Callable[..., Any],
@@ -165,8 +223,8 @@ def grad(
 def _gradient_function(
     operation: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool, names: Sequence[str]
 ) -> Callable[..., Any]:
-    if not callable(f):
-        raise DifferentiationError(f"{operation}: expected a function, got {f!r}.")
+    check_function(operation, f)
+    check_argnums(operation, argnums, has_aux)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:

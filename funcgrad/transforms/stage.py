@@ -37,7 +37,7 @@ from funcgrad.shape import Spec
 from funcgrad.source.literals import letters
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, current_rerun, escaped
-from funcgrad.transforms.arguments import call_values, leaf_names, values_of
+from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.checkpoint import run_segment
 from funcgrad.trees import Structure
@@ -424,6 +424,7 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     >>> staged(10.0, 1.0), fg.grad(staged)(10.0, 1.0)
     (Tensor(20.0), Tensor(2.0))
     """
+    check_function("program", f)
 
     @wraps(f)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Program:

@@ -13,6 +13,7 @@ from typing import Any
 
 from funcgrad.equations import identity
 from funcgrad.errors import ArgumentError
+from funcgrad.transforms.arguments import forgotten
 from funcgrad.trees import Structure
 
 __all__ = ["exact", "parts_of", "static_places"]
@@ -57,12 +58,9 @@ def static_places(f: Callable[..., Any], numbers: Any, names: Any) -> frozenset[
 
 def _many(option: str, given: Any, kind: type[Any], expected: str) -> tuple[Any, ...]:
     """An option that is one value or a sequence of them, as a tuple."""
-    try:
-        values = (given,) if isinstance(given, kind) else tuple(given)
-    except TypeError:
-        values = (given,)
+    values = tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
     if not all(isinstance(value, kind) for value in values):
-        raise ArgumentError(f"jit: {option} takes {expected}, got {given!r}.")
+        raise ArgumentError(forgotten("jit", f"{option} takes {expected}", given))
     return values
 
 

@@ -64,7 +64,7 @@ def test_other_arguments_arrive_as_they_are() -> None:
 
 def test_the_gradient_has_the_function_s_name_and_docstring() -> None:
     assert fg.grad(polynomial).__name__ == "polynomial"
-    assert fg.value_and_grad(polynomial).__wrapped__ is polynomial  # type: ignore[attr-defined]
+    assert fg.value_and_grad(polynomial).__wrapped__ is polynomial
 
 
 def test_callables_of_every_kind() -> None:

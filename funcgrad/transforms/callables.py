@@ -1,0 +1,233 @@
+"""The types of transformed functions: how that of ``grad(f)`` follows from that of ``f``.
+
+The gradient in an array is a tensor, whatever kind of array or number ``f`` is declared for; in any
+other tree it is a tree of the same type. Each protocol says so by overloads of its call, the first
+for arrays. They stand there, not at ``grad``, so that the body of a lambda is not checked as a
+function of arrays only.
+
+>>> import funcgrad as fg
+>>> def loss(scale: float) -> float:
+...     return scale**2
+>>> gradient: Gradient[float, []] = fg.grad(loss)
+>>> slope: fg.Tensor = gradient(3.0)
+>>> slope
+Tensor(6.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from funcgrad.tensor import Tensor
+
+__all__ = [
+    "Argnums",
+    "Array",
+    "ArrayT",
+    "Auxiliary",
+    "Gradient",
+    "GradientAndAux",
+    "Gradients",
+    "Jacobian",
+    "Primal",
+    "Result",
+    "Second",
+    "SecondGradient",
+    "ValueAndGradient",
+    "ValueAndGradients",
+    "ValueAndSecondGradient",
+    "ValueGradientAndAux",
+]
+
+Argnums: TypeAlias = "int | Sequence[int]"
+
+Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | complex"
+"""What an argument that is one array may be given as."""
+
+P = ParamSpec("P")
+# Bound to Any, so that an untyped lambda's body is not checked as a function of ``object``.
+Primal = TypeVar("Primal", bound=Any)
+Second = TypeVar("Second", bound=Any)
+Result = TypeVar("Result")
+Auxiliary = TypeVar("Auxiliary")
+ArrayT = TypeVar("ArrayT", bound="Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex")
+"""What a function may declare for one array."""
+
+_SecondArray = TypeVar(
+    "_SecondArray", bound="Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex"
+)
+_Aux = TypeVar("_Aux", covariant=True)
+_Out = TypeVar("_Out", covariant=True)
+_Given = TypeVar("_Given", bound=Any, contravariant=True)
+
+
+class Gradient(Protocol[Primal, P]):
+    """``grad(f)``."""
+
+    @overload
+    def __call__(
+        self: Gradient[ArrayT, P], x: Array, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Tensor: ...
+    @overload
+    def __call__(self, x: Primal, /, *args: P.args, **kwargs: P.kwargs) -> Primal: ...
+
+
+class GradientAndAux(Protocol[Primal, P, _Aux]):
+    """``grad(f, has_aux=True)``."""
+
+    @overload
+    def __call__(
+        self: GradientAndAux[ArrayT, P, Auxiliary], x: Array, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Tensor, Auxiliary]: ...
+    @overload
+    def __call__(self, x: Primal, /, *args: P.args, **kwargs: P.kwargs) -> tuple[Primal, _Aux]: ...
+
+
+class SecondGradient(Protocol[_Given, Second, P]):
+    """``grad(f, argnums=1)``."""
+
+    @overload
+    def __call__(
+        self: SecondGradient[Primal, ArrayT, P],
+        x: Primal,
+        y: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Tensor: ...
+    @overload
+    def __call__(self, x: _Given, y: Second, /, *args: P.args, **kwargs: P.kwargs) -> Second: ...
+
+
+class Gradients(Protocol[Primal, Second, P]):
+    """``grad(f, argnums=(0, 1))``."""
+
+    @overload
+    def __call__(
+        self: Gradients[ArrayT, _SecondArray, P],
+        x: Array,
+        y: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self: Gradients[ArrayT, Second, P],
+        x: Array,
+        y: Second,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Tensor, Second]: ...
+    @overload
+    def __call__(
+        self: Gradients[Primal, _SecondArray, P],
+        x: Primal,
+        y: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Primal, Tensor]: ...
+    @overload
+    def __call__(
+        self, x: Primal, y: Second, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Primal, Second]: ...
+
+
+class ValueAndGradient(Protocol[Primal, P]):
+    """``value_and_grad(f)``."""
+
+    @overload
+    def __call__(
+        self: ValueAndGradient[ArrayT, P], x: Array, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self, x: Primal, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Tensor, Primal]: ...
+
+
+class ValueGradientAndAux(Protocol[Primal, P, _Aux]):
+    """``value_and_grad(f, has_aux=True)``."""
+
+    @overload
+    def __call__(
+        self: ValueGradientAndAux[ArrayT, P, Auxiliary],
+        x: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[tuple[Tensor, Auxiliary], Tensor]: ...
+    @overload
+    def __call__(
+        self, x: Primal, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[tuple[Tensor, _Aux], Primal]: ...
+
+
+class ValueAndSecondGradient(Protocol[_Given, Second, P]):
+    """``value_and_grad(f, argnums=1)``."""
+
+    @overload
+    def __call__(
+        self: ValueAndSecondGradient[Primal, ArrayT, P],
+        x: Primal,
+        y: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self, x: _Given, y: Second, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Tensor, Second]: ...
+
+
+class ValueAndGradients(Protocol[Primal, Second, P]):
+    """``value_and_grad(f, argnums=(0, 1))``."""
+
+    @overload
+    def __call__(
+        self: ValueAndGradients[ArrayT, _SecondArray, P],
+        x: Array,
+        y: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+    @overload
+    def __call__(
+        self: ValueAndGradients[ArrayT, Second, P],
+        x: Array,
+        y: Second,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Tensor, tuple[Tensor, Second]]: ...
+    @overload
+    def __call__(
+        self: ValueAndGradients[Primal, _SecondArray, P],
+        x: Primal,
+        y: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[Tensor, tuple[Primal, Tensor]]: ...
+    @overload
+    def __call__(
+        self, x: Primal, y: Second, /, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Tensor, tuple[Primal, Second]]: ...
+
+
+class Jacobian(Protocol[_Given, P, _Out]):
+    """``jacfwd(f)``, ``jacrev(f)`` and ``hessian(f)``: a tensor between arrays."""
+
+    @overload
+    def __call__(
+        self: Jacobian[ArrayT, P, _SecondArray], x: Array, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Tensor: ...
+    @overload
+    def __call__(self, x: _Given, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
