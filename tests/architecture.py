@@ -78,8 +78,9 @@ def functions_of(tree: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple
     """Every function however deep, with whether it stands in a class."""
     if isinstance(tree, FUNCTION_TYPES):
         yield tree, isinstance(parent, ast.ClassDef)
+    around = parent if isinstance(tree, ast.If) else tree  # `if TYPE_CHECKING` in a class
     for child in ast.iter_child_nodes(tree):
-        yield from functions_of(child, tree)
+        yield from functions_of(child, around)
 
 
 def dotted_name(node: ast.expr) -> str:
