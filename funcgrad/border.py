@@ -56,6 +56,10 @@ FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of raw values that nobody can write to."""
 
 
+_WRITEABLE: Final = 0x0400  # NPY_ARRAY_WRITEABLE in NumPy's C interface
+"""The bit of ``flags.num``: to ask for ``flags.writeable`` of broadcast arrays is a warning."""
+
+
 class _Frozen(np.ndarray[Any, Any]):
     """A view that marks the memory of a tensor, so that it can be recognized and shared."""
 
@@ -74,7 +78,7 @@ def is_frozen(array: np.ndarray[Any, Any]) -> bool:
     """Whether nobody can write to an array: its memory is a tensor's, or that of ``bytes``."""
     base: Any = array
     while isinstance(base, np.ndarray):
-        if base.flags.writeable:
+        if base.flags.num & _WRITEABLE:
             return False
         base = base.base
     if isinstance(base, memoryview):

@@ -729,7 +729,6 @@ MISFITS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         "sin: expected an array or a number, got 'text'",
     ),
     "ufunc": (lambda a: np.add(a, B), ShapeError, "add(float64[2,3], float64[4,5])"),
-    "unknown": (lambda a: np.unwrap(a), UnknownFunctionError, "np.unwrap is not available"),
 }
 
 AROUND: dict[str, Callable[[Callable[[Any], Any]], Any]] = {

@@ -333,9 +333,7 @@ def test_nothing_writes() -> None:
         t[0] = 5.0  # type: ignore[index]
     with pytest.raises(ImmutableError, match="cannot be deleted"):
         del t[0]  # type: ignore[attr-defined]
-    with pytest.raises(ImmutableError, match="out= would write"):
-        np.add(t, 1.0, out=np.zeros(2))
-    with pytest.raises(ImmutableError, match="out= would write"):
+    with pytest.raises(ImmutableError, match="writes into its argument"):
         np.add(np.ones(2), 1.0, out=t)  # type: ignore[call-overload]
     with pytest.raises(ImmutableError, match=r"np\.add\.at writes"):
         np.add.at(t, [0], 1.0)

@@ -11,6 +11,7 @@ Tensor(6.0)
 # Packed lines: one name a line would make this file longer than any reader likes.
 # fmt: off
 # isort: off
+from funcgrad.numpy import linalg
 from funcgrad.numpy.arithmetic import (
     abs, absolute, add, divide, divmod, fabs, float_power, floor_divide, fmod, gcd, lcm, mod,
     multiply, negative, positive, pow, power, reciprocal, remainder, sign, square, subtract,
@@ -117,7 +118,7 @@ __all__ = [
     "indices", "inf", "inner", "insert", "int8", "int16", "int32", "int64", "invert", "isclose",
     "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isinf", "isnan", "isneginf",
     "isposinf", "isreal", "isrealobj", "ix_", "kron", "lcm", "ldexp", "left_shift", "less",
-    "less_equal", "lexsort", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
+    "less_equal", "lexsort", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
     "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace",
     "logsumexp", "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median",
     "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num",

@@ -1,53 +1,90 @@
 """NumPy's own functions on tensors: ``np.sum(t)`` becomes ``fnp.sum(t)``.
 
 NumPy asks the arguments' class what to do with a ufunc (``__array_ufunc__``) or another function
-(``__array_function__``); tensors hand the question over to here.
+(``__array_function__``); tensors hand the question over to here. One rule answers it:
+
+1. What NumPy has under a name and ``funcgrad.numpy`` has under the same name is ours. A function is
+   known by itself, not by what it is called: another library's ``sign`` is none of NumPy's, and
+   ``np.linalg.trace`` is ``fnp.linalg.trace``, never ``fnp.trace``.
+2. Anything else (a function, a method of a ufunc or a parameter that we lack, and other libraries'
+   ufuncs) is the library's own on concrete tensors: it gets arrays, and its arrays become tensors.
+3. A traced value has no numbers to give to it, so that is an error, which says what to do.
 
 >>> import funcgrad as fg
 >>> fg.grad(lambda x: np.sum(np.sin(x) ** 2))(0.5)
 Tensor(0.8414709848078965)
+>>> np.unwrap(fg.tensor([0.0, 6.0]))
+Tensor([ 0.        , -0.28318531])
 """
 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.errors import ImmutableError, UnknownFunctionError
-from funcgrad.trace import TracedValue
+from funcgrad.errors import ArgumentError, ImmutableError, TracerError, UnknownFunctionError
+from funcgrad.shape import DTYPES
+from funcgrad.tensor import Tensor, tensor
+from funcgrad.trees import flatten, unflatten
 
 __all__ = ["dispatch_function", "dispatch_ufunc"]
 
 
-_SHORT: Final = MappingProxyType(
+class _Asked:
+    """Answers a ufunc with the ufunc itself."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return ufunc
+
+
+_UNNAMED: Final[Mapping[Any, str]] = MappingProxyType(
+    {np.zeros(1).clip(_Asked(), _Asked()): "clip"}  # type: ignore[call-overload]  # see above
+)
+"""Ufuncs behind methods of arrays that have no public name: ``array.clip(t, u)``."""
+
+_SHORT: Final[Mapping[tuple[str, Any], str]] = MappingProxyType(
     {
-        ("reduce", "add"): "sum",
-        ("reduce", "multiply"): "prod",
-        ("reduce", "maximum"): "max",
-        ("reduce", "minimum"): "min",
-        ("reduce", "logical_and"): "all",
-        ("reduce", "logical_or"): "any",
-        ("accumulate", "add"): "cumsum",
-        ("accumulate", "multiply"): "cumprod",
+        ("reduce", np.add): "sum",
+        ("reduce", np.multiply): "prod",
+        ("reduce", np.maximum): "max",
+        ("reduce", np.minimum): "min",
+        ("reduce", np.logical_and): "all",
+        ("reduce", np.logical_or): "any",
+        ("accumulate", np.add): "cumsum",
+        ("accumulate", np.multiply): "cumprod",
     }
 )
 """The methods of ufuncs that have a name of their own."""
 
-_WRITERS: Final = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
-"""NumPy's functions whose first argument is what they write to."""
-
-_OUTSIDE: Final = frozenset(
-    """
-    array2string array_repr array_str copyto may_share_memory save savetxt savez savez_compressed
-    shares_memory
-    """.split()
+_SIGNS: Final[Mapping[Any, str]] = MappingProxyType(
+    {
+        np.add: "+",
+        np.subtract: "-",
+        np.multiply: "*",
+        np.divide: "/",
+        np.floor_divide: "//",
+        np.remainder: "%",
+        np.power: "**",
+        np.matmul: "@",
+        np.bitwise_and: "&",
+        np.bitwise_or: "|",
+        np.bitwise_xor: "^",
+        np.left_shift: "<<",
+        np.right_shift: ">>",
+    }
 )
-"""NumPy's functions that return no array: they print, save or compare memory, and get NumPy's
-arrays."""
+"""How Python writes them; an array's ``w -= t`` comes in as ``np.subtract(w, t, out=w)``."""
+
+_WRITERS: Final[frozenset[Any]] = frozenset(
+    {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
+)
+"""NumPy's functions whose first argument is what they write to."""
 
 
 def dispatch_ufunc(
@@ -58,93 +95,118 @@ def dispatch_ufunc(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """What ``ufunc(...)``, ``ufunc.reduce(...)`` and so on mean on tensors."""
-    name = ufunc.__name__
-    path = f"np.{name}"
-    given = _without_out(path, kwargs)
-    given = {key: value for key, value in given.items() if value is not None or key == "axis"}
+    if method == "at" or kwargs.get("out") is not None:
+        return _written_by_ufunc(ufunc, method, inputs, kwargs)
+    given = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
+    own, args = None, inputs
     if method == "__call__":
-        return _called(_find(namespace, name, path), path, inputs, given)
-    if (method, name) in _SHORT:
+        if "where" in given:
+            raise ArgumentError(
+                f"{_path(ufunc)}: where= leaves the other elements undefined, where no array is"
+                " given as out=. Write fnp.where(mask, f(t), t), with the ufunc as f."
+            )
+        own = _counterpart(namespace, np, ufunc)
+    elif (method, ufunc) in _SHORT:
+        own = getattr(namespace, _SHORT[method, ufunc])
         given.setdefault("axis", inputs[1] if len(inputs) > 1 else 0)
-        function = getattr(namespace, _SHORT[method, name])
-        return _called(function, f"{path}.{method}", inputs[:1], given)
-    if method == "outer":
-        first, second = (namespace.asarray(x) for x in inputs)
-        wide = first.reshape(first.shape + (1,) * second.ndim)
-        return _called(_find(namespace, name, path), f"{path}.outer", (wide, second), given)
-    if method == "at":
-        raise ImmutableError(
-            f"np.{name}.at writes into its argument, and tensors never change. Use t.at[i].add(v),"
-            " or set, multiply, min, max, which return a new tensor."
-        )
-    raise UnknownFunctionError(f"np.{name}.{method} is not available for tensors.")
+        args = inputs[:1]
+    elif method == "outer":
+        own = _counterpart(namespace, np, ufunc)
+        first, second = map(namespace.asarray, inputs)
+        args = (first.reshape(first.shape + (1,) * second.ndim), second)
+    reason = ""
+    if own is not None:
+        try:
+            return own(*args, **given)
+        except TypeError:
+            reason = _misfit(own, args, given)
+            if not reason:
+                raise
+    path = _path(ufunc, method)
+    return _foreign(getattr(ufunc, method), path, inputs, kwargs, reason)
 
 
 def dispatch_function(
     namespace: ModuleType, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """What another NumPy function means on tensors."""
-    name = function.__name__
-    path = f"{function.__module__}.{name}".replace("numpy", "np", 1)
-    if name in _WRITERS and (not args or isinstance(args[0], TracedValue)):
-        raise ImmutableError(
-            f"{path} writes into its argument, and tensors never change. Use t.at[i].set(v), or"
-            " fnp.where(mask, v, t), which return a new tensor."
-        )
-    if name in _OUTSIDE:
-        plain = {key: _plain(value) for key, value in kwargs.items()}
-        return function(*[_plain(arg) for arg in args], **plain)
-    home = namespace
-    for part in path.split(".")[1:-1]:
-        home = getattr(home, part, home)
-    found = _find(home, name, path)
-    try:
-        return _called(found, path, args, _without_out(path, kwargs))
-    except UnknownFunctionError:
-        sorted_out = _by_name(function, args, kwargs)
-        if sorted_out is None:
-            raise
-    positional, named = sorted_out
-    return _called(found, path, positional, _without_out(path, named))
-
-
-def _plain(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, TracedValue) else x
-
-
-def _find(home: ModuleType, name: str, path: str) -> Any:
-    function = getattr(home, name, None)
-    if function is None:
-        raise UnknownFunctionError(
-            f"{path} is not available for tensors. Compose it from funcgrad.numpy's functions, give"
-            " it a rule with fg.custom_jvp or fg.custom_vjp, or apply it to np.asarray(t) where no"
-            " derivative is wanted."
-        )
-    return function
-
-
-def _called(
-    function: Callable[..., Any], path: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """Call a function of this namespace with what was meant for NumPy's of the name.
-
-    Raises
-    ------
-    UnknownFunctionError
-        It lacks a parameter that NumPy's has.
-    """
-    try:
-        return function(*args, **kwargs)
-    except TypeError:
-        signature = inspect.signature(function)
+    if function in _WRITERS:
+        return _written(function, _path(function), args[:1], args, kwargs)
+    own = _counterpart(*_homes(namespace, function), function)
+    reason = ""
+    if own is not None and kwargs.get("out") is None:
+        given = {key: value for key, value in kwargs.items() if key != "out"}
         try:
-            signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise UnknownFunctionError(
-                f"{path} on tensors: {error}. For tensors its signature is"
-                f" ({', '.join(signature.parameters)})."
-            ) from None
-        raise  # from inside the function
+            return own(*args, **given)
+        except TypeError:
+            reason = _misfit(own, args, given)
+            if not reason:
+                raise
+    args, kwargs = _by_name(function, args, kwargs) or (args, kwargs)
+    out = kwargs.get("out")
+    if out is not None:
+        targets = out if isinstance(out, tuple) else (out,)
+        return _written(function, _path(function), targets, args, kwargs)
+    if own is not None and not _misfit(own, args, kwargs):
+        return own(*args, **kwargs)
+    return _foreign(function, _path(function), args, kwargs, reason)
+
+
+# ------------------------------------------------------------------------------------- who is who
+
+
+def _counterpart(ours: Any, theirs: Any, function: Any) -> Any:
+    """Our function of the name that NumPy has a function under; None if there is none."""
+    name = function.__name__
+    if getattr(theirs, name, None) is function:
+        return getattr(ours, name, None)
+    return getattr(ours, _UNNAMED[function]) if function in _UNNAMED else None
+
+
+def _homes(namespace: ModuleType, function: Any) -> tuple[Any, Any]:
+    """Our module and NumPy's for the functions of the module that a function is from."""
+    ours: Any = namespace
+    theirs: Any = np
+    for part in function.__module__.split(".")[1:]:
+        ours, theirs = getattr(ours, part, None), getattr(theirs, part, None)
+    return ours, theirs
+
+
+def _path(function: Any, method: str = "__call__") -> str:
+    """What users call a function, as well as can be known."""
+    name = function.__name__
+    if getattr(np, name, None) is function:
+        home = "np"
+    elif isinstance(function, np.ufunc):
+        home = _module_of(function)
+    else:
+        home = re.sub(r"^numpy\b", "np", function.__module__)
+    path = f"{home}.{name}" if home else f"the ufunc {name}"
+    return path if method == "__call__" else f"{path}.{method}"
+
+
+def _module_of(ufunc: np.ufunc) -> str:
+    """The module that has a ufunc under its name: one that lists it, and public, if there is one.
+
+    Ufuncs do not know where they are from.
+    """
+    name = ufunc.__name__
+    found = [
+        (name not in getattr(module, "__all__", ()), "._" in home, len(home), home)
+        for home, module in tuple(sys.modules.items())
+        if getattr(module, "__dict__", {}).get(name) is ufunc
+    ]
+    return min(found)[-1] if found else ""
+
+
+def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Why a function of ours cannot be called with what was meant for NumPy's; empty if it can."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return f"{error}; for tensors the signature is ({', '.join(signature.parameters)})"
+    return ""
 
 
 def _by_name(
@@ -171,11 +233,99 @@ def _by_name(
     return positional, named
 
 
-def _without_out(path: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the place for results that NumPy's functions may be given, but never here."""
-    given = dict(kwargs)
-    if given.pop("out", None) is not None:
-        raise ImmutableError(
-            f"{path}: out= would write into an argument, and tensors never change. Use the result."
+# ------------------------------------------------------------------------------- what is not ours
+
+
+def _foreign(
+    function: Callable[..., Any],
+    path: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    reason: str,
+) -> Any:
+    """What a function that is not ours makes of concrete tensors.
+
+    Raises
+    ------
+    UnknownFunctionError
+        A tensor is traced, or hidden where it cannot be exchanged for its array.
+    """
+    leaves, structure = flatten((tuple(args), dict(kwargs)))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if not tensors or any(leaf._trace is not None for leaf in tensors):
+        raise UnknownFunctionError(
+            f"{path} is not available for traced tensors"
+            + (f" with these arguments: {reason}." if reason else ".")
+            + " Compose it from funcgrad.numpy's functions, give it a rule with fg.custom_jvp or"
+            " fg.custom_vjp, or apply it to fg.stop_gradient(t) where no derivative is wanted."
         )
-    return given
+    positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
+    return _wrapped(function(*positional, **named))
+
+
+def _plain(x: Any) -> Any:
+    """The array of a concrete tensor; anything else as it is."""
+    return np.asarray(x) if isinstance(x, Tensor) else x
+
+
+def _wrapped(result: Any) -> Any:
+    """Results with their arrays, in tuples and lists too, as tensors, where there are such."""
+    found, structure = flatten(result)
+    return unflatten(structure, [_as_tensor(each) for each in found])
+
+
+def _as_tensor(x: Any) -> Any:
+    ours = type(x) is np.ndarray or isinstance(x, np.generic)
+    return tensor(x) if ours and x.dtype in DTYPES else x
+
+
+# ----------------------------------------------------------------------------------- what writes
+
+
+def _written_by_ufunc(
+    ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """A ufunc that writes to an array of the user's, or is meant to write to a tensor."""
+    path = _path(ufunc, method)
+    targets = inputs[:1] if method == "at" else kwargs["out"]
+    advice = "The result is a new tensor: use it."
+    if method == "at":
+        advice = "Write w = fnp.asarray(w).at[i].add(t), or set, multiply, min, max."
+    elif method == "__call__" and ufunc in _SIGNS and targets[0] is inputs[0]:
+        sign = _SIGNS[ufunc]
+        path = f"w {sign}= t"
+        advice = f"Write w = w {sign} t, which makes a new tensor."
+    return _written(getattr(ufunc, method), path, targets, inputs, kwargs, advice)
+
+
+def _written(
+    function: Callable[..., Any],
+    path: str,
+    targets: Sequence[Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    advice: str = "Use the result; or write w = fnp.asarray(w).at[i].set(t), fnp.where(mask, t, w),"
+    " or fnp.full(shape, t) for np.full, which make new tensors.",
+) -> Any:
+    """What a function that writes does with the numbers of tensors.
+
+    Raises
+    ------
+    ImmutableError
+        It would write to a tensor.
+    TracerError
+        It would write a traced value.
+    """
+    if not targets or any(isinstance(target, Tensor) for target in targets):
+        raise ImmutableError(
+            f"{path} writes into its argument, and tensors never change. Use t.at[i].set(v), or"
+            " add, multiply, min, max, or fnp.where(mask, v, t), which return a new tensor; out="
+            " has no use."
+        )
+    leaves, structure = flatten((tuple(args), dict(kwargs)))
+    if any(isinstance(leaf, Tensor) and leaf._trace is not None for leaf in leaves):
+        raise TracerError(
+            f"{path}: writes into a NumPy array, and an array cannot hold a traced value. {advice}"
+        )
+    positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
+    return function(*positional, **named)

@@ -232,7 +232,7 @@ def select(
     >>> fnp.select([x < 0, x < 1], [0.0, x], 1.0)
     Tensor([0. , 0.5, 1. ])
     """
-    if not condlist or len(condlist) != len(choicelist):
+    if len(condlist) == 0 or len(condlist) != len(choicelist):
         raise ArgumentError(
             f"select: got {len(condlist)} conditions and {len(choicelist)} choices; there has to be"
             " a choice for each condition, and at least one."

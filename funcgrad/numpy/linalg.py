@@ -1,0 +1,144 @@
+"""Products and diagonals of stacks of matrices, as ``numpy.linalg`` means them.
+
+The matrices are on the last two axes here, where ``fnp.trace`` and ``fnp.diagonal`` take the first
+two. Of NumPy's decompositions there is none yet; ``np.linalg.eigh(t)`` and its like work on
+concrete tensors, as NumPy's own.
+
+>>> import numpy as np
+>>> trace(np.ones((5, 2, 2)))
+Tensor([2., 2., 2., 2., 2.])
+"""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+from funcgrad.border import operand
+from funcgrad.errors import ShapeError
+from funcgrad.numpy import contractions, diagonals
+from funcgrad.numpy.contractions import matmul, tensordot, vecdot
+from funcgrad.numpy.manipulation import matrix_transpose
+from funcgrad.shape import shape_of
+from funcgrad.tensor import ArrayLike, Tensor
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_transpose",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
+
+
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tensor:
+    """The vector product of vectors with three components; the other axes broadcast.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+    axis : int
+        The components' axis, in both and in the result.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The axes have not the size 3.
+
+    Examples
+    --------
+    >>> cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    Tensor([0., 0., 1.])
+    """
+    return contractions.cross(x1, x2, axis=axis)
+
+
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
+    """The diagonals of matrices, along a last axis.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., n, m)
+    offset : int
+        How far above the main diagonal; negative below.
+
+    Returns
+    -------
+    Tensor, shape (..., k)
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two axes.
+
+    Examples
+    --------
+    >>> diagonal([[[1.0, 2.0], [3.0, 4.0]]])
+    Tensor([[1., 4.]])
+    """
+    return diagonals.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+
+
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
+    """The products of all pairs of elements of two vectors.
+
+    Parameters
+    ----------
+    x1 : array_like, shape (n,)
+    x2 : array_like, shape (m,)
+
+    Returns
+    -------
+    Tensor, shape (n, m)
+
+    Raises
+    ------
+    ShapeError
+        An argument is not 1-d; ``fnp.outer`` flattens it.
+
+    Examples
+    --------
+    >>> outer([1.0, 2.0], [3.0, 4.0])
+    Tensor([[3., 4.],
+            [6., 8.]])
+    """
+    x, y = operand(x1, "outer"), operand(x2, "outer")
+    if len(shape_of(x)) != 1 or len(shape_of(y)) != 1:
+        raise ShapeError(
+            f"outer: both arguments have to be 1-d; the shapes are {shape_of(x)} and {shape_of(y)}."
+        )
+    return contractions.outer(x, y)
+
+
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+    """The sums of the diagonals of matrices.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., n, m)
+    offset : int
+        How far above the main diagonal; negative below.
+    dtype : dtype, optional
+        In which to sum.
+
+    Returns
+    -------
+    Tensor, shape (...)
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two axes.
+
+    Examples
+    --------
+    >>> trace([[1.0, 2.0], [3.0, 4.0]])
+    Tensor(5.0)
+    """
+    return diagonals.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
