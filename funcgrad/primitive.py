@@ -7,9 +7,11 @@ transformations derive forward and reverse mode:
 
 ``Partials``
     elementwise operations and reductions: the factor for each argument, given output and inputs.
-    Broadcasting, its reversal, casts and complex conjugation live in the transformations.
-    A factor of dtype bool (or a ``Selection``) *selects*: where it is false the cotangent is absent
-    rather than zero, so that it cannot meet an infinity further back and turn into NaN.
+    Broadcasting, its reversal, casts and complex conjugation live in the transformations. So does
+    precision: a factor gets its arguments in that of the output, be they integers or booleans.
+    Where it is declared that they *select*, factors are masks (or ``Selection``s): where one is
+    false the cotangent is absent rather than zero, so that it cannot meet an infinity further back
+    and turn into NaN. A boolean that is multiplied with is no mask but a number, as in NumPy.
 ``Linear``
     the operation is its own differential in each of its arguments; it names its transposes.
 ``Linearized``

@@ -279,8 +279,6 @@ square = elementwise(
 
 def _power_to_base(out: Value, x: Value, y: Value) -> Value:
     """``y x**(y - 1)``, which is 0 also where x and y are both 0."""
-    if dtype_of(y).kind in "bu":  # whose y - 1 is not -1 at 0
-        y = cast(y, dtype=dtype_of(out))
     hole = (x == 0) & (y == 0)
     return y * bind2(power, x, y - 1 + hole)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from funcgrad.primitive import SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
+from funcgrad.primitives.structural import cast
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
@@ -121,7 +122,8 @@ def _scalings() -> Iterator[Sample]:
 ldexp: Primitive = elementwise(
     "ldexp",
     np.ldexp,
-    partials=(lambda _, x, n: ldexp(1.0, n), None),
+    # Factors get numbers of the result's precision; this one is an integer again.
+    partials=(lambda _, x, n: ldexp(1.0, cast(n, dtype=np.dtype(np.intp))), None),
     samples=_scalings,
 )
 

@@ -27,6 +27,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.transforms.factors import NUMBERS, in_precision_of, operands_of_factors
 from funcgrad.transforms.masked import (
     Cotangent,
     Masked,
@@ -162,14 +163,19 @@ def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if type(ct) is Masked:
         pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
         return
+    left, right, dtype = x, y, out.dtype
+    if type(x) not in NUMBERS and (type(x) is bool or x.dtype is not dtype):
+        left = in_precision_of(dtype, x)
+    if type(y) not in NUMBERS and (type(y) is bool or y.dtype is not dtype):
+        right = in_precision_of(dtype, y)
     if first >= 0:
-        g = _pulled(ct, primitive.factors[0], x, out, x, y)
+        g = _pulled(ct, primitive.factors[0], x, out, left, right)
         if cotangents[first] is None:
             cotangents[first] = g
         else:
             accumulate(cotangents, first, g)
     if second >= 0:
-        g = _pulled(ct, primitive.factors[1], y, out, x, y)
+        g = _pulled(ct, primitive.factors[1], y, out, left, right)
         if cotangents[second] is None:
             cotangents[second] = g
         else:
@@ -177,7 +183,7 @@ def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
 
 
 def _pulled(ct: Value, factor: Any, own: Value, out: Value, x: Value, y: Value) -> Value:
-    """The cotangent of ``own``, which is one of the arguments x and y."""
+    """The cotangent of ``own``, which stands among the factor's operands x and y."""
     g = ct
     if factor is not SAME and factor is not OPPOSITE:
         g = ct * factor(out, x, y)
@@ -234,11 +240,12 @@ def pull_partials(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             if type(ct) is Masked
             else keep(ct, wide, params)
         )
+    values = operands_of_factors(partials, primals, out)
     for operand, x, factor in zip(operands, primals, partials.factors, strict=True):
         if operand >= 0 and factor is not None:
             if callable(factor):
-                factor = factor(out, *primals, **params)
-            accumulate(cotangents, operand, fit(scale(ct, factor), x, wide))
+                factor = factor(out, *values, **params)
+            accumulate(cotangents, operand, fit(scale(ct, factor, partials.selects), x, wide))
 
 
 def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
@@ -255,17 +262,17 @@ def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
     return x.reshape(kept) if type(x) is np.ndarray else reshape(x, shape=kept)
 
 
-def scale(ct: Cotangent, factor: Any) -> Cotangent:
-    """A cotangent times the conjugate of a factor of whatever kind."""
+def scale(ct: Cotangent, factor: Any, selects: bool) -> Cotangent:
+    """A cotangent times the conjugate of a factor of whatever kind, which may be a mask."""
     if factor is SAME:
         return ct
     if factor is OPPOSITE:
         return Masked(-ct.value, ct.mask) if type(ct) is Masked else -ct
     if isinstance(factor, Selection):
         if type(ct) is Masked:
-            return scale(scale(ct, factor.mask), factor.weight)
+            return ct.select(factor.mask).scale(factor.weight)
         return Masked(where(factor.mask, ct * factor.weight, 0), factor.mask)
-    if dtype_of(factor).kind == "b":
+    if selects:
         if type(ct) is Masked:
             return ct.select(factor)
         return Masked(where(factor, ct, 0), factor)
@@ -286,7 +293,7 @@ def pull_reduction(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         ct = keep(ct, shape_of(x), params)
     if factor is not SAME:
         factor = factor(keep(out, shape_of(x), params), x, **params)
-        ct = ct * factor if type(factor) is float else scale(ct, factor)
+        ct = ct * factor if type(factor) is float else scale(ct, factor, selects=False)
     if type(x) is not np.ndarray or ct.dtype is not x.dtype:
         ct = fit(ct, x, shape_of(x))
     accumulate(cotangents, operands[0], ct)

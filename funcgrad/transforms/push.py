@@ -26,6 +26,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of, expand, is_inexact, shape_of
 from funcgrad.trace import RAW, Value, bind
+from funcgrad.transforms.factors import operands_of_factors
 from funcgrad.transforms.pull import keep
 
 __all__ = ["push_forward", "settle", "times", "zeros_like"]
@@ -103,36 +104,38 @@ def _push_partials(
     params: Mapping[str, Any],
 ) -> Value:
     if partials.reduces:
-        return _push_reduction(partials.factors[0], primals[0], tangents[0], out, params)
+        return _push_reduction(partials, primals[0], tangents[0], out, params)
     terms = []
+    values = operands_of_factors(partials, primals, out)
     for tangent, factor in zip(tangents, partials.factors, strict=True):
         if tangent is not None and factor is not None:
             if callable(factor):
-                factor = factor(out, *primals, **params)
-            terms.append(_scaled(tangent, factor))
+                factor = factor(out, *values, **params)
+            terms.append(_scaled(tangent, factor, partials.selects))
     return _sum(terms)
 
 
 def _push_reduction(
-    factor: Any, x: Value, tangent: Value, out: Value, params: Mapping[str, Any]
+    partials: Partials, x: Value, tangent: Value, out: Value, params: Mapping[str, Any]
 ) -> Value:
     """The sum of factor times tangent over the axes that the operation reduces."""
+    factor: Any = partials.factors[0]
     axis, keepdims = params["axis"], params["keepdims"]
     if callable(factor):
         factor = factor(keep(out, shape_of(x), params), x, **params)
         if type(factor) is float:  # as that of a mean, which is left for the few sums
             return reduce_sum(tangent, axis=axis, keepdims=keepdims) * factor
-    return reduce_sum(_scaled(tangent, factor), axis=axis, keepdims=keepdims)
+    return reduce_sum(_scaled(tangent, factor, partials.selects), axis=axis, keepdims=keepdims)
 
 
-def _scaled(tangent: Value, factor: Any) -> Value:
+def _scaled(tangent: Value, factor: Any, selects: bool) -> Value:
     if factor is SAME:
         return tangent
     if factor is OPPOSITE:
         return -tangent
     if isinstance(factor, Selection):
-        return _scaled(_scaled(tangent, factor.mask), factor.weight)
-    if dtype_of(factor).kind == "b":
+        return where(factor.mask, tangent, 0) * factor.weight
+    if selects:
         return where(factor, tangent, 0)
     return tangent * factor
 

@@ -1,0 +1,50 @@
+"""Factors of tangents and cotangents: what they are computed of.
+
+A rule reads the operation's arguments as numbers of the result's precision. The arguments
+themselves may be narrower, or no floating-point numbers at all: in ``-y`` a ``uint8`` would wrap
+and a boolean be refused, the logarithm of a small integer would be one of half precision, and a
+boolean that is multiplied with would be taken for a mask.
+
+>>> in_precision_of(np.dtype(np.float64), np.uint8(3))
+array(3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.border import is_weak
+from funcgrad.primitive import Partials
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of
+from funcgrad.trace import Value
+
+__all__ = ["NUMBERS", "in_precision_of", "operands_of_factors"]
+
+NUMBERS: Final = frozenset({int, float, complex})
+"""Python's numbers, which take the precision of what they meet; a bool is NumPy's boolean there."""
+
+
+def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
+    """An argument as its operation's result has it: of that precision, and complex if it was.
+
+    Complex numbers stay what they are, also where the result is real, as a magnitude is.
+    """
+    own = dtype_of(x)
+    if own == dtype or own.kind == "c" or (own.kind != "b" and is_weak(x)):
+        return x
+    real = np.dtype(dtype.char.lower())
+    return x if own == real else cast(x, dtype=real)
+
+
+def operands_of_factors(
+    partials: Partials, primals: Sequence[Value], out: Value
+) -> Sequence[Value]:
+    """What factors are computed of; those that select compare the arguments as they are."""
+    if partials.selects or len(primals) == 1:
+        return primals
+    dtype = dtype_of(out)
+    return [in_precision_of(dtype, x) for x in primals]

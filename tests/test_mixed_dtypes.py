@@ -1,0 +1,260 @@
+"""Booleans, integers and narrower floats beside what is differentiated.
+
+A derivative is computed in the precision of the operation's result: an argument of another dtype
+counts as the same numbers in that precision, in every operation and by every path. The subjects
+are discovered; see ``tests/conformance.py``.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitives.elementwise import batch_elementwise
+from funcgrad.tensor import apply, apply2
+from tests.conformance import Case, direction, every_case, every_primitive
+
+PRIMITIVES = tuple(every_primitive())
+BYTE = np.dtype(np.int8)
+NARROW = tuple(np.dtype(char) for char in "?bBlef")
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+# ---------------------------------------------------------------------------------- every dtype
+
+
+def accepts(case: Case, k: int, other: Any) -> bool:
+    """Whether an argument may be so, and the dtype of the result does not depend on it."""
+    args = [other if j == k else x for j, x in enumerate(case.sample.args)]
+    try:
+        return bool(np.asarray(case.evaluate(*args)).dtype == case.value().dtype)
+    except (TypeError, ValueError):  # not defined for this dtype
+        return False
+
+
+def beside(case: Case) -> list[int]:
+    """The arguments that may be of other dtypes while another one is differentiated."""
+    return [
+        k
+        for k, x in enumerate(case.args)
+        if np.asarray(x).dtype == np.float64
+        and set(case.differentiable) - {k}
+        and accepts(case, k, narrowed(x, BYTE))
+    ]
+
+
+def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The numbers of an array as near as a dtype has them, its extremes among them."""
+    array = np.array(x, np.float64)
+    if dtype.kind in "iu":
+        array = np.nan_to_num(array)
+        bounds = np.iinfo(dtype)
+        array = np.clip(np.rint(array), bounds.min, bounds.max)
+        if array.size > 1:
+            array.flat[0] = bounds.min if dtype.itemsize == 1 else 0
+    return array.astype(dtype)[()]
+
+
+def subjects() -> Iterator[tuple[Case, int]]:
+    for case in every_case(PRIMITIVES):
+        args = case.sample.args
+        if case.number > 1 and case.sample.smooth:
+            continue  # other shapes of the same
+        floats = all(np.asarray(x).dtype == np.float64 for x in case.point(case.differentiable))
+        if floats and all(np.size(x) for x in args):
+            for k in beside(case):
+                yield case, k
+
+
+SUBJECTS = list(subjects())
+
+
+def quickly(primitive: Any, *args: Any, **params: Any) -> Any:
+    """As NumPy's functions apply it: two arguments have a path of their own."""
+    if len(args) == 2 and not params:
+        return apply2(primitive, *args)
+    return apply(primitive, *args, **params)
+
+
+def derivatives(case: Case, k: int, beside: Any) -> dict[str, Any]:
+    """Along each path the derivatives in the arguments other than ``k``."""
+    positions = [j for j in case.differentiable if j != k]
+    args = list(case.sample.args)
+    args[k] = beside
+    point = tuple(np.asarray(args[j], np.float64) for j in positions)
+    rng = np.random.default_rng(3)
+    along = tuple(direction(rng, x) for x in point)
+    ct = direction(rng, case.evaluate(*args))
+
+    def of(*chosen: Any, beside: Any = beside, how: Any = quickly) -> Any:
+        given = list(args)
+        given[k] = beside
+        for j, x in zip(positions, chosen, strict=True):
+            given[j] = x
+        return how(case.primitive, *given, **case.sample.params)
+
+    def pulled(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *x: fg.vjp(f, *x)[1](ct)
+
+    def staged(beside: Any, *x: Any) -> Any:
+        return fg.vjp(lambda *x: of(*x, beside=beside), *x)[1](ct)
+
+    return {
+        "vjp": pulled(of)(*point),
+        "vjp in general": pulled(lambda *x: of(*x, how=apply))(*point),
+        "vjp of jit": pulled(fg.jit(of))(*point),
+        "jit of vjp": fg.jit(staged)(beside, *point),
+        "jvp": fg.jvp(of, point, along)[1],
+        "linearize": fg.linearize(of, *point)[1](*along),
+        "second order": fg.jvp(pulled(of), point, along)[1],
+    }
+
+
+def test_there_are_subjects() -> None:
+    assert len({(case.primitive.name, k) for case, k in SUBJECTS}) > 40
+
+
+@pytest.mark.parametrize(("case", "k"), SUBJECTS, ids=lambda part: str(part))
+def test_other_dtypes_count_as_their_numbers(case: Case, k: int) -> None:
+    tried = 0
+    for dtype in NARROW:
+        other = narrowed(case.sample.args[k], dtype)
+        if not accepts(case, k, other):
+            continue
+        tried += 1
+        expected = derivatives(case, k, np.asarray(other, np.float64)[()])
+        for path, found in derivatives(case, k, other).items():
+            for own, wide in zip(np.atleast_1d(found), np.atleast_1d(expected[path]), strict=True):
+                assert_allclose(own, wide, rtol=1e-12, atol=1e-12, err_msg=f"{path}, {dtype}")
+    assert tried
+
+
+@pytest.mark.parametrize(
+    "number", [True, False, np.True_, np.uint8(1), np.int8(-128), np.array([True]), 3]
+)
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda p: p.name)
+def test_numbers_beside_a_scalar(primitive: Any, number: Any) -> None:
+    if primitive.batch is not batch_elementwise:
+        return
+    for case in every_case([primitive]):
+        if len(case.differentiable) == 2 == len(case.args):
+            break
+    else:
+        return
+    for k in (0, 1):
+        sides = [lambda y, x: (x, y), lambda y, x: (y, x)]
+
+        def of(y: Any, x: Any, k: int = k, sides: Any = sides) -> Any:
+            return fnp.sum(quickly(primitive, *sides[k](y, x), **case.sample.params)).real
+
+        expected = fg.grad(of, 1)(np.asarray(number, np.float64)[()], 1.5)
+        assert_allclose(fg.grad(of, 1)(number, 1.5), expected, rtol=1e-13)
+        assert_allclose(fg.jit(fg.grad(of, 1))(number, 1.5), expected, rtol=1e-13)
+        assert_allclose(fg.grad(fg.jit(of), 1)(number, 1.5), expected, rtol=1e-13)
+        assert_allclose(fg.jvp(lambda x, of=of: of(number, x), (1.5,), (1.0,))[1], expected, 1e-13)
+        many = fg.vmap(fg.grad(of, 1), in_axes=(None, 0))(number, np.full(2, 1.5))
+        assert_allclose(many, np.full(2, expected), rtol=1e-13)
+
+
+def test_examples() -> None:
+    assert_allclose(fg.grad(lambda x: fnp.arctan2(np.uint8(1), x))(2.0), -0.2)
+    image = np.array([3, 200], np.uint8)
+    slope = fg.grad(lambda gamma: fnp.sum(image**gamma))(2.2)
+    assert_allclose(slope, np.sum(image**2.2 * np.log(image.astype(float))), rtol=1e-14)
+    assert_allclose(fg.grad(lambda x: x ** np.int8(-128))(1.0), -128.0)
+
+
+def test_precision_of_the_result() -> None:
+    x = np.float32(3.1)
+    exact = fg.grad(lambda y: np.float64(x) ** y)(1.5)
+    assert_allclose(fg.grad(lambda y: x**y)(np.float64(1.5)), exact, rtol=1e-15)
+    assert_allclose(fg.grad(lambda y: y / x)(np.float64(1.5)), 1 / np.float64(x), rtol=1e-15)
+
+
+# ---------------------------------------------------------------------------------- booleans
+
+
+def mapped(slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: fg.vmap(slope)(fnp.stack([x, x]))[0]
+
+
+PATHS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "jvp": lambda f: lambda x: fg.jvp(f, (x,), (1.0,))[1],
+    "linearize": lambda f: lambda x: fg.linearize(f, x)[1](1.0),
+    "jit of grad": lambda f: fg.jit(fg.grad(f)),
+    "grad of jit": lambda f: fg.grad(fg.jit(f)),
+    "grad of program": lambda f: lambda x: fg.grad(fg.program(f)(1.0))(x),
+    "grad of checkpoint": lambda f: fg.grad(fg.checkpoint(f)),
+    "vmap of grad": lambda f: mapped(fg.grad(f)),
+    "grad of vmap": lambda f: fg.grad(lambda x: fg.vmap(f)(fnp.stack([x, x]))[0]),
+    "jacfwd": fg.jacfwd,
+    "vjp": lambda f: lambda x: fg.vjp(f, x)[1](1.0)[0],
+}
+
+SINGULAR: dict[str, Callable[[Any], Any]] = {
+    "log": fnp.log,
+    "sqrt": fnp.sqrt,
+    "1/x": lambda x: 1 / x,
+}
+
+
+def pairs() -> Iterator[Any]:
+    for primitive in PRIMITIVES:
+        if primitive.batch is not batch_elementwise:
+            continue
+        for case in every_case([primitive]):
+            for k in case.differentiable:
+                if len(case.args) == 2 and not case.sample.params:
+                    yield primitive.name, k
+    yield "where", 1
+    yield "where", 2
+
+
+@pytest.mark.parametrize(("name", "k"), sorted(set(pairs())))
+def test_one_meaning_of_booleans_on_every_path(name: str, k: int) -> None:
+    primitive = next(p for p in PRIMITIVES if p.name == name)
+    for condition in (False, True):
+        for inner in SINGULAR.values():
+
+            def f(x: Any, condition: bool = condition, inner: Any = inner) -> Any:
+                other = x > 0 if condition else x <= 0  # both are booleans of the traced value
+                y = inner(x)
+                if name == "where":
+                    return fnp.where(other, *((y, 0.0) if k == 1 else (0.0, y)))
+                return apply2(primitive, *((y, other) if k == 0 else (other, y))).real
+
+            for x in (0.0, 1.0, np.inf):
+                try:
+                    expected = fg.grad(f)(x)
+                except TypeError:  # not defined for booleans
+                    continue
+                for path, of in PATHS.items():
+                    assert_allclose(of(f)(x), expected, rtol=1e-12, err_msg=f"{path} at {x}")
+                expected = fg.grad(fg.grad(f))(x)
+                for path, of in PATHS.items():
+                    if "grad" in path or path == "vjp":
+                        found = fg.grad(of(f))(x)
+                        assert_allclose(found, expected, rtol=1e-12, err_msg=f"{path}, twice, {x}")
+
+
+def test_a_boolean_in_a_product_is_a_number() -> None:
+    def product(x: Any) -> Any:
+        return (x > 0) * fnp.log(x)  # of the value 0 * -inf at 0, which is NaN
+
+    def choice(x: Any) -> Any:
+        return fnp.where(x > 0, fnp.log(x), 0.0)
+
+    paths: dict[str, Any] = {"grad": fg.grad, **PATHS}
+    for path, of in paths.items():
+        assert np.isnan(float(of(product)(0.0))), path
+        assert_array_equal(of(choice)(0.0), 0.0)
+        assert_array_equal(of(product)(2.0), 0.5)
