@@ -28,12 +28,13 @@ transformations derive forward and reverse mode:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from funcgrad.shape import Spec
+from funcgrad.shape import Shape, Spec
 from funcgrad.trace import Value, bind, bind1, bind2
 
 __all__ = [
@@ -46,9 +47,11 @@ __all__ = [
     "Linear",
     "Linearized",
     "Partials",
+    "Patch",
     "Primitive",
     "Sample",
     "Selection",
+    "linear_in_all",
 ]
 
 
@@ -66,6 +69,10 @@ Factor: TypeAlias = "Callable[..., Value] | Constant | None"
 """``(output, *arguments, **params) -> factor``; None for an argument without derivative."""
 
 Transposes: TypeAlias = "tuple[Callable[..., Value] | None, ...]"
+
+Patch: TypeAlias = "tuple[Value, Sequence[Value], Mapping[str, Any]]"
+"""A cotangent, and the other arguments and the parameters of the operation that took it from its
+first argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,14 @@ class Linear:
         ``(buffer, cotangent, fresh, *other arguments, **params)``, which adds the cotangent to a
         buffer in place; a fresh buffer is zero so far. Gradients of many slices of one array then
         need one buffer, not an array for each. Masks come with the cotangent True.
+    join : callable, optional
+        The same for values that transformations follow: ``(patches, shape) -> cotangent`` of a
+        shape, the sum of what the transpose makes of patches ``(cotangent, other arguments,
+        params)``, of which there are several. It takes time linear in their elements and in its
+        own, as a sum of the transposes does not. Masks come as patches too.
+    split : callable, optional
+        ``(cotangent, *arguments, **params) -> cotangents`` of all arguments, where there may be
+        many: to ask the transpose for each would take time quadratic in their number.
     """
 
     transposes: Transposes | Callable[[int], Transposes]
@@ -128,10 +143,33 @@ class Linear:
     structural: bool = False
     gaps: bool = False
     patch: Callable[..., None] | None = None
+    join: Callable[[Sequence[Patch], Shape], Value] | None = None
+    split: Callable[..., Sequence[Value]] | None = None
 
     def routes(self, arity: int) -> Transposes:
         """The transposes for so many arguments."""
         return self.transposes(arity) if callable(self.transposes) else self.transposes
+
+
+def linear_in_all(split: Callable[..., Sequence[Value]]) -> Linear:
+    """The differential of an operation that is linear in all of any number of arguments together.
+
+    Parameters
+    ----------
+    split : callable
+        See ``Linear``; every element of the result is a sum of elements of the arguments.
+    """
+
+    def transposes(arity: int) -> Transposes:
+        return tuple([partial(_of_one, split, position) for position in range(arity)])
+
+    return Linear(transposes, jointly=True, structural=True, split=split)
+
+
+def _of_one(
+    split: Callable[..., Sequence[Value]], position: int, ct: Value, *args: Value, **params: Any
+) -> Value:
+    return split(ct, *args, **params)[position]
 
 
 @dataclass(frozen=True, slots=True)

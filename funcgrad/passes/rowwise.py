@@ -36,6 +36,7 @@ from funcgrad.primitives.reduction import (
 )
 from funcgrad.primitives.rows import many_rows
 from funcgrad.primitives.structural import (
+    assemble,
     cast_discrete,
     cast_inexact,
     place,
@@ -301,6 +302,14 @@ def _turned_place(params: Params, _: Shape) -> Params | None:
     return None if found is None else {**found, "shape": turned(params["shape"])}
 
 
+def _turned_keys(params: Params, _: Shape) -> Params | None:
+    shape = params["shape"]
+    found = [_turned_key({"key": key}, shape) for key in params["keys"]]
+    if None in found:
+        return None
+    return {"keys": tuple([key["key"] for key in found if key]), "shape": turned(shape)}
+
+
 _MOVES: Final[Mapping[Any, Callable[[Params, Shape], Params | None]]] = MappingProxyType(
     {
         concatenate: _turned_axis,
@@ -309,11 +318,12 @@ _MOVES: Final[Mapping[Any, Callable[[Params, Shape], Params | None]]] = MappingP
         reshape: _turned_shape,
         view: _turned_key,
         place: _turned_place,
+        assemble: _turned_keys,
     }
 )
 """``(params, shape of the first operand) -> params with rows last``; None if rows do not stay."""
 
-_COPYING: Final = frozenset({concatenate, stack, place})
+_COPYING: Final = frozenset({concatenate, stack, place, assemble})
 
 
 def _moved(equation: Equation, shapes: Sequence[Shape], result: int) -> Rowwise | None:

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linear, Primitive, Sample, Transposes
+from funcgrad.primitive import Linear, Patch, Primitive, Sample, Transposes
+from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Plan, explain_index, is_basic, plan_index
 from funcgrad.primitives.reduction import broadcast_to
-from funcgrad.primitives.structural import reshape, transpose, view
+from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad.trace import RAW, Value, bind, concrete
 
@@ -83,6 +84,34 @@ def _patch(buffer: Any, ct: Any, fresh: bool, *indices: Any, axis: int, unique: 
             unique=unique,
             shape=buffer.shape,
         )
+
+
+def _joined(patches: Sequence[Patch], shape: Shape) -> Value:
+    """One deposit of all that index the same axes, at the indices of all."""
+    kinds: dict[tuple[int, int], list[Patch]] = {}
+    for patch in patches:
+        _, indices, params = patch
+        kinds.setdefault((params["axis"], len(indices)), []).append(patch)
+    total = None
+    for (axis, _), alike in kinds.items():
+        unique = len(alike) == 1 and alike[0][2]["unique"]
+        parts, indices = zip(*[_in_a_row(patch) for patch in alike], strict=True)
+        joined = [concatenate(*column, axis=0) for column in zip(*indices, strict=True)]
+        part = concatenate(*parts, axis=axis)
+        part = deposit(part, *joined, axis=axis, unique=unique, shape=shape)
+        total = part if total is None else total + part
+    return total
+
+
+def _in_a_row(patch: Patch) -> tuple[Value, list[Value]]:
+    """A cotangent and its indices with one axis in the place of those that the indices have."""
+    ct, indices, params = patch
+    axis, chosen = params["axis"], np.broadcast_shapes(*map(shape_of, indices))
+    own, size = shape_of(ct), prod(chosen)
+    ct = reshape(ct, shape=(*own[:axis], size, *own[axis + len(chosen) :]))
+    wide = [i if shape_of(i) == chosen else broadcast_to(i, shape=chosen) for i in indices]
+    # Of one dtype, since that of int64 and uint64 together is no integer.
+    return ct, [cast(reshape(i, shape=(size,)), dtype=np.dtype(np.intp)) for i in wide]
 
 
 def _indices_text(indices: Sequence[Any], axis: int) -> str:
@@ -227,6 +256,7 @@ gather: Primitive = Primitive(
         structural=True,
         gaps=True,
         patch=_patch,
+        join=_joined,
     ),
     _batch_gather,
     _gather_samples,

@@ -7,12 +7,12 @@ array([0., 0., 1.])
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linear, Primitive, Sample, Transposes
+from funcgrad.primitive import Primitive, Sample, linear_in_all
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import view
@@ -41,21 +41,14 @@ def _along(axis: int, entry: Any) -> Key:
     return Key((*(slice(None),) * axis, entry))
 
 
-def _section(position: int, ct: Value, *parts: Value, axis: int) -> Value:
-    start = sum([shape_of(part)[axis] for part in parts[:position]])
-    return view(ct, key=_along(axis, slice(start, start + shape_of(parts[position])[axis])))
+def _sections(ct: Value, *parts: Value, axis: int) -> list[Value]:
+    stops = list(accumulate([shape_of(part)[axis] for part in parts]))
+    bounds = zip([0, *stops], stops, strict=False)
+    return [view(ct, key=_along(axis, slice(start, stop))) for start, stop in bounds]
 
 
-def _layer(position: int, ct: Value, *parts: Value, axis: int) -> Value:
-    return view(ct, key=_along(axis, position))
-
-
-def _sections(arity: int) -> Transposes:
-    return tuple([partial(_section, position) for position in range(arity)])
-
-
-def _layers(arity: int) -> Transposes:
-    return tuple([partial(_layer, position) for position in range(arity)])
+def _layers(ct: Value, *parts: Value, axis: int) -> list[Value]:
+    return [view(ct, key=_along(axis, position)) for position in range(len(parts))]
 
 
 def _concatenated(*parts: Spec, axis: int) -> Spec:
@@ -94,7 +87,7 @@ concatenate: Primitive = Primitive(
     "concatenate",
     lambda *parts, axis: np.concatenate(parts, axis),
     _concatenated,
-    Linear(_sections, jointly=True, structural=True),
+    linear_in_all(_sections),
     _batch,
     _concatenate_samples,
     lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
@@ -110,7 +103,7 @@ stack: Primitive = Primitive(
     "stack",
     lambda *parts, axis: np.stack(parts, axis),
     _stacked,
-    Linear(_layers, jointly=True, structural=True),
+    linear_in_all(_layers),
     _batch,
     _stack_samples,
     _stack_source,

@@ -8,19 +8,30 @@ Each is linear, and its transpose moves the cotangent's elements back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.primitive import DISCRETE, SAME, Differential, Linear, Partials, Primitive, Sample
+from funcgrad.primitive import (
+    DISCRETE,
+    SAME,
+    Differential,
+    Linear,
+    Partials,
+    Patch,
+    Primitive,
+    Sample,
+    linear_in_all,
+)
 from funcgrad.primitives.keys import Key, index_text
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.trace import Value
 
 __all__ = [
+    "assemble",
     "cast",
     "cast_discrete",
     "cast_inexact",
@@ -54,6 +65,7 @@ def structural(
     samples: Callable[[], Iterator[Sample]],
     gaps: bool = False,
     patch: Callable[..., None] | None = None,
+    join: Callable[[Sequence[Patch], Shape], Value] | None = None,
     source: Callable[..., str | None] | None = None,
 ) -> Primitive:
     """Declare a primitive of one array that only moves elements.
@@ -73,8 +85,8 @@ def structural(
     samples : callable
     gaps : bool
         Whether the transpose leaves elements untouched.
-    patch : callable, optional
-        The transpose in place, see ``Linear``.
+    patch, join : callable, optional
+        The transpose in place, and that of many at once, see ``Linear``.
     source : callable, optional
         ``evaluate`` as text, see ``Primitive``.
     """
@@ -88,7 +100,7 @@ def structural(
         name,
         evaluate,
         lambda x, **params: Spec(shape(x.shape, **params), x.dtype),
-        Linear((transpose,), structural=True, gaps=gaps, patch=patch),
+        Linear((transpose,), structural=True, gaps=gaps, patch=patch, join=join),
         batched,
         samples,
         source,
@@ -267,6 +279,13 @@ def _patch(buffer: np.ndarray[Any, Any], ct: Any, fresh: bool, key: Key) -> None
         buffer[key] = part + ct
 
 
+def _joined(patches: Sequence[Patch], shape: Shape) -> Value:
+    parts, _, params = zip(*patches, strict=True)
+    if len(parts) == 1:
+        return place(parts[0], key=Key(params[0]["key"]), shape=shape)
+    return assemble(*parts, keys=tuple([Key(given["key"]) for given in params]), shape=shape)
+
+
 _EVERY_OTHER = Key((slice(None, None, 2), slice(None, None, -1)))
 _TAIL = Key((slice(1, None),))
 _CORNER = Key((..., None, -1))
@@ -288,6 +307,7 @@ view: Primitive = structural(
     ),
     gaps=True,
     patch=_patch,
+    join=_joined,
     source=lambda x, key: f"{x.array}[{index_text(key)}]",
 )
 """``x[key]`` for a basic index: a view."""
@@ -308,6 +328,82 @@ place: Primitive = structural(
     source=lambda x, key, shape: f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}",
 )
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
+
+
+def _assemble(*parts: Any, keys: tuple[Key, ...], shape: Shape) -> np.ndarray[Any, Any]:
+    out = np.zeros(shape, np.result_type(*map(dtype_of, parts)))
+    for position, (part, key) in enumerate(zip(parts, keys, strict=True)):
+        _patch(out, part, not position, key)
+    return out
+
+
+def _batch_assemble(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    """What all examples share is assembled once."""
+    keys, shape = params["keys"], params["shape"]
+    own = [k for k, flag in enumerate(batched) if flag]
+    shared = [k for k, flag in enumerate(batched) if not flag]
+    out = primitive(
+        *[args[k] for k in own],
+        keys=tuple([Key((slice(None), *keys[k])) for k in own]),
+        shape=(size, *shape),
+    )
+    if not shared:
+        return out
+    rest = primitive(*[args[k] for k in shared], keys=tuple([keys[k] for k in shared]), shape=shape)
+    return out + rest
+
+
+def _assemble_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(29)
+    for shape, *keys in (
+        ((3, 4), Key((0,)), Key((2,)), Key((0,))),
+        ((5,), _TAIL, Key((slice(None, -1),)), Key((2,))),
+        ((3, 4), _EVERY_OTHER, _CORNER, Key((1, -1)), Key(())),
+        ((2, 3), Key((slice(2, 1),)), Key((..., 1))),
+        ((0, 2), _TAIL, Key((..., 0))),
+        ((2,), Key((1,))),
+    ):
+        parts = tuple([rng.standard_normal(_viewed(shape, key)) for key in keys])
+        params = {"keys": tuple(keys), "shape": shape}
+        yield Sample(parts, params)
+        yield Sample((parts[0] * 1j, *parts[1:]), params)
+
+
+def _assemble_source(*parts: Any, keys: tuple[Key, ...], shape: Shape) -> str:
+    dtype = np.result_type(*(part.spec.dtype for part in parts))
+    lines = [f"np.zeros({shape}, np.{dtype.type.__name__})"]
+    for position, (part, key) in enumerate(zip(parts, keys, strict=True)):
+        target = f"{{out}}[{index_text(key)}]"
+        if not position:
+            lines.append(f"{target} = {part}")
+        elif _is_view(shape, key):
+            lines.append(f"{target}.__iadd__({part})")  # `+=` would copy the sum onto itself
+        else:
+            lines.append(f"{target} += {part}")
+    return "\n".join(lines)
+
+
+def _is_view(shape: Shape, key: Key) -> bool:
+    """Whether NumPy takes a view at an index, rather than a number."""
+    return ... in key or None in key or bool(_viewed(shape, key))
+
+
+assemble: Primitive = Primitive(
+    "assemble",
+    _assemble,
+    lambda *parts, keys, shape: Spec(shape, np.result_type(*(part.dtype for part in parts))),
+    linear_in_all(lambda ct, *parts, keys, shape: [view(ct, key=key) for key in keys]),
+    _batch_assemble,
+    _assemble_samples,
+    _assemble_source,
+)
+"""Zeros of a shape, to which parts are added at basic indices: what comes back from many views."""
 
 
 # Dtypes.

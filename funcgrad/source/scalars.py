@@ -37,7 +37,7 @@ from funcgrad.equations import Equation
 from funcgrad.planning.parts import ProgramParts
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise, logic, selection
-from funcgrad.primitives.structural import place
+from funcgrad.primitives.structural import assemble, place
 from funcgrad.primitives.transcendental import sqrt
 from funcgrad.shape import Spec
 
@@ -233,12 +233,12 @@ def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
     evaluate = operation.evaluate
     if isinstance(evaluate, np.ufunc):
         return evaluate.signature is None and operation.source is None
-    return operation in (elementwise.constant_power, place)
+    return operation in (elementwise.constant_power, place, assemble)
 
 
 def _is_call(equation: Equation) -> bool:
     """Whether NumPy calls a function of one scalar."""
-    return len(equation.operands) == 1 and equation.operation is not place
+    return len(equation.operands) == 1 and equation.operation not in (place, assemble)
 
 
 def _enters(variable: int, program: ProgramParts, specs: Sequence[Spec]) -> bool:

@@ -27,6 +27,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.transforms.collage import UNSETTLED, Collage
 from funcgrad.transforms.factors import NUMBERS, in_precision_of, operands_of_factors
 from funcgrad.transforms.masked import (
     Cotangent,
@@ -107,7 +108,7 @@ def pull_back(
         ct = cotangents[index]
         if ct is not None:
             cotangents[index] = None
-            if type(ct) is Patchwork:
+            if type(ct) in UNSETTLED:
                 ct = ct.settle()
             entry[0](cotangents, ct, entry)
 
@@ -126,6 +127,8 @@ def accumulate(cotangents: Cotangents, index: int, ct: Cotangent) -> None:
             previous.add(ct)
         else:
             cotangents[index] = merged(previous.settle(), ct)
+    elif type(previous) is Collage:
+        previous.add(ct)
     elif type(previous) is Masked or type(ct) is Masked:
         cotangents[index] = merged(previous, ct)
     else:
@@ -305,13 +308,15 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     operand, x, indices = operands[0], primals[0], primals[1:]
     buffer = cotangents[operand]
     plain_ct = type(ct) in RAW
-    if (not plain_ct and not is_raw(ct)) or (indices and not all(type(i) in RAW for i in indices)):
-        pull_linear(cotangents, ct, entry)
-        return
     fresh = buffer is None
+    if type(buffer) is Patchwork:
+        buffer.widen(shape_of(x))
+    if (not plain_ct and not is_raw(ct)) or (indices and not all(type(i) in RAW for i in indices)):
+        _collect(cotangents, ct, entry)
+        return
     if type(buffer) is not Patchwork:
         if not fresh and not is_raw(buffer):
-            pull_linear(cotangents, ct, entry)
+            _collect(cotangents, ct, entry)
             return
         shape = shape_of(x)
         whole = buffer
@@ -319,12 +324,21 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         cotangents[operand] = buffer
         if not fresh:
             buffer.add(whole)
-    else:
-        buffer.widen(shape_of(x))
     patch = primitive.differential.patch
     patch(buffer.value, ct if plain_ct else ct.value, fresh, *indices, **params)
     if buffer.mask is not None:
         patch(buffer.mask, True if plain_ct else ct.mask, plain_ct, *indices, **params)
+
+
+def _collect(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Keep a patch until all have come."""
+    _, _, primitive, operands, primals, out, params = entry
+    operand, x = operands[0], primals[0]
+    collage = cotangents[operand]
+    if type(collage) is not Collage:
+        whole = collage.settle() if type(collage) is Patchwork else collage
+        collage = cotangents[operand] = Collage(shape_of(x), dtype_of(x), whole)
+    collage.put(primitive, (broadcast(ct, shape_of(out)), primals[1:], params))
 
 
 def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
@@ -336,6 +350,9 @@ def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
     simple = type(ct) is not Masked and not linear.gaps
     g: Cotangent
+    if linear.split is not None:
+        _pull_split(cotangents, ct, entry)
+        return
     routes = linear.routes(len(primals))
     for operand, x, transpose in zip(operands, primals, routes, strict=True):
         if operand < 0 or transpose is None:
@@ -349,6 +366,18 @@ def pull_linear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         if type(g) is Masked or type(x) is not np.ndarray or g.dtype is not x.dtype:
             g = fit(g, x, shape_of(x))
         accumulate(cotangents, operand, g)
+
+
+def _pull_split(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Through an operation of many arguments, of which each element is a sum of elements."""
+    _, _, primitive, operands, primals, _, params = entry
+    split = primitive.differential.split
+    parts = split(plain(ct), *primals, **params)
+    masks = split(ct.mask, *primals, **params) if type(ct) is Masked else parts
+    for operand, x, part, mask in zip(operands, primals, parts, masks, strict=True):
+        if operand >= 0:
+            g = part if mask is part else Masked(part, mask)
+            accumulate(cotangents, operand, fit(g, x, shape_of(x)))
 
 
 def _pull_structural(linear: Linear, ct: Cotangent, pull: Callable[[Value], Value]) -> Cotangent:

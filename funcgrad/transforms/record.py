@@ -27,8 +27,9 @@ from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, operate_generally, reveal_primal
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete
 from funcgrad.transforms.call import Call, Map, bind_call, check_closure
+from funcgrad.transforms.collage import UNSETTLED
 from funcgrad.transforms.ledger import Ledger
-from funcgrad.transforms.masked import Patchwork, broadcast, each, plain
+from funcgrad.transforms.masked import broadcast, each, plain
 from funcgrad.transforms.pull import (
     LARGE,
     Cotangents,
@@ -150,7 +151,7 @@ class Record:
 
 
 def _settled_patches(ct: Any) -> Any:
-    return ct.settle() if type(ct) is Patchwork else ct
+    return ct.settle() if type(ct) in UNSETTLED else ct
 
 
 class Recorder(Trace):

@@ -5,5 +5,9 @@ Times compare two states of the code on one machine, and nothing else::
     python -m pytest tests/benchmarks -n 0 --benchmark-enable --benchmark-autosave   # before
     python -m pytest tests/benchmarks -n 0 --benchmark-enable --benchmark-compare    # after
 
+How time and memory grow with the length of loops, in every way to run them::
+
+    python -m tests.benchmarks.growth
+
 No test asserts a time. What a benchmark computes is checked.
 """

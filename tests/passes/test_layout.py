@@ -192,6 +192,9 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "broadcast": lambda x: fnp.broadcast_to(x[:, :1], (ROWS, 5, 3)) * x,
     "concatenation": lambda x: fnp.concatenate([x, x[:, :2]], axis=1),
     "stack": lambda x: fnp.stack([x, x[:, ::-1]], axis=2),
+    "patches": lambda x: fg.grad(
+        lambda z: fnp.sum(one_by_one(z)[:, 1:] * fnp.exp(one_by_one(z)[:, 2:3]))
+    )(x),
     "placement": lambda x: fg.grad(lambda z: fnp.sum(one_by_one(z)[:, 1:] ** 2))(x),
     "product": lambda x: fnp.einsum("kij,nkj->nki", np.ones((5, 2, 3)), x),
     "matrix product": lambda x: x[:, 0] @ np.ones((3, 4)),

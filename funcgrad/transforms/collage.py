@@ -1,0 +1,84 @@
+"""Cotangents of many patches that transformations follow.
+
+Where nothing but numbers comes back from the slices and gathers of an array, they are added to a
+buffer (``Patchwork``). What a transformation follows cannot be written into; a sum of arrays that
+are zero but for a patch would take time quadratic in the number of patches. A ``Collage`` keeps the
+patches and joins them by one operation, so gradients of loops over the rows of an array take linear
+time under every transformation: staged, batched, and differentiated again.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Patch, Primitive
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.trace import RAW, Value
+from funcgrad.transforms.masked import Cotangent, Masked, Patchwork, merged, plain
+
+__all__ = ["UNSETTLED", "Collage"]
+
+_OVERLAP: Final = 4
+"""Patches of so many times the elements of the whole are joined at once: more memory than that
+would be held for nothing, and to join them takes no longer than it took to make them."""
+
+
+class Collage:
+    """A cotangent in the making, of patches that are joined when it is complete.
+
+    Parameters
+    ----------
+    shape, dtype
+        Those of the variable.
+    whole : Cotangent or None
+        What has come for all of the variable.
+    """
+
+    __slots__ = ("_dtype", "_patches", "_shape", "_size", "_whole")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], whole: Cotangent | None) -> None:
+        self._shape = shape
+        self._dtype = dtype
+        self._whole = whole
+        self._patches: dict[Primitive, list[Patch]] = {}
+        self._size = 0
+
+    def add(self, ct: Cotangent) -> None:
+        """Add a cotangent of the whole variable."""
+        self._whole = ct if self._whole is None else merged(self._whole, ct)
+
+    def put(self, primitive: Primitive, patch: Patch) -> None:
+        """Add what came back, perhaps with holes, from an operation that took a part."""
+        self._patches.setdefault(primitive, []).append(patch)
+        self._size += max(1, prod(shape_of(plain(patch[0]))))
+        if self._size > _OVERLAP * max(1, prod(self._shape)):
+            self.settle()
+
+    def settle(self) -> Cotangent:
+        """The finished cotangent."""
+        for primitive, patches in self._patches.items():
+            self.add(self._joined(primitive.differential, patches))
+        self._patches, self._size = {}, 0
+        return self._whole
+
+    def _joined(self, linear: Any, patches: list[Patch]) -> Cotangent:
+        value = linear.join([(plain(ct), *rest) for ct, *rest in patches], self._shape)
+        if dtype_of(value) != self._dtype:
+            value = cast(value, dtype=self._dtype)
+        mask = linear.join([(_present(ct), *rest) for ct, *rest in patches], self._shape)
+        if type(mask) in RAW and np.count_nonzero(mask) == np.size(mask):
+            return value
+        return Masked(value, mask)
+
+
+def _present(ct: Cotangent) -> Value:
+    """Where there is a cotangent."""
+    return ct.mask if type(ct) is Masked else np.ones(shape_of(ct), np.bool_)
+
+
+UNSETTLED: Final = frozenset({Patchwork, Collage})
+"""What a finished cotangent is to be asked for."""

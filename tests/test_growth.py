@@ -1,0 +1,88 @@
+"""What loops cost grows as their length, under every transformation. Counted, not timed.
+
+Two counts stand for time: the bytes that the operations of a staged function read and write, and
+the calls of Python and C functions while it runs. Both are the same on every machine. The benchmark
+``tests.benchmarks.growth`` measures time and memory.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import funcgrad as fg
+from funcgrad.passes.costs import costs
+from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
+
+LENGTHS = (16, 32, 64)
+MOST = 2.6
+"""Of a line twice as much is added from 32 to 64 as from 16 to 32; of n log n 2.4 times, of a
+square 4 times."""
+
+LINEAR = [*[name for name, loop in LOOPS.items() if loop.exponent == 1], *DEPTHS]
+
+
+def added(amount: Callable[[int], float]) -> float:
+    """How many times as much the second doubling of the length adds as the first."""
+    first, second, third = [amount(length) for length in LENGTHS]
+    return (third - second) / max(1.0, second - first)
+
+
+def bytes_touched(name: str, way: str, length: int) -> int:
+    f, x = of_length(name, length)
+    found = costs(fg.program(WAYS[way](f))(x))
+    return sum(own.bytes_read + own.bytes_written for own in found.operations)
+
+
+def calls_made(work: Callable[[], Any]) -> int:
+    count = 0
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_operations_touch_grows_linearly(name: str, way: str) -> None:
+    assert added(lambda length: bytes_touched(name, way, length)) < MOST
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", LINEAR)
+def test_calls_grow_linearly(name: str, way: str) -> None:
+    def amount(length: int) -> int:
+        f, x = of_length(name, length)
+        run = WAYS[way](f)
+        return calls_made(lambda: run(x))
+
+    assert added(amount) < MOST
+
+
+@pytest.mark.parametrize("name", ["rows", "leaves", "sections"])
+def test_staging_grows_linearly(name: str) -> None:
+    def amount(length: int) -> int:
+        f, x = of_length(name, length)
+        return calls_made(lambda: fg.jit(fg.grad(f))(x))
+
+    amount(LENGTHS[0])  # what is done once, as imports are, is not counted
+    assert added(amount) < MOST
+
+
+def test_a_square_is_noticed() -> None:
+    def amount(length: int) -> int:
+        f, x = of_length("writes", 8 * length)
+        found = costs(fg.program(f)(x))
+        return sum(own.bytes_read + own.bytes_written for own in found.operations)
+
+    assert added(amount) > MOST
+    assert added(lambda length: calls_made(lambda: [abs(k) for k in range(length**2)])) > MOST
