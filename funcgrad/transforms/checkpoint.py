@@ -26,7 +26,7 @@ from funcgrad.trace import (
     running_traces,
 )
 from funcgrad.transforms.arguments import call_values, check_function, values_of
-from funcgrad.transforms.collage import UNSETTLED
+from funcgrad.transforms.collage import finished
 from funcgrad.transforms.probe import probe_again, running_probes
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.record import Recorder
@@ -85,7 +85,7 @@ def _pull_segment(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
     pull_back(reversed(entries), found, seeds)
     for index, ct in found.items():
         if ct is not None:
-            accumulate(cotangents, index, ct.settle() if type(ct) in UNSETTLED else ct)
+            accumulate(cotangents, index, finished(ct))
 
 
 def _replace(recorder: Recorder, value: Value, new: Callable[[Value], Value]) -> Value:

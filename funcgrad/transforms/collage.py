@@ -20,7 +20,7 @@ from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.masked import Cotangent, Masked, Patchwork, merged, plain
 
-__all__ = ["UNSETTLED", "Collage"]
+__all__ = ["UNSETTLED", "Collage", "finished"]
 
 _OVERLAP: Final = 4
 """Patches of so many times the elements of the whole are joined at once: more memory than that
@@ -82,3 +82,8 @@ def _present(ct: Cotangent) -> Value:
 
 UNSETTLED: Final = frozenset({Patchwork, Collage})
 """What a finished cotangent is to be asked for."""
+
+
+def finished(ct: Any) -> Any:
+    """A cotangent that is no longer in the making; None and lists of cotangents as they are."""
+    return ct.settle() if type(ct) in UNSETTLED else ct

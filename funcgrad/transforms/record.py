@@ -27,7 +27,7 @@ from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, operate_generally, reveal_primal
 from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete
 from funcgrad.transforms.call import Call, Map, bind_call, check_closure
-from funcgrad.transforms.collage import UNSETTLED
+from funcgrad.transforms.collage import finished
 from funcgrad.transforms.ledger import Ledger
 from funcgrad.transforms.masked import broadcast, each, plain
 from funcgrad.transforms.pull import (
@@ -147,11 +147,7 @@ class Record:
         ]
         cotangents: list[Value] = [None] * self.size
         pull_back(backwards, cotangents, seeds)
-        return [_settled_patches(cotangents[index]) for index in self.inputs]
-
-
-def _settled_patches(ct: Any) -> Any:
-    return ct.settle() if type(ct) in UNSETTLED else ct
+        return [finished(cotangents[index]) for index in self.inputs]
 
 
 class Recorder(Trace):
