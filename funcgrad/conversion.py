@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import read_only
-from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.errors import DtypeError, ImmutableError, ShapeError
+from funcgrad.habits import Habits
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import TracedValue
 
 __all__ = ["Conversions"]
 
 
-class Conversions(TracedValue):
+class Conversions(Habits):
     """What turns a tensor into something else."""
 
     __slots__ = ()
@@ -98,6 +99,29 @@ class Conversions(TracedValue):
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
         return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The numbers of the elements as bytes."""
+        return np.asarray(self._reveal("t.tobytes()", exact=True)).tobytes(order)
+
+    def byteswap(self, inplace: bool = False) -> np.ndarray[Any, Any]:
+        """An array of the elements with their bytes in reverse order."""
+        if inplace:
+            raise ImmutableError(
+                "t.byteswap(inplace=True) would write to t, and tensors never change: the result of"
+                " t.byteswap() is an array."
+            )
+        return np.asarray(self._reveal("t.byteswap()", exact=True)).byteswap()
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from one element to the next along each axis, where the tensor is concrete."""
+        return np.asarray(self._reveal("t.strides", exact=True)).strides
+
+    @property
+    def flags(self) -> Any:
+        """NumPy's flags of the memory, where the tensor is concrete; it is never writeable."""
+        return self.__array__().flags
 
     def __array__(
         self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None

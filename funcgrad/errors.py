@@ -4,7 +4,8 @@ The tree, with the built-in exception that Python users would catch for the same
 
     FuncgradError                      everything below
     ├── ShapeError          ValueError shapes, sizes or axes that do not fit
-    │   └── AxisError       IndexError an axis outside an array's dimensions
+    │   ├── AxisError       IndexError an axis outside an array's dimensions
+    │   └── UnsizedError    TypeError  the length, or the elements one by one, of what has no axes
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
     ├── FunctionError       TypeError  something that is no function where one is needed
@@ -13,6 +14,8 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── TreeError           ValueError pytrees whose structures do not match
     │   └── LeafError       TypeError  an object in a pytree that is no array
     ├── ImmutableError      TypeError  an attempt to write to a value
+    │   └── ImmutableAttributeError AttributeError an assignment to an attribute
+    ├── MissingAttributeError AttributeError what other libraries' tensors have and these lack
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
     ├── ProgramError        ValueError a program that is not well formed
@@ -40,13 +43,16 @@ __all__ = [
     "FuncgradError",
     "FunctionError",
     "GuardError",
+    "ImmutableAttributeError",
     "ImmutableError",
     "LeafError",
+    "MissingAttributeError",
     "ProgramError",
     "ShapeError",
     "TracerError",
     "TreeError",
     "UnknownFunctionError",
+    "UnsizedError",
     "users_line",
 ]
 
@@ -72,6 +78,10 @@ class ShapeError(FuncgradError, ValueError):
 
 class AxisError(ShapeError, IndexError):
     """An axis lies outside an array's dimensions."""
+
+
+class UnsizedError(ShapeError, TypeError):
+    """An array without axes has no length and no elements to iterate over."""
 
 
 class DtypeError(FuncgradError, TypeError):
@@ -104,6 +114,14 @@ class LeafError(TreeError, TypeError):
 
 class ImmutableError(FuncgradError, TypeError):
     """Values never change; this was an attempt to write to one."""
+
+
+class ImmutableAttributeError(ImmutableError, AttributeError):
+    """Values never change; this was an assignment to an attribute of one."""
+
+
+class MissingAttributeError(FuncgradError, AttributeError):
+    """Tensors of other libraries have this attribute; here something else is written."""
 
 
 class TracerError(FuncgradError, TypeError):

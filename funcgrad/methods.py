@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from funcgrad.habits import Habits
 from funcgrad.shape import AxisLike
-from funcgrad.trace import TracedValue
 
 __all__ = ["ArrayMethods"]
 
 
-class ArrayMethods(TracedValue):
+class ArrayMethods(Habits):
     """What ``ndarray`` has methods for and a tensor can do; see the functions for the details."""
 
     __slots__ = ()
@@ -93,13 +93,17 @@ class ArrayMethods(TracedValue):
         """The running product."""
         return self._call("cumprod", axis=axis)
 
-    def sort(self, axis: int = -1) -> Self:
-        """In ascending order along an axis: a new tensor."""
-        return self._call("sort", axis=axis)
-
     def argsort(self, axis: int = -1) -> Self:
         """The positions that sort along an axis."""
         return self._call("argsort", axis=axis)
+
+    def argpartition(self, kth: Any, axis: int | None = -1) -> Self:
+        """The positions that put elements in order around some of them."""
+        return self._call("argpartition", kth, axis)
+
+    def searchsorted(self, v: Any, side: str = "left") -> Self:
+        """Where to insert elements so that the tensor stays sorted."""
+        return self._call("searchsorted", v, side)
 
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """Limited to an interval."""
@@ -141,13 +145,22 @@ class ArrayMethods(TracedValue):
         """The complex conjugate."""
         return self._call("conj")
 
-    def ravel(self) -> Self:
-        """All elements on one axis."""
-        return self._call("reshape", -1)
+    def conjugate(self) -> Self:
+        """The complex conjugate."""
+        return self._call("conj")
 
-    def flatten(self) -> Self:
+    def ravel(self, order: str = "C") -> Self:
         """All elements on one axis."""
-        return self._call("reshape", -1)
+        return self._call("ravel", order)
+
+    def flatten(self, order: str = "C") -> Self:
+        """All elements on one axis."""
+        return self._call("ravel", order)
+
+    @property
+    def flat(self) -> Self:
+        """All elements on one axis; a view. (NumPy's iterator, less its assignments.)"""
+        return self._call("ravel")
 
     def copy(self) -> Self:
         """The tensor itself: what cannot change needs no copy."""
@@ -158,9 +171,9 @@ class ArrayMethods(TracedValue):
         positions: Any = self._call("nonzero")
         return tuple(positions)
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: Any, order: str = "C") -> Self:
         """In another shape of as many elements; one size may be -1."""
-        return self._call("reshape", shape[0] if len(shape) == 1 else shape)
+        return self._call("reshape", shape[0] if len(shape) == 1 else shape, order)
 
     def transpose(self, *axes: Any) -> Self:
         """The axes in another order, reversed by default."""

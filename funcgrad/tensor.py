@@ -30,7 +30,7 @@ from funcgrad.border import (
     operand,
 )
 from funcgrad.conversion import Conversions
-from funcgrad.errors import ImmutableError, LeafError, ShapeError, TracerError
+from funcgrad.errors import ArgumentError, ImmutableError, LeafError, TracerError, UnsizedError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -107,6 +107,14 @@ class Tensor(ArrayMethods, Conversions):
     def device(self) -> str:
         """Where the elements are: always ``"cpu"``, the array API's name for it."""
         return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: the array API's name for a copy elsewhere, of which there is none."""
+        if device != "cpu" or stream is not None:
+            raise ArgumentError(
+                f'to_device: the only device is "cpu", without a stream; got {device!r}.'
+            )
+        return self
 
     @property
     def T(self) -> Tensor:
@@ -273,12 +281,12 @@ class Tensor(ArrayMethods, Conversions):
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise ShapeError("len() of a tensor without axes (0-d).")
+            raise UnsizedError("len() of a tensor without axes (0-d).")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
-            raise ShapeError("A tensor without axes (0-d) cannot be iterated over.")
+            raise UnsizedError("A tensor without axes (0-d) cannot be iterated over.")
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: ArrayLike) -> bool:
