@@ -306,17 +306,24 @@ def _transposition(site: _Site) -> int | None:
         return _product(site, x, y, first, second, turned)
     if maker.operation is not matmul or axes != (1, 0):
         return None
-    makers = [site.draft.maker(operand) for operand in maker.operands]
-    plain = [each is not None and each.operation is transpose for each in makers]
-    if not any(plain) or any(len(site.shape(operand)) != 2 for operand in maker.operands):
+    if any(len(site.shape(operand)) != 2 for operand in maker.operands):
+        return None
+    before = [_before_turning(site, operand) for operand in maker.operands]
+    if before == [None, None]:
         return None
     turned_x, turned_y = [
-        each.operands[0]
-        if each is not None and each.operation is transpose
-        else site.append(transpose, operand, axes=(1, 0))
-        for each, operand in zip(makers, maker.operands, strict=True)
+        site.append(transpose, operand, axes=(1, 0)) if found is None else found
+        for operand, found in zip(maker.operands, before, strict=True)
     ]
     return site.append(matmul, turned_y, turned_x)
+
+
+def _before_turning(site: _Site, variable: int) -> int | None:
+    """What a matrix is the transposition of."""
+    maker = site.draft.maker(variable)
+    if maker is None or maker.operation is not transpose or dict(maker.params)["axes"] != (1, 0):
+        return None
+    return maker.operands[0]
 
 
 Rule: TypeAlias = Callable[[_Site], int | None]

@@ -1,0 +1,223 @@
+"""Mistakes that could have been made in a source file: each a text in place of another.
+
+A condition is dropped, a comparison is turned around or off by one, operands are swapped, a number
+or an axis is another. What is only said (docstrings, annotations, messages of errors) is left
+alone.
+
+>>> source = '''
+... def first(x, y):
+...     if x > 1 and y:
+...         return x - y
+...     return None
+... '''
+>>> for mutant in mutants_of(source):
+...     print(mutant.line, mutant.kind, "|", mutant.old, "->", mutant.new)
+3 dropped condition | x > 1 and y -> False
+3 dropped condition | x > 1 and y -> (y)
+3 dropped condition | x > 1 and y -> (x > 1)
+3 negated comparison | x > 1 -> (x <= 1)
+3 off by one | x > 1 -> (x >= 1)
+3 off by one | 1 -> 2
+4 swapped operands | x - y -> y - x
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["KINDS", "Mutant", "mutants_of"]
+
+KINDS: Final = (
+    "dropped condition",
+    "negated comparison",
+    "off by one",
+    "swapped operands",
+    "wrong axis",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A text that stands in place of another.
+
+    Attributes
+    ----------
+    kind : str
+        One of ``KINDS``.
+    line : int
+        Where the old text begins, counted from 1.
+    start, end : int
+        Of the old text, in characters of the source.
+    old, new : str
+    """
+
+    kind: str
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+
+    def planted(self, source: str) -> str:
+        """The source with the mistake in it."""
+        return source[: self.start] + self.new + source[self.end :]
+
+
+def mutants_of(source: str) -> list[Mutant]:
+    """All mistakes of a source, in its order; each once."""
+    finder = _Finder(source)
+    found = [mutant for node in _executed(ast.parse(source)) for mutant in finder.of(node)]
+    return list(dict.fromkeys(sorted(found, key=lambda mutant: mutant.start)))
+
+
+def _executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that say what is done, parents before children."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        skipped: set[int] = set()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            skipped = {id(part) for part in (node.args, node.returns, *node.decorator_list)}
+        elif isinstance(node, ast.AnnAssign):
+            skipped = {id(node.annotation)}
+        elif isinstance(node, _SAID):
+            continue
+        waiting += [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
+
+
+_SAID: Final = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
+
+_NEGATED: Final[Mapping[type[ast.cmpop], str]] = MappingProxyType(
+    {
+        ast.Eq: "!=",
+        ast.NotEq: "==",
+        ast.Lt: ">=",
+        ast.LtE: ">",
+        ast.Gt: "<=",
+        ast.GtE: "<",
+        ast.Is: "is not",
+        ast.IsNot: "is",
+        ast.In: "not in",
+        ast.NotIn: "in",
+    }
+)
+_SHIFTED: Final[Mapping[type[ast.cmpop], str]] = MappingProxyType(
+    {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
+)
+_ORDERED: Final[Mapping[type[ast.operator], str]] = MappingProxyType(
+    {
+        ast.Sub: "-",
+        ast.Div: "/",
+        ast.FloorDiv: "//",
+        ast.Mod: "%",
+        ast.Pow: "**",
+        ast.MatMult: "@",
+        ast.LShift: "<<",
+        ast.RShift: ">>",
+    }
+)
+
+
+class _Finder:
+    """The mistakes that can be made in a node."""
+
+    __slots__ = ("_lines", "_source")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lines = [0]
+        for line in source.splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+
+    def of(self, node: ast.AST) -> Iterator[Mutant]:
+        """The mistakes of one node, without those of the nodes inside."""
+        if isinstance(node, ast.BoolOp):
+            yield from self._shorter(node)
+        elif isinstance(node, ast.If | ast.IfExp | ast.While):
+            yield self._mutant("dropped condition", node.test, "False")
+            if isinstance(node, ast.IfExp):
+                yield self._mutant("dropped condition", node.test, "True")
+        elif isinstance(node, ast.comprehension):
+            for test in node.ifs:
+                yield self._mutant("dropped condition", test, "True")
+        elif isinstance(node, ast.Call):
+            yield from self._quantified(node)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            yield from self._compared(node)
+        elif isinstance(node, ast.BinOp) and type(node.op) in _ORDERED:
+            sign = _ORDERED[type(node.op)]
+            left, right = self._inside(node.left), self._inside(node.right)
+            yield self._mutant("swapped operands", node, f"{right} {sign} {left}")
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            yield from self._swapped(node)
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            yield self._mutant("off by one", node, str(node.value + 1))
+        elif isinstance(node, ast.keyword) and node.arg in ("axis", "axes"):
+            value = node.value.value if isinstance(node.value, ast.Constant) else None
+            if type(value) is int:
+                yield self._mutant("wrong axis", node.value, str(value - 1))
+
+    def _shorter(self, node: ast.BoolOp) -> Iterator[Mutant]:
+        """``a and b`` without ``a``, and without ``b``."""
+        sign = " and " if isinstance(node.op, ast.And) else " or "
+        for place in range(len(node.values)):
+            rest = [self._text(v) for k, v in enumerate(node.values) if k != place]
+            text = sign.join(rest) if len(rest) > 1 else f"({rest[0]})"
+            yield self._mutant("dropped condition", node, text)
+
+    def _quantified(self, node: ast.Call) -> Iterator[Mutant]:
+        """``all`` and ``any`` of conditions, which may be left out."""
+        if isinstance(node.func, ast.Name) and node.func.id in ("all", "any"):
+            yield self._mutant("dropped condition", node, str(node.func.id == "all"))
+            other = "any" if node.func.id == "all" else "all"
+            yield self._mutant("negated comparison", node.func, other)
+
+    def _compared(self, node: ast.Compare) -> Iterator[Mutant]:
+        left, right = self._inside(node.left), self._inside(node.comparators[0])
+        kind = type(node.ops[0])
+        yield self._mutant("negated comparison", node, f"({left} {_NEGATED[kind]} {right})")
+        if kind in _SHIFTED:
+            yield self._mutant("off by one", node, f"({left} {_SHIFTED[kind]} {right})")
+
+    def _swapped(self, node: ast.Tuple) -> Iterator[Mutant]:
+        """A pair of names turned around, where it is made; not where it is taken apart."""
+        first, second = node.elts
+        is_name = isinstance(first, ast.Constant)  # with a value
+        if isinstance(node.ctx, ast.Load) and not is_name and ast.dump(first) != ast.dump(second):
+            text = f"({self._text(second)}, {self._text(first)})"
+            yield self._mutant("swapped operands", node, text)
+
+    # Texts.
+
+    def _offset(self, line: int, column: int) -> int:
+        """A place in characters; the parser counts bytes."""
+        start = self._lines[line - 1]
+        text = self._source[start : self._lines[line]]
+        return start + len(text.encode()[:column].decode())
+
+    def _span(self, node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._offset(node.lineno, node.col_offset)
+        return start, self._offset(node.end_lineno, node.end_col_offset)
+
+    def _text(self, node: ast.expr) -> str:
+        start, end = self._span(node)
+        text = self._source[start:end]
+        return f"({text})" if isinstance(node, ast.GeneratorExp) else text
+
+    def _inside(self, node: ast.expr) -> str:
+        """The text of an operand, in parentheses where it may need them."""
+        text = self._text(node)
+        plain = ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Tuple
+        return text if isinstance(node, plain) else f"({text})"
+
+    def _mutant(self, kind: str, node: ast.expr, new: str) -> Mutant:
+        start, end = self._span(node)
+        line = self._source.count("\n", 0, start) + 1
+        return Mutant(kind, line, start, end, self._source[start:end], new)
