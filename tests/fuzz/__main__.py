@@ -1,0 +1,58 @@
+"""A long search: ``python -m tests.fuzz --minutes 30``."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.fuzz.checks import CHECKS
+from tests.fuzz.operations import PRIMITIVES
+from tests.fuzz.search import Report, searched
+
+
+def _summary(report: Report, seconds: float) -> str:
+    covered, all_pairs = report.covered
+    missed = [name for name in PRIMITIVES if not any(report.pairs[name, check] for check in CHECKS)]
+    lines = [
+        f"{report.programs} programs in {seconds:.0f} s, {report.checks} checks",
+        f"{covered} of {all_pairs} pairs of a primitive and a check",
+        f"primitives in no program: {', '.join(missed) or 'none'}",
+        f"{report.failing} programs failed, for {len(report.findings)} causes",
+    ]
+    lines += [
+        f"  {finding.count:6} {cause}"
+        for cause, finding in sorted(report.findings.items(), key=lambda each: -each[1].count)
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search, print what was found, and say how much was covered."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--programs", type=int, help="stop after so many, in each job")
+    parser.add_argument("--check", action="append", choices=list(CHECKS), help="only this check")
+    options = parser.parse_args(arguments)
+    start = time.monotonic()
+    seeds = range(options.seed, options.seed + options.jobs)
+    work: list[Any] = [(seed, options.minutes, options.programs, options.check) for seed in seeds]
+    if options.jobs == 1:
+        reports = [searched(*work[0])]
+    else:
+        with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+            reports = pool.starmap(searched, work)
+    report = Report()
+    for each in reports:
+        report.add(each)
+    print(_summary(report, time.monotonic() - start))
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,368 @@
+"""What is computed of each program in more than one way.
+
+A check has a *quantity* (the value, the derivative in either mode, the second derivative), which
+says how far rounding may move its results, and a function that returns the results of one way. The
+other way is the quantity itself, computed eagerly. Passes are found, not listed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import trees
+from funcgrad.backends.numpy import NUMPY
+from funcgrad.errors import GuardError
+from funcgrad.passes.pipeline import optimize, prepared
+from tests.fuzz.compare import assert_agree
+from tests.fuzz.differences import assert_differences
+from tests.fuzz.noise import Scatter, raw
+from tests.fuzz.subject import Subject, several, stacked
+from tests.passes.test_passes import every_pass
+
+__all__ = ["CHECKS", "Check", "derived", "passed", "valued"]
+
+Way = Callable[[Subject], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A way to compute something of a program, compared with another.
+
+    Attributes
+    ----------
+    run : callable
+        Raises where something is wrong.
+    needs : str
+        ``anything``, ``derivatives``, ``batch`` (no looks at numbers), or both with a plus.
+    """
+
+    run: Callable[[Subject], None]
+    needs: str = "anything"
+
+    def applies(self, subject: Subject) -> bool:
+        """Whether it can be asked of a program."""
+        if "derivatives" in self.needs and not subject.is_differentiable:
+            return False
+        return not ("batch" in self.needs and subject.looks)
+
+
+class Plain:
+    """A backend that evaluates operation by operation."""
+
+    name = "plain"
+
+    def supports(self, program: fg.Program) -> bool:
+        """All."""
+        return True
+
+    def compile(self, program: fg.Program) -> Callable[..., Any]:
+        """The program's own meaning."""
+        return lambda *values: tuple(program.evaluate(values))
+
+    def inspect(self, program: fg.Program) -> str:
+        """Its text."""
+        return program.to_text()
+
+
+def _raw(subject: Subject) -> list[Any]:
+    return [raw(arg) for arg in subject.args]
+
+
+def _numpy_source(subject: Subject) -> Any:
+    text = subject.staged.to_numpy_source()
+    if "constants[" in text:  # too large to be written out
+        return subject.value
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    return namespace[subject.staged.name](*_raw(subject))
+
+
+def _reread(subject: Subject) -> fg.Program:
+    again = fg.Program.from_json(subject.staged.to_json())
+    # Not ``again == staged``: rules of the user's are Python functions, which no file keeps.
+    assert again.to_json() == subject.staged.to_json(), "a program read from JSON is another"
+    return again
+
+
+def _pickled(subject: Subject) -> Any:
+    return pickle.loads(pickle.dumps(subject.staged))(*subject.args)
+
+
+def _laid_out_otherwise(subject: Subject) -> Any:
+    """The same numbers with other strides."""
+
+    def turned(value: Any) -> Any:
+        if not isinstance(value, fg.Tensor) or not value.ndim:
+            return value
+        value = np.asarray(value)
+        wide = np.repeat(value, 2, axis=-1)[..., ::2]
+        return fg.tensor(wide if value.ndim == 1 else np.asfortranarray(value))
+
+    return subject.f(*[turned(arg) for arg in subject.args])
+
+
+# ------------------------------------------------------------------------------------- values
+
+
+def valued(way: Way, margin: float = 1.0) -> Check:
+    """A way to compute the results."""
+
+    def run(subject: Subject) -> None:
+        measured = subject.measured(subject.f, subject.args, "value")
+        try:
+            actual = way(subject)
+        except GuardError:
+            if margin > 1.0 and subject.looks:
+                return  # a number that was looked at is another in its last digit
+            raise
+        assert_agree(actual, subject.value, measured, margin)
+
+    return Check(run)
+
+
+def passed(change: Callable[[fg.Program], fg.Program], margin: float = 1.0) -> Check:
+    """What a pass makes of a program computes the same."""
+    return valued(lambda s: change(s.staged).verify()(*s.args), margin)
+
+
+def _again(make: Callable[[Subject], Callable[..., Any]]) -> Check:
+    """Called several times with other numbers, and then with the first."""
+
+    def run(subject: Subject) -> None:
+        function = make(subject)
+        for k, args in enumerate([subject.args, *subject.others, subject.args]):
+            key = "value" if k in (0, 3) else ("other", k)
+            measured = subject.measured(subject.f, args, key)
+            assert_agree(function(*args), subject.f(*args), measured)
+
+    return Check(run)
+
+
+def _batched(subject: Subject) -> None:
+    _assert_batch(subject, subject.f, subject.args, "f")
+
+
+def _assert_batch(
+    subject: Subject, function: Callable[..., Any], args: Sequence[Any], name: str
+) -> None:
+    rng = subject.rng("batch" + name)
+    lists = stacked(rng, args, 3)
+    numbers = [isinstance(arg, (bool, int, float, complex)) for arg in args]
+    shared = [number or bool(rng.random() < 0.3) for number in numbers]
+    if all(shared):
+        shared = numbers
+    if all(shared):
+        return
+    for examples in lists[1:]:
+        examples[:] = [lists[0][k] if shared[k] else each for k, each in enumerate(examples)]
+    axes = tuple(None if each else 0 for each in shared)
+    given = [
+        lists[0][k] if shared[k] else fg.tensor(np.stack([each[k] for each in lists]))
+        for k in range(len(args))
+    ]
+    outs = fg.vmap(function, in_axes=axes)(*given)
+    for i, examples in enumerate(lists):
+        measured = subject.measured(function, examples, ("batch", name, i))
+        own = trees.map(lambda out, i=i: np.asarray(out)[i], outs)
+        assert_agree(own, function(*examples), measured)
+
+
+# ------------------------------------------------------------------------------------- derivatives
+
+
+def derived(quantity: str, way: Way, margin: float = 2.0, finite: bool = False) -> Check:
+    """A way to compute a derivative.
+
+    ``finite``: only of finite results; what is absent in one mode may be 0 * inf in another. So is
+    it in every way where there are products of matrices, which passes may add up before.
+    """
+
+    def run(subject: Subject) -> None:
+        of = getattr(subject, quantity)
+        measured = subject.measured(of, subject.point, quantity)
+        expected, actual = of(*subject.point), way(subject)
+        numbers = [np.asarray(leaf) for leaf in trees.leaves((expected, actual))]
+        if not (finite or subject.multiplies) or all(np.all(np.isfinite(each)) for each in numbers):
+            assert_agree(actual, expected, measured, margin)
+
+    return Check(run, "derivatives")
+
+
+def _batched_derivative(quantity: str) -> Check:
+    def run(subject: Subject) -> None:
+        of = getattr(subject, quantity)
+
+        def function(*xs: Any) -> Any:
+            return of(xs, subject.tangents, subject.cotangents)
+
+        _assert_batch(subject, function, subject.xs, quantity)
+
+    return Check(run, "derivatives batch")
+
+
+def _push(make: Callable[[Subject], Callable[..., Any]]) -> Check:
+    return derived("push", lambda s: fg.jvp(s.inexact_of(make(s)), s.xs, s.tangents)[1])
+
+
+def _pull(make: Callable[[Subject], Callable[..., Any]]) -> Check:
+    return derived("pull", lambda s: fg.vjp(s.inexact_of(make(s)), *s.xs)[1](s.cotangents))
+
+
+def _second(make: Callable[[Subject], Callable[..., Any]]) -> Check:
+    def way(subject: Subject) -> Any:
+        scalar = subject.scalar_of(subject.inexact_of(make(subject)), subject.cotangents)
+        return several(fg.hvp(scalar, subject.xs, subject.tangents))
+
+    return derived("second", way, margin=4.0)
+
+
+def _inner(first: Sequence[Any], second: Sequence[Any]) -> Any:
+    """The real inner product; a complex number counts as the pair of its parts."""
+    total: Any = 0.0
+    for one, two in zip(first, second, strict=True):
+        total = total + fnp.sum((fnp.conj(one) * two).real)
+    return total
+
+
+def _both_modes(subject: Subject) -> None:
+    """The weighted push and the pull along the tangents are one number."""
+
+    def forward(xs: Any, tangents: Any, cotangents: Any) -> Any:
+        return _inner(subject.push(xs, tangents, cotangents), cotangents)
+
+    def reverse(xs: Any, tangents: Any, cotangents: Any) -> Any:
+        return _inner(subject.pull(xs, tangents, cotangents), tangents)
+
+    _assert_one_number(subject, forward, reverse)
+
+
+def _assert_one_number(
+    subject: Subject, first: Callable[..., Any], second: Callable[..., Any]
+) -> None:
+    """Check two ways to a number; what is absent in one mode may be 0 * inf in the other."""
+    one, two = [np.asarray(way(*subject.point), complex) for way in (first, second)]
+    if not np.isfinite(one + two):
+        return
+
+    def measured() -> Scatter | None:
+        found = [subject.scatter(way, subject.point, way.__name__) for way in (first, second)]
+        if found[0] is None or found[1] is None:
+            return None
+        spread = found[0].spread[0] + found[1].spread[0] + _coarse(subject) * abs(one)
+        return Scatter([one], [spread], found[0].meaningful and found[1].meaningful)
+
+    assert_agree(one, two, measured, 4.0)
+
+
+def _coarse(subject: Subject) -> float:
+    """The rounding of the coarsest dtype among the operations."""
+    dtypes = {spec.dtype for spec in subject.staged.specs() if spec.dtype.kind in "fc"}
+    return max([float(np.finfo(dtype).eps) for dtype in dtypes] or [0.0])
+
+
+def _reverse_over_forward(subject: Subject) -> Any:
+    f = subject.scalar_of(subject.F, subject.cotangents)
+    positions = tuple(range(len(subject.xs)))
+    slope = fg.grad(lambda *xs: fg.jvp(f, xs, subject.tangents)[1], argnums=positions)
+    return several(slope(*subject.xs))
+
+
+def _reverse_over_reverse(subject: Subject) -> Any:
+    f = subject.scalar_of(subject.F, subject.cotangents)
+    gradient = fg.grad(f, argnums=tuple(range(len(subject.xs))))
+    return fg.vjp(gradient, *subject.xs)[1](subject.tangents)
+
+
+def _forward_over_forward(subject: Subject) -> None:
+    def twice(xs: Any, tangents: Any, cotangents: Any) -> Any:
+        f = subject.scalar_of(subject.F, cotangents)
+        return fg.jvp(lambda *ys: fg.jvp(f, ys, tangents)[1], xs, tangents)[1]
+
+    def curvature(xs: Any, tangents: Any, cotangents: Any) -> Any:
+        return _inner(subject.second(xs, tangents, cotangents), tangents)
+
+    _assert_one_number(subject, twice, curvature)
+
+
+def _differences(subject: Subject) -> None:
+    if not subject.is_held and _coarse(subject) < 1e-12:
+        assert_differences(subject)
+
+
+def _second_differences(subject: Subject) -> None:
+    if not subject.is_held and _coarse(subject) < 1e-12:
+        assert_differences(subject, second=True)
+
+
+_REORDERING: Final = frozenset(
+    "fold_into_contractions merge_sums_of_products merge_products".split()
+)
+
+
+def _checks() -> dict[str, Check]:
+    found = {
+        "program": valued(lambda s: s.staged(*s.args)),
+        "layout": valued(_laid_out_otherwise),
+        "json": valued(lambda s: _reread(s)(*s.args)),
+        "pickle": valued(_pickled),
+        "numpy source": valued(_numpy_source),
+        "numpy backend": valued(lambda s: NUMPY.compile(s.staged)(*_raw(s))),
+        "prepared, compiled": valued(
+            lambda s: NUMPY.compile(prepared(optimize(s.staged)))(*_raw(s))
+        ),
+        "relaxed": valued(lambda s: optimize(s.staged, relaxed=True).verify()(*s.args), 4.0),
+        "checkpoint": valued(lambda s: fg.checkpoint(s.f)(*s.args)),
+        "jit": _again(lambda s: fg.jit(s.f)),
+        "jit, plain backend": _again(lambda s: fg.jit(s.f, backend=Plain())),
+        "jit, relaxed": valued(lambda s: fg.jit(s.f, relaxed=True)(*s.args), 4.0),
+        "vmap": Check(_batched, "batch"),
+        "linearize": derived("push", lambda s: fg.linearize(s.F, *s.xs)[1](*s.tangents)),
+        "jit of jvp": derived("push", lambda s: fg.jit(s.push)(*s.point)),
+        "jvp of jit": _push(lambda s: fg.jit(s.f)),
+        "jvp of program": _push(lambda s: s.staged),
+        "jvp of checkpoint": _push(lambda s: fg.checkpoint(s.f)),
+        "jvp of optimized": _push(lambda s: optimize(s.staged)),
+        "vmap of jvp": _batched_derivative("push"),
+        "jit of vjp": derived("pull", lambda s: fg.jit(s.pull)(*s.point)),
+        "vjp of jit": _pull(lambda s: fg.jit(s.f)),
+        "vjp of program": _pull(lambda s: s.staged),
+        "vjp of checkpoint": _pull(lambda s: fg.checkpoint(s.f)),
+        "vjp of optimized": _pull(lambda s: optimize(s.staged)),
+        "optimized vjp": derived(
+            "pull", lambda s: optimize(fg.program(s.pull)(*s.point)).verify()(*s.point)
+        ),
+        "relaxed vjp": derived(
+            "pull", lambda s: optimize(fg.program(s.pull)(*s.point), relaxed=True)(*s.point), 8.0
+        ),
+        "vmap of vjp": _batched_derivative("pull"),
+        "vmap of jit of vjp": derived(
+            "pull",
+            lambda s: trees.map(
+                lambda out: out[0],
+                fg.vmap(fg.jit(s.pull), axis_size=2, in_axes=None)(*s.point),
+            ),
+        ),
+        "forward = reverse": Check(_both_modes, "derivatives"),
+        "differences": Check(_differences, "derivatives"),
+        "reverse over forward": derived("second", _reverse_over_forward, 4.0, True),
+        "reverse over reverse": derived("second", _reverse_over_reverse, 4.0, True),
+        "forward over forward": Check(_forward_over_forward, "derivatives"),
+        "second differences": Check(_second_differences, "derivatives"),
+        "jit of hvp": derived("second", lambda s: fg.jit(s.second)(*s.point), 4.0),
+        "hvp of jit": _second(lambda s: fg.jit(s.f)),
+        "hvp of checkpoint": _second(lambda s: fg.checkpoint(s.f)),
+        "vmap of hvp": _batched_derivative("second"),
+    }
+    for name, change in every_pass().items():
+        found[f"pass {name}"] = passed(change, 4.0 if name in _REORDERING else 1.0)
+    return found
+
+
+CHECKS: Final[Mapping[str, Check]] = _checks()

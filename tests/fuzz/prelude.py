@@ -1,0 +1,69 @@
+"""What the text of a generated program refers to, and a minimal program imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.tensor import apply
+from tests.conformance import every_primitive
+
+__all__ = ["fg", "fit", "fnp", "np", "run", "total", "with_jvp", "with_linear_jvp", "with_vjp"]
+
+
+def _operation(primitive: Any) -> Callable[..., Any]:
+    return lambda *args, **params: apply(primitive, *args, **params)
+
+
+run: Final = SimpleNamespace(**{each.name: _operation(each) for each in every_primitive()})
+"""Every primitive by its name: ``run.sin(x)``."""
+
+
+def total(x: Any) -> Any:
+    """A real number that depends on every element; sums differ from element to element."""
+    x = fnp.asarray(x)
+    if x.dtype.kind == "c":
+        return total(x.real) + 0.5 * total(x.imag)
+    weights = np.arange(1, x.size + 1) % 5 + 1
+    return fnp.sum(fnp.reshape(x, (-1,)) * weights.astype(x.dtype) * 0.25)
+
+
+def with_jvp(f: Callable[..., Any]) -> Any:
+    """The function with a rule that says what is so anyway."""
+    ruled = fg.custom_jvp(f)
+    ruled.defjvp(lambda primals, tangents: fg.jvp(f, primals, tangents))
+    return ruled
+
+
+def with_vjp(f: Callable[..., Any]) -> Any:
+    """The same with a pullback."""
+    ruled = fg.custom_vjp(f)
+    ruled.defvjp(lambda *args: (f(*args), args), lambda args, ct: fg.vjp(f, *args)[1](ct))
+    return ruled
+
+
+def with_linear_jvp(f: Callable[..., Any]) -> Any:
+    """A scaled copy whose rule calls itself on the tangent, as that of a linear function may."""
+
+    @fg.custom_jvp
+    def scaled(x: Any) -> Any:
+        return 3.0 * x
+
+    @scaled.defjvp
+    def _rule(primals: Any, tangents: Any) -> Any:
+        return scaled(*primals), scaled(*tangents)
+
+    return lambda *args: scaled(f(*args))
+
+
+def fit(like: Any, x: Any) -> Any:
+    """Something of the shape and the dtype of one value that depends on another."""
+    like = fnp.asarray(like)
+    if like.dtype.kind in "fc":
+        return (like + 0.125 * fnp.tanh(total(x))).astype(like.dtype)
+    return fnp.where(total(x) > 0.5, like, fnp.flip(like))

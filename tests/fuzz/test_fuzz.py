@@ -1,0 +1,117 @@
+"""A short search with fixed seeds, and the proof that it finds what is wrong.
+
+For a long one: ``python -m tests.fuzz --minutes 30``.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.primitives.elementwise import subtract
+from tests.fuzz.checks import derived, passed, valued
+from tests.fuzz.generate import SCOPE, generate
+from tests.fuzz.noise import scatter
+from tests.fuzz.search import Finding, Report, Search, script
+from tests.fuzz.syntax import every_statement, function_of, source
+
+PROGRAMS = 120
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_programs_mean_the_same_in_every_way(seed):
+    report = Search(seed).run(programs=PROGRAMS)
+    assert not report.findings, "\n\n".join(map(script, report.findings.values()))
+    assert report.programs == PROGRAMS
+    assert report.checks > 5 * PROGRAMS
+    reached, _ = report.covered
+    assert reached > 2000
+
+
+def test_a_seed_makes_one_program():
+    first, second = [source(generate(np.random.default_rng(3), lambda name: 1.0)) for _ in "ab"]
+    assert first == second
+
+
+def test_a_program_is_its_text():
+    program = generate(np.random.default_rng(0), lambda name: 1.0)
+    outs = function_of(program, SCOPE)(*map(fnp.asarray, program.arguments))
+    assert len(outs) == len(program.outputs)
+
+
+# ------------------------------------------------------------------------- what is wrong is found
+
+
+def swapped(program: fg.Program) -> fg.Program:
+    """A wrong pass: the operands of a difference change places."""
+
+    def step(draft: Draft, equation: Any) -> Any:
+        operands = equation.operands
+        if equation.operation is subtract:
+            operands = operands[::-1]
+        return draft.append(equation.on(operands))
+
+    return rewrite(program, step)
+
+
+def test_a_wrong_pass_is_found_and_made_small():
+    report = Search(0, {"swapped": passed(swapped)}).run(programs=120)
+    assert report.findings
+    sizes = [len(list(every_statement(each.program.statements))) for each in found(report)]
+    assert min(sizes) <= 2
+
+
+def test_a_millionth_is_found():
+    def nudged(subject: Any) -> Any:
+        return [out * (1 + 1e-6) if out.dtype == np.float64 else out for out in subject.value]
+
+    report = Search(0, {"nudged": valued(nudged)}).run(programs=60)
+    doubles = [each for each in found(report) if "float64" in each.error]
+    assert report.failing > 20
+    assert doubles
+
+
+def test_a_lost_derivative_is_found():
+    def stopped(subject: Any) -> Any:
+        return fg.vjp(lambda *xs: subject.F(*map(fg.stop_gradient, xs)), *subject.xs)[1](
+            subject.cotangents
+        )
+
+    report = Search(0, {"stopped": derived("pull", stopped)}).run(programs=40)
+    assert report.failing > 10
+
+
+def found(report: Report) -> list[Finding]:
+    return list(report.findings.values())
+
+
+# ------------------------------------------------------------------------- rounding is told apart
+
+
+def test_cancellation_scatters():
+    stable = scatter(lambda x: x * 3.0, (np.float64(0.3),))
+    cancelling = scatter(lambda x: (x + 1e8) - 1e8, (np.float64(0.3),))
+    assert stable is not None
+    assert cancelling is not None
+    assert stable.spread[0] < 1e-14
+    assert 1e-9 < cancelling.spread[0] < 1e-5
+
+
+def test_what_is_exact_does_not_scatter():
+    def exact(x: Any, y: Any) -> Any:
+        third = x / 3.0
+        return fnp.maximum(x, y) * 0.5 + 2.0, third - third, fnp.maximum(third, third[::-1] * 2.0)
+
+    measured = scatter(exact, (np.array([0.5, 1.0]), np.array([0.5, -1.0])))
+    assert measured is not None
+    assert_allclose(measured.spread[:2], 0.0)
+
+
+def test_sums_scatter_by_their_terms():
+    measured = scatter(fnp.sum, (np.array([1 / 3, 1e8 / 3, -1e8 / 3]),))
+    assert measured is not None
+    assert measured.spread[0] > 1e-9
