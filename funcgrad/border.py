@@ -11,7 +11,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
+from funcgrad.errors import (
+    ArgumentError,
+    AxisError,
+    DtypeError,
+    FuncgradError,
+    LeafError,
+    RangeError,
+    ShapeError,
+)
 from funcgrad.shape import DTYPES, shape_of, spec_of
 from funcgrad.trace import RAW, TracedValue, Value
 
@@ -198,6 +206,8 @@ def explained(error: Exception, operation: str, *args: Any, **params: Any) -> Ex
         return DtypeError(
             f"{operation}({given}): the operation is not defined for these dtypes. {reason}"
         )
-    kind = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
+    kind: type[FuncgradError] = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
+    if isinstance(error, (IndexError, OverflowError)):  # so that they are caught as NumPy's are
+        kind = AxisError if isinstance(error, IndexError) else RangeError
     plain = next((words for start, words in _PLAINER if re.search(start, reason)), reason)
     return kind(f"{operation}({given}): the arguments do not fit. {plain}")

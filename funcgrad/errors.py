@@ -4,12 +4,13 @@ The tree, with the built-in exception that Python users would catch for the same
 
     FuncgradError                      everything below
     ├── ShapeError          ValueError shapes, sizes or axes that do not fit
-    │   ├── AxisError       IndexError an axis outside an array's dimensions
+    │   ├── AxisError       IndexError an axis or an index outside of an array
     │   └── UnsizedError    TypeError  the length, or the elements one by one, of what has no axes
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
     ├── FunctionError       TypeError  something that is no function where one is needed
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
+    │   └── RangeError      OverflowError a number outside of what a dtype can hold
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
     │   └── LeafError       TypeError  an object in a pytree that is no array
@@ -48,6 +49,7 @@ __all__ = [
     "LeafError",
     "MissingAttributeError",
     "ProgramError",
+    "RangeError",
     "ShapeError",
     "TracerError",
     "TreeError",
@@ -77,7 +79,7 @@ class ShapeError(FuncgradError, ValueError):
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis lies outside an array's dimensions."""
+    """An axis or an index lies outside of an array, or indices do not fit each other."""
 
 
 class UnsizedError(ShapeError, TypeError):
@@ -98,6 +100,10 @@ class FunctionError(FuncgradError, TypeError):
 
 class ArgumentError(FuncgradError, ValueError):
     """The value of an argument lies outside of what an operation allows."""
+
+
+class RangeError(ArgumentError, OverflowError):
+    """A number lies outside of what a dtype can hold."""
 
 
 class BatchError(FuncgradError, ValueError):

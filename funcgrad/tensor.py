@@ -469,12 +469,24 @@ def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:
         value = _stacked(obj)
     else:
         value = operand(obj, "tensor")
+    if dtype is not None and type(obj) in (bool, int, float, complex, list, tuple):
+        value = _of_numbers(obj, value, dtype)
     if type(value) in (bool, int, float, complex):
         value = operand(np.asarray(value), "tensor")[()]
     own = dtype_of(value)
     if (dtype is not None and own != dtype) or is_weak(value):  # a traced number becomes an array
         value = cast(value, dtype=dtype or own)
     return wrap(value)
+
+
+def _of_numbers(numbers: Any, value: Value, dtype: np.dtype[Any]) -> Value:
+    """Python numbers in a dtype that they have to fit, as in NumPy: -1 is no unsigned integer."""
+    if type(value) not in RAW:
+        return value
+    try:
+        return np.asarray(numbers, dtype)[()]
+    except (OverflowError, TypeError, ValueError) as error:
+        raise explained(error, "tensor", value, dtype=dtype.name) from error
 
 
 def _stacked(parts: Any) -> Value:

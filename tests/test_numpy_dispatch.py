@@ -336,14 +336,18 @@ def test_round_and_trunc():
             fg.errors.DtypeError,
             "an axis is an integer, not 2.5",
         ),
-        (lambda: fnp.linspace(0, 1, HALF), fg.errors.DtypeError, "number of samples"),
+        (lambda: fnp.linspace(0, 1, HALF), fg.errors.DtypeError, "num has to be an integer"),
         (lambda: fnp.arange(0, 1, 0), fg.errors.ArgumentError, "division by zero"),
         (lambda: fnp.tile([1.0], -1), fg.errors.ShapeError, "reps must not be negative"),
-        (lambda: fnp.roll([1.0], 1.5), fg.errors.DtypeError, "shift has to be of integers"),
+        (lambda: fnp.roll([1.0], 1.5), fg.errors.DtypeError, "shift has to be an integer, not 1.5"),
         (lambda: fnp.ediff1d([True, False]), fg.errors.DtypeError, "subtract"),
         (lambda: fnp.reshape(MATRIX, -1, "K"), fg.errors.ArgumentError, "'C' or 'F'"),
         (lambda: f"{fg.tensor(MATRIX):.2f}", fg.errors.ShapeError, "is for one number"),
-        (lambda: fnp.quantile(MATRIX, 0.5, method="x"), fg.errors.ArgumentError, "method 'x'"),
+        (
+            lambda: fnp.quantile(MATRIX, 0.5, method="x"),
+            fg.errors.ArgumentError,
+            "the method has to be one of .*, not 'x'",
+        ),
     ],
 )
 def test_bad_arguments_meet_words(call, error, message):

@@ -178,7 +178,7 @@ def test_bad_arguments_are_explained() -> None:
     with pytest.raises(FuncgradError, match="median_unbiased"):
         fnp.quantile([1.0], 0.5, method="cubic")
     with pytest.raises(ShapeError, match="no elements"):
-        fnp.median(np.zeros((0, 2)), axis=0)
+        fnp.quantile(np.zeros((0, 2)), 0.5, axis=0)
     with pytest.raises(DtypeError, match="complex"):
         fnp.median([1j])
     with pytest.raises(ShapeError, match="kth=3"):

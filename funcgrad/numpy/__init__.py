@@ -21,7 +21,7 @@ from funcgrad.numpy.complexes import (
     angle, conj, conjugate, imag, iscomplex, iscomplexobj, isreal, isrealobj, real,
 )
 from funcgrad.numpy.contractions import (
-    cross, dot, einsum, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
+    cross, dot, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
 )
 from funcgrad.numpy.creation import (
     array, asarray, astype, copy, empty, empty_like, eye, full, full_like, identity, ones,
@@ -88,6 +88,7 @@ from funcgrad.numpy.sorting import (
     lexsort, partition, searchsorted, sort, unique, unique_all, unique_counts, unique_inverse,
     unique_values,
 )
+from funcgrad.numpy.subscripts import einsum
 from funcgrad.numpy.trigonometry import (
     acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
     atan2, atanh, cos, cosh, deg2rad, degrees, hypot, rad2deg, radians, sin, sinc, sinh, tan,

@@ -1,4 +1,4 @@
-"""Products that sum: ``matmul``, ``einsum`` and their kin, with NumPy's names and signatures.
+"""Products that sum: ``matmul`` and its kin, with NumPy's names and signatures.
 
 Complex arguments: ``vdot``, ``vecdot`` and ``vecmat`` conjugate their first one, as NumPy does.
 """
@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 
 from funcgrad.border import ArrayLike, explained, operand
 from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import strong
 from funcgrad.primitives import einsum as es
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.complexes import conj
@@ -24,7 +25,6 @@ from funcgrad.trace import Value, bind
 __all__ = [
     "cross",
     "dot",
-    "einsum",
     "inner",
     "kron",
     "matmul",
@@ -88,7 +88,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> fnp.dot([1.0, 2.0], [3.0, 4.0])
     Tensor(11.0)
     """
-    x, y = operand(a, "dot"), operand(b, "dot")
+    x, y = strong(operand(a, "dot")), strong(operand(b, "dot"))
     own, other = len(shape_of(x)), len(shape_of(y))
     if not own or not other:
         return apply2(ew.multiply, x, y)
@@ -117,7 +117,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> fnp.inner([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
     Tensor([21., 43.])
     """
-    x, y = operand(a, "inner"), operand(b, "inner")
+    x, y = strong(operand(a, "inner")), strong(operand(b, "inner"))
     own, other = len(shape_of(x)), len(shape_of(y))
     if not own or not other:
         return apply2(ew.multiply, x, y)
@@ -370,58 +370,6 @@ def cross(
     product = _rolled(apply2(ew.subtract, ahead, behind))
     rank = len(shape_of(product))
     return wrap(move_axis(product, rank - 1, normalize_axis(axisc, rank, "cross")))
-
-
-def einsum(*operands: Any, optimize: Any = None) -> Tensor:
-    """Einstein's summation convention: products of any number of arguments, summed over indices.
-
-    Parameters
-    ----------
-    *operands
-        Subscripts such as "ij,jk->ik" and then as many arrays, or pairs of an array and the list of
-        its indices (integers in 0 .. 51, and Ellipsis), then perhaps the list for the result. An
-        index that an array repeats takes its diagonal; "..." stands for axes that broadcast, and so
-        does an index of which an array has only one.
-    optimize : optional
-        A path as from ``np.einsum_path``: a list of the positions to contract in each step. Any
-        other value leaves the order to the function, which contracts two arguments at a time.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    ShapeError
-        The subscripts are malformed or do not fit the arguments.
-
-    Examples
-    --------
-    >>> import funcgrad.numpy as fnp
-    >>> a = fnp.matmul([[1.0], [2.0]], [[1.0, 3.0]])
-    >>> fnp.einsum("ij->j", a), fnp.einsum("ii", a)
-    (Tensor([3., 9.]), Tensor(7.0))
-    >>> fnp.einsum(a, [0, 1], [1.0, 10.0], [1])
-    Tensor([31., 62.])
-    """
-    if operands and isinstance(operands[0], str):
-        subscripts: Sequence[Any] = operands[:1]
-        arrays = operands[1:]
-    else:
-        arrays = operands[: len(operands) // 2 * 2 : 2]
-        subscripts = (*operands[1::2], *operands[len(arrays) * 2 :])
-    if not arrays:
-        raise ShapeError("einsum: there have to be subscripts and at least one array.")
-    path = None
-    if isinstance(optimize, (list, tuple)) and not isinstance(optimize[-1], str):
-        path = [step for step in optimize if not isinstance(step, str)]
-    values = [operand(array, "einsum") for array in arrays]
-    if len(values) == 2 and path is None and isinstance(subscripts[0], str):
-        x, y = values
-        if es.is_contraction(subscripts[0], shape_of(x), shape_of(y)):
-            return wrap(bind(contract, (x, y), {"subscripts": subscripts[0]}))
-    inputs, output = es.parse(subscripts, [shape_of(value) for value in values])
-    return wrap(es.einsum(values, inputs, output, path))
 
 
 # How they are brought to the primitives.

@@ -8,16 +8,16 @@ Tensor([[1.5, 1.5],
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import checked_dtype, explained, is_weak, operand
-from funcgrad.errors import DtypeError, ShapeError, TracerError
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import converted, integer, natural, optional_dtype, shape_argument
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import Shape, broadcast_shapes, dtype_of, shape_of
+from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 
 __all__ = [
@@ -66,10 +66,12 @@ def array(
     >>> array([1, 2], ndmin=2)
     Tensor([[1, 2]])
     """
-    made = tensor(object, dtype)
-    if made.ndim >= ndmin:
+    made, least = tensor(object, dtype), integer(ndmin, "array", "ndmin")
+    if made.ndim >= least:
         return made
-    result: Tensor = wrap(reshape(made, shape=(1,) * (ndmin - made.ndim) + made.shape))
+    if least > 64:
+        raise ShapeError(f"array: an array has 64 axes at most, not ndmin={least}.")
+    result: Tensor = wrap(reshape(made, shape=(1,) * (least - made.ndim) + made.shape))
     return result
 
 
@@ -132,33 +134,11 @@ def copy(a: ArrayLike) -> Tensor:
 # -------------------------------------------------------------------------------------- constant
 
 
-def shape_argument(shape: Any, operation: str) -> Shape:
-    try:
-        sizes = (shape,) if hasattr(shape, "__index__") else shape
-        return tuple([n.__index__() for n in sizes])
-    except TracerError:
-        raise
-    except (TypeError, AttributeError):
-        raise ShapeError(
-            f"{operation}: a shape is an integer or a sequence of integers, not {shape!r}."
-        ) from None
-
-
-def integers(x: Any, operation: str, argument: str) -> tuple[int, ...]:
-    """One or several integers, as a tuple."""
-    try:
-        return (index(x),) if not np.ndim(x) else tuple([index(n) for n in x])
-    except TypeError as error:
-        if isinstance(error, TracerError):
-            raise
-        raise DtypeError(f"{operation}: {argument} has to be of integers, not {x!r}.") from None
-
-
 def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -> Tensor:
     """What a function of NumPy makes, with its errors explained."""
     try:
         result: Tensor = wrap(build(*args, **kwargs)[()])
-    except (ValueError, TypeError, ZeroDivisionError) as error:
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         raise explained(error, operation) from error
     return result
 
@@ -204,9 +184,9 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Tensor:
     >>> full(2, 3.0)
     Tensor([3., 3.])
     """
-    value = operand(fill_value, "full")
-    if dtype is not None:
-        value = cast(value, dtype=checked_dtype(dtype, "full"))
+    value, kind = operand(fill_value, "full"), optional_dtype(dtype, "full")
+    if kind is not None:
+        value = converted(value, kind, "full")
     wanted = shape_argument(shape, "full")
     if broadcast_shapes("full", shape_of(value), wanted) != wanted:
         raise ShapeError(f"full: a value of shape {shape_of(value)} does not fit {wanted}.")
@@ -282,7 +262,17 @@ def eye(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    return made(np.eye, "eye", N, M, k, float_dtype(dtype, "eye"))
+    return made(np.eye, "eye", *_matrix("eye", N, M, k), float_dtype(dtype, "eye"))
+
+
+def _matrix(operation: str, rows: Any, columns: Any, offset: Any) -> tuple[int, int, int]:
+    """The sizes of a matrix, square by default, and the offset of a diagonal."""
+    count = natural(rows, operation, "N")
+    return (
+        count,
+        count if columns is None else natural(columns, operation, "M"),
+        integer(offset, operation, "k"),
+    )
 
 
 def identity(n: SupportsIndex, dtype: Any = None) -> Tensor:
@@ -305,4 +295,4 @@ def tri(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any
     Tensor([[1., 0.],
             [1., 1.]])
     """
-    return made(np.tri, "tri", N, M, k, float_dtype(dtype, "tri"))
+    return made(np.tri, "tri", *_matrix("tri", N, M, k), float_dtype(dtype, "tri"))

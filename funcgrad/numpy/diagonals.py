@@ -7,13 +7,16 @@ Tensor([[1., 0.],
 
 from __future__ import annotations
 
-from operator import index
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import operand
+from funcgrad.border import checked_dtype, explained, operand
 from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import integer, natural
+from funcgrad.numpy.creation import made
+from funcgrad.numpy.reductions import in_dtype
 from funcgrad.primitives.indexing import deposit, gather
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
@@ -41,7 +44,7 @@ __all__ = [
 
 def _diagonal(x: Value, offset: int, axis1: int, axis2: int, operation: str) -> Value:
     """The elements on a diagonal, along the last axis."""
-    shape = shape_of(x)
+    shape, offset = shape_of(x), integer(offset, operation, "offset")
     if len(shape) < 2:
         raise ShapeError(f"{operation}: needs two axes at least; the shape is {shape}.")
     first, second = normalize_axes((axis1, axis2), len(shape), operation)
@@ -71,7 +74,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     Tensor([1., 4.])
     """
     value = operand(a, "diagonal")
-    result: Tensor = wrap(_diagonal(value, int(offset), axis1, axis2, "diagonal"))
+    result: Tensor = wrap(_diagonal(value, offset, axis1, axis2, "diagonal"))
     return result
 
 
@@ -85,12 +88,12 @@ def trace(
     >>> trace([[1.0, 2.0], [3.0, 4.0]])
     Tensor(5.0)
     """
-    chosen = _diagonal(operand(a, "trace"), int(offset), axis1, axis2, "trace")
+    chosen, kind = _diagonal(operand(a, "trace"), offset, axis1, axis2, "trace"), dtype
     if dtype is not None:
-        chosen = cast(chosen, dtype=np.dtype(dtype))
+        kind = checked_dtype(dtype, "trace")
+        chosen = cast(chosen, dtype=kind)
     rank = len(shape_of(chosen))
-    result: Tensor = wrap(reduce_sum(chosen, axis=(rank - 1,), keepdims=False))
-    return result
+    return in_dtype(reduce_sum(chosen, axis=(rank - 1,), keepdims=False), kind)
 
 
 def diag(v: ArrayLike, k: int = 0) -> Tensor:
@@ -101,7 +104,7 @@ def diag(v: ArrayLike, k: int = 0) -> Tensor:
     >>> diag([[1.0, 2.0], [3.0, 4.0]], k=1)
     Tensor([2.])
     """
-    value = operand(v, "diag")
+    value, k = operand(v, "diag"), integer(k, "diag", "k")
     shape = shape_of(value)
     if len(shape) == 2:
         return diagonal(value, k)
@@ -121,7 +124,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     """
     value = operand(v, "diagflat")
     count = int(np.prod(shape_of(value)))
-    k = index(k)
+    k = integer(k, "diagflat", "k")
     size, steps = count + abs(k), np.arange(count)
     flat = reshape(value, shape=(count,))
     rows, columns = steps + max(-k, 0), steps + max(k, 0)
@@ -136,7 +139,12 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
         raise ShapeError(f"{operation}: the array has no axes (0-d).")
     # NumPy takes a 1-d array for the matrix of equal rows.
     rows, columns = (shape[-1], *shape)[-2:]
-    return value, np.tri(rows, columns, k, np.bool_)
+    return value, np.tri(rows, columns, _within(k, rows, columns), np.bool_)
+
+
+def _within(k: int, rows: int, columns: int) -> int:
+    """The number of a diagonal, or the nearest one that is all or nothing: NumPy's integers end."""
+    return max(-rows - 1, min(k, columns))
 
 
 def tril(m: ArrayLike, k: int = 0) -> Tensor:
@@ -148,7 +156,7 @@ def tril(m: ArrayLike, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [3., 4.]])
     """
-    value, lower = _triangle(m, int(k), "tril")
+    value, lower = _triangle(m, integer(k, "tril", "k"), "tril")
     result: Tensor = wrap(where(lower, value, np.zeros((), dtype_of(value))))
     return result
 
@@ -162,7 +170,7 @@ def triu(m: ArrayLike, k: int = 0) -> Tensor:
     Tensor([[1., 2.],
             [0., 4.]])
     """
-    value, below = _triangle(m, int(k) - 1, "triu")
+    value, below = _triangle(m, integer(k, "triu", "k") - 1, "triu")
     result: Tensor = wrap(where(below, np.zeros((), dtype_of(value)), value))
     return result
 
@@ -180,13 +188,21 @@ def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = Fals
     shape = shape_of(value)
     if len(shape) != 1:
         raise ShapeError(f"vander: the array has to be 1-d, not of the shape {shape}.")
-    exponents = np.arange(shape[0] if N is None else N.__index__())
+    exponents = made(np.arange, "vander", shape[0] if N is None else natural(N, "vander", "N"))
     result: Tensor = value[:, None] ** (exponents if increasing else exponents[::-1])
     return result
 
 
-def _wrapped(arrays: Any) -> tuple[Tensor, ...]:
-    return tuple([wrap(array) for array in arrays])
+def _triangle_indices(
+    find: Callable[..., Any], operation: str, n: Any, k: Any, m: Any
+) -> tuple[Tensor, ...]:
+    rows = natural(n, operation, "n")
+    columns = rows if m is None else natural(m, operation, "m")
+    offset = _within(integer(k, operation, "k"), rows, columns)
+    try:
+        return tuple([wrap(array) for array in find(rows, offset, columns)])
+    except (ValueError, OverflowError) as error:
+        raise explained(error, operation, n=n, k=k, m=m) from error
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
@@ -197,7 +213,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]
     >>> tril_indices(2)
     (Tensor([0, 1, 1]), Tensor([0, 0, 1]))
     """
-    return _wrapped(np.tril_indices(n, k, m))
+    return _triangle_indices(np.tril_indices, "tril_indices", n, k, m)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
@@ -208,7 +224,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]
     >>> triu_indices(2)
     (Tensor([0, 0, 1]), Tensor([0, 1, 1]))
     """
-    return _wrapped(np.triu_indices(n, k, m))
+    return _triangle_indices(np.triu_indices, "triu_indices", n, k, m)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
@@ -219,7 +235,10 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     >>> diag_indices(2)
     (Tensor([0, 1]), Tensor([0, 1]))
     """
-    return _wrapped(np.diag_indices(n, ndim))
+    rank = natural(ndim, "diag_indices", "ndim")
+    if rank > 64:
+        raise ShapeError(f"diag_indices: an array has 64 axes at most, not ndim={rank}.")
+    return (made(np.arange, "diag_indices", natural(n, "diag_indices", "n")),) * rank
 
 
 def _matrix_shape(x: ArrayLike, operation: str) -> tuple[int, int]:

@@ -11,13 +11,14 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import operand
-from funcgrad.errors import LeafError, ShapeError
+from funcgrad.border import checked_dtype, operand
+from funcgrad.errors import DtypeError, LeafError, ShapeError
+from funcgrad.numpy.arguments import integer, integers, is_integer
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
 from funcgrad.primitives import joining as _p
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import cast, reshape, view
-from funcgrad.shape import Shape, normalize_axis, shape_of
+from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
@@ -101,12 +102,19 @@ def concatenate(
             f"concatenate: along axis {axis} the other sizes have to be equal; the shapes are"
             f" {', '.join(map(str, shapes))}."
         )
-    return _typed(_p.concatenate(*values, axis=axis), dtype)
+    return _typed(_p.concatenate(*values, axis=axis), dtype, "concatenate")
 
 
-def _typed(x: Value, dtype: Any) -> Tensor:
-    result: Tensor = wrap(x if dtype is None else cast(x, dtype=np.dtype(dtype)))
-    return result
+def _typed(x: Value, dtype: Any, operation: str) -> Tensor:
+    if dtype is None:
+        return wrap(x)
+    kind = checked_dtype(dtype, operation)
+    if not np.can_cast(dtype_of(x), kind, "same_kind"):
+        raise DtypeError(
+            f"{operation}: joined elements of dtype {dtype_of(x)} cannot become {kind} without"
+            " loss; cast them with astype."
+        )
+    return wrap(cast(x, dtype=kind))
 
 
 concat = concatenate
@@ -131,7 +139,7 @@ def stack(arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: Any = 
     if len(set(shapes)) > 1:
         raise ShapeError(f"stack: the shapes have to be equal: {', '.join(map(str, shapes))}.")
     axis = normalize_axis(axis, len(shapes[0]) + 1, "stack")
-    return _typed(_p.stack(*values, axis=axis), dtype)
+    return _typed(_p.stack(*values, axis=axis), dtype, "stack")
 
 
 def vstack(tup: Sequence[ArrayLike], *, dtype: Any = None) -> Tensor:
@@ -272,9 +280,10 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 
     """
     value = operand(ary, "array_split")
     place = normalize_axis(axis, len(shape_of(value)), "array_split")
-    if not hasattr(indices_or_sections, "__index__") or shape_of(indices_or_sections):
-        return _sections(value, [int(i) for i in indices_or_sections], place)
-    count = int(indices_or_sections)
+    if not is_integer(indices_or_sections):
+        bounds = integers(indices_or_sections, "array_split", "indices_or_sections")
+        return _sections(value, bounds, place)
+    count = integer(indices_or_sections, "array_split", "indices_or_sections")
     if count <= 0:
         raise ShapeError(f"array_split: the number of parts has to be positive, not {count}.")
     each, longer = divmod(shape_of(value)[place], count)
@@ -299,8 +308,9 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 0) -> 
     """
     value = operand(ary, "split")
     place = normalize_axis(axis, len(shape_of(value)), "split")
-    if hasattr(indices_or_sections, "__index__") and not shape_of(indices_or_sections):
-        count, size = int(indices_or_sections), shape_of(value)[place]
+    if is_integer(indices_or_sections):
+        count = integer(indices_or_sections, "split", "indices_or_sections")
+        size = shape_of(value)[place]
         if count <= 0 or size % count:
             raise ShapeError(
                 f"split: axis {place}, of size {size}, has no division into {count} equal parts;"

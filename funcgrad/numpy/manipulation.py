@@ -15,7 +15,7 @@ import numpy as np
 
 from funcgrad.border import operand
 from funcgrad.errors import ArgumentError, AxisError, ShapeError
-from funcgrad.numpy.creation import integers, shape_argument
+from funcgrad.numpy.arguments import integers, shape_argument
 from funcgrad.primitives import structural as _p
 from funcgrad.primitives.reduction import broadcast_to as _broadcast_to
 from funcgrad.primitives.structural import move_axis

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import ArrayLike, operand
-from funcgrad.errors import ShapeError
-from funcgrad.numpy.reductions import as_mask, prepared, reduced, sum
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
+from funcgrad.numpy.arguments import integer
+from funcgrad.numpy.reductions import as_mask, in_dtype, prepared, reduced, sum
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
 from funcgrad.primitives.complexes import conj
@@ -28,7 +29,7 @@ from funcgrad.shape import (
     shape_of,
 )
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.trace import RAW, Value, concrete
 
 __all__ = ["average", "corrcoef", "cov", "mean", "std", "var"]
 
@@ -81,7 +82,11 @@ def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> T
     count = _counted(x, where, axis, "mean")
     if not keepdims:
         count = _squeezed(count, x, axis)
-    return _shared(sum(x, axis, keepdims=keepdims, where=where), count)
+    dtype = dtype_of(x)
+    # Sums of integers would wrap around, those in half precision overflow.
+    least = np.float32 if is_inexact(dtype) else np.float64
+    total = sum(cast(x, dtype=np.promote_types(dtype, least)), axis, keepdims=keepdims, where=where)
+    return in_dtype(_shared(total, count), dtype if is_inexact(dtype) else None)
 
 
 def _shared(total: Tensor, count: Any) -> Tensor:
@@ -131,12 +136,31 @@ def var(
     >>> fnp.var([1.0, 2.0, 6.0]), fnp.var([1.0, 2.0, 6.0], correction=1)
     (Tensor(4.6667), Tensor(7.0))
     """
-    correction = correction if ddof is None else ddof
+    lost = _correction(correction if ddof is None else ddof, "var")
     if where is not None:
-        return _var_where(prepared(a, "var", dtype, None, 0), axis, keepdims, where, correction)
+        x = prepared(a, "var", dtype, None, 0)
+        return in_dtype(_var_where(x, axis, keepdims, where, lost), _spread_dtype(dtype))
     if dtype is not None:
         a = prepared(a, "var", dtype, None, 0)
-    return reduced(rd.reduce_var, a, axis, keepdims, correction=correction)
+    return in_dtype(
+        reduced(rd.reduce_var, a, axis, keepdims, correction=lost), _spread_dtype(dtype)
+    )
+
+
+def _spread_dtype(dtype: Any) -> Any:
+    """The dtype of a variance or deviation: where one was asked for it is that, as in NumPy."""
+    return dtype if dtype is not None and is_inexact(np.dtype(dtype)) else None
+
+
+def _correction(number: Any, operation: str) -> float:
+    """What is subtracted from the number of elements: a real Python number."""
+    try:
+        if hasattr(number, "__float__"):  # a text has not, though Python's float parses it
+            return float(number)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, FuncgradError):
+            raise
+    raise DtypeError(f"{operation}: ddof has to be a real number, not {number!r}.")
 
 
 def _var_where(
@@ -189,16 +213,18 @@ def std(
     >>> fg.grad(fnp.std)(fg.tensor([1.0, 1.0]))
     Tensor([0., 0.])
     """
-    correction = correction if ddof is None else ddof
+    lost = _correction(correction if ddof is None else ddof, "std")
     if where is not None:
         x = prepared(a, "std", dtype, None, 0)
-        variance = _var_where(x, axis, keepdims, where, correction)
+        variance = _var_where(x, axis, keepdims, where, lost)
         positive = variance != 0  # at 0 the root has no derivative
         root = sqrt(sel.where(positive, variance, 1))
-        return wrap(sel.where(positive, root, variance))
+        return in_dtype(sel.where(positive, root, variance), _spread_dtype(dtype))
     if dtype is not None:
         a = prepared(a, "std", dtype, None, 0)
-    return reduced(rd.reduce_std, a, axis, keepdims, correction=correction)
+    return in_dtype(
+        reduced(rd.reduce_std, a, axis, keepdims, correction=lost), _spread_dtype(dtype)
+    )
 
 
 def average(
@@ -229,6 +255,8 @@ def average(
     ------
     ShapeError
         The weights' shape is neither that of ``a`` nor that along ``axis``.
+    ArgumentError
+        The weights sum to zero. (Traced weights are not looked at: the mean is then NaN.)
 
     Examples
     --------
@@ -239,14 +267,26 @@ def average(
     x = wrap(operand(a, "average"))
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
-        total = result * 0 + x.size / np.maximum(result.size, 1)
+        share = np.asarray(x.size / max(result.size, 1), result.dtype)
+        total: Value = share[()]
     else:
         w = _weights(operand(weights, "average"), x.shape, axis)
-        total = sum(w, axis, keepdims=keepdims)
-        result = sum(x * w, axis, keepdims=keepdims) / total
+        least = (np.float64,) * (x.dtype.kind in "biu")
+        kind = np.result_type(x.dtype, w.dtype, *least)
+        total = sum(w, axis, kind, keepdims=keepdims)
+        _check_total(total)
+        weighted = wrap(cast(x, dtype=kind)) * wrap(cast(w, dtype=kind))
+        result = sum(weighted, axis, keepdims=keepdims) / total
     if not returned:
         return result
     return result, wrap(rd.broadcast_to(total, shape=result.shape))
+
+
+def _check_total(total: Tensor) -> None:
+    """Weights that are seen to sum to zero give no mean."""
+    raw = concrete(total)
+    if type(raw) in RAW and np.any(raw == 0):
+        raise ArgumentError("average: the weights sum to zero, so there is no mean.")
 
 
 def _weights(weights: Value, shape: tuple[int, ...], axis: AxisLike) -> Tensor:
@@ -306,7 +346,7 @@ def cov(
     x = _variables(m, rowvar)
     if y is not None:
         x = concatenate(x, _variables(y, rowvar), axis=0)
-    subtracted = (0 if bias else 1) if ddof is None else ddof
+    subtracted = (0 if bias else 1) if ddof is None else integer(ddof, "cov", "ddof")
     weights, lost = _observation_weights(fweights, aweights)
     if weights is None:
         apart = weighted = wrap(x) - mean(x, 1, keepdims=True)
@@ -334,13 +374,12 @@ def _observation_weights(
 
 
 def _variables(m: ArrayLike, rowvar: bool) -> Value:
-    """Rows of observations, of an inexact dtype."""
+    """Rows of observations, in double precision: deviations are small differences."""
     x = operand(m, "cov")
     rank = len(shape_of(x))
     if rank > 2:
         raise ShapeError(f"cov: the observations have {rank} axes; there can be two at most.")
-    if not is_inexact(dtype_of(x)):
-        x = cast(x, dtype=np.dtype(np.float64))
+    x = cast(x, dtype=np.promote_types(dtype_of(x), np.float64))
     if rank < 2:
         return reshape(x, shape=(1, *(shape_of(x) or (1,))))
     return x if rowvar else reverse_axes(x)

@@ -6,6 +6,7 @@ variances and extrema are NaN (eager evaluation warns of the division by zero, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,7 @@ def nanvar(
     >>> fnp.nanvar([1.0, fnp.nan, 3.0])
     Tensor(1.0)
     """
-    x, valid = _numbers(a, "nanvar")
-    return var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid, correction=correction)
+    return _spread(var, "nanvar", a, axis, dtype, correction if ddof is None else ddof, keepdims)
 
 
 def nanstd(
@@ -122,8 +122,25 @@ def nanstd(
     >>> fnp.nanstd([1.0, fnp.nan, 3.0])
     Tensor(1.0)
     """
-    x, valid = _numbers(a, "nanstd")
-    return std(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid, correction=correction)
+    return _spread(std, "nanstd", a, axis, dtype, correction if ddof is None else ddof, keepdims)
+
+
+def _spread(
+    function: Callable[..., Tensor],
+    name: str,
+    a: ArrayLike,
+    axis: AxisLike,
+    dtype: Any,
+    ddof: float,
+    keepdims: bool,
+) -> Tensor:
+    """A variance or deviation; NaN where so few numbers are left that there is none."""
+    x, valid = _numbers(a, name)
+    result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid)
+    if valid is None:
+        return result
+    enough = sum(valid, axis, keepdims=keepdims) > ddof
+    return wrap(where(enough, result, np.asarray(np.nan, result.dtype)))
 
 
 def nanmax(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:

@@ -13,9 +13,11 @@ import numpy as np
 
 from funcgrad.border import is_weak, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.numpy.arguments import choice
+from funcgrad.numpy.moments import mean
 from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.logic import isnan
-from funcgrad.primitives.rounding import floor
+from funcgrad.primitives.logic import equal, isnan, logical_and
+from funcgrad.primitives.rounding import floor, rint
 from funcgrad.primitives.selection import maximum, minimum, where
 from funcgrad.primitives.sorting import sort
 from funcgrad.primitives.structural import cast, reshape, transpose
@@ -37,7 +39,8 @@ _CONTINUOUS: Final = MappingProxyType(
         "normal_unbiased": (3 / 8, 3 / 8),
     }
 )
-_STEPS: Final = ("lower", "higher", "nearest", "midpoint")
+_STEPS: Final = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+_BETWEEN: Final = ("averaged_inverted_cdf", "midpoint")
 
 
 def quantile(
@@ -63,7 +66,9 @@ def quantile(
         None: over all elements.
     method : str
         How to interpolate: "linear", "hazen", "weibull", "median_unbiased", "normal_unbiased",
-        "interpolated_inverted_cdf", or an element, "lower", "higher", "nearest", or "midpoint".
+        "interpolated_inverted_cdf"; halfway at most: "midpoint", "averaged_inverted_cdf"; or not at
+        all: "lower", "higher", "nearest", "inverted_cdf", "closest_observation", which give
+        elements as they are, in their dtype.
     keepdims : bool
         Whether to keep the axes, with size 1.
 
@@ -105,7 +110,8 @@ def percentile(
 def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The middle one of the sorted elements over axes, or the mean of the middle two.
 
-    The derivative goes to that element, or half to each of the two.
+    The derivative goes to that element, or half to each of the two. It is NaN where an element is,
+    and of no elements.
 
     Examples
     --------
@@ -113,10 +119,18 @@ def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     >>> fg.grad(median)(fg.tensor([3.0, 1.0, 2.0, 10.0]))
     Tensor([0.5, 0. , 0.5, 0. ])
     """
-    return _quantile(a, 0.5, True, axis, "linear", keepdims, "median")
+    value, kept, size = _flattened(operand(a, "median"), axis, keepdims, "median")
+    if not size:
+        return mean(value, 0).reshape(kept)
+    table = sort(value, axis=0, descending=False)
+    middle = np.arange((size - 1) // 2, size // 2 + 1)
+    result = mean(gather(table, middle, axis=0, unique=True), 0)
+    return _unless_nan(result, table, size, kept)
 
 
 def _check_order(operation: str, q: Value, top: int) -> None:
+    if dtype_of(q).kind == "c":
+        raise DtypeError(f"{operation}: q has to be real, not of {dtype_of(q)}.")
     value = concrete(q)
     if type(value) in RAW and not np.all((value >= 0) & (value <= top)):
         raise ArgumentError(f"{operation}: q has to be in 0 .. {top}.")
@@ -132,24 +146,42 @@ def _quantile(
     operation: str,
 ) -> Tensor:
     value, kept, size = _flattened(operand(x, operation), axis, keepdims, operation)
+    if not size:
+        raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
+    choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
     table = sort(value, axis=0, descending=False)
-    position = _position(q, size, method, operation)
-    low = minimum(maximum(floor(position), 0), size - 1)
-    high = minimum(low + 1, size - 1)
-    rest = (1,) * (len(shape_of(table)) - 1)
+    kept = shape_of(q) + kept
+    if method in _STEPS or (method == "linear" and dtype_of(q).kind in "iu"):
+        place = _step(q, size, method) if method in _STEPS else (size - 1) * q
+        chosen = gather(table, cast(place, dtype=np.dtype(np.intp)), axis=0, unique=False)
+        return _unless_nan(chosen, table, size, kept)
+    if dtype_of(value).kind == "b":
+        raise DtypeError(f"{operation}: between booleans there is nothing; cast them to numbers.")
+    position = _position(q, size, method)
+    below = floor(position)  # both are the end where the position is beyond it
+    low, high = (minimum(maximum(place, 0), size - 1) for place in (below, below + 1))
     fraction = position - low
-    if weak:  # a Python number gives way to the dtype of the elements
-        fraction = cast(fraction, dtype=dtype_of(table))
-    fraction = reshape(fraction, shape=shape_of(fraction) + rest)
-    integer = np.dtype(np.intp)
-    first = gather(table, cast(low, dtype=integer), axis=0, unique=False)
-    last = gather(table, cast(high, dtype=integer), axis=0, unique=False)
+    if method == "averaged_inverted_cdf":
+        fraction = cast(where(equal(fraction, 0), 0.5, 1.0), dtype=dtype_of(position))
+    kind = np.result_type(dtype_of(table), 0.0 if weak else dtype_of(fraction))
+    fraction = cast(fraction, dtype=kind)  # a Python number gives way to the elements' dtype
+    fraction = reshape(fraction, shape=shape_of(fraction) + (1,) * (len(shape_of(table)) - 1))
+    first, last = (
+        cast(gather(table, cast(i, dtype=np.dtype(np.intp)), axis=0, unique=False), dtype=kind)
+        for i in (low, high)
+    )
     # From the nearer end, so that both ends come out exact; NumPy interpolates likewise.
     gap = last - first
     result = where(fraction < 0.5, first + gap * fraction, last - gap * (1 - fraction))
-    top = gather(table, np.intp(size - 1), axis=0, unique=True)
-    result = where(isnan(top), top, result)
-    final: Tensor = wrap(reshape(result, shape=shape_of(low) + kept))
+    return _unless_nan(result, table, size, kept)
+
+
+def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) -> Tensor:
+    """A result in its shape, but NaN where an element is, which is sorted to the end."""
+    if dtype_of(table).kind == "f":
+        top = gather(table, np.intp(size - 1), axis=0, unique=True)
+        result = where(isnan(top), top, result)
+    final: Tensor = wrap(reshape(result, shape=shape))
     return final
 
 
@@ -159,14 +191,10 @@ def _flattened(
     """The axes of a quantile as one, in front; the shape of the others in the result; the size."""
     if dtype_of(x).kind == "c":
         raise DtypeError(f"{operation}: complex numbers have no order.")
-    if dtype_of(x).kind != "f":
-        x = cast(x, dtype=np.dtype(np.float64))
     shape = shape_of(x)
     axes = normalize_axes(axis, len(shape), operation)
     others = [a for a in range(len(shape)) if a not in axes]
     size = int(np.prod([shape[a] for a in axes]))
-    if not size:
-        raise ShapeError(f"{operation}: there are no elements over axis={axis} of {shape}.")
     front = transpose(x, axes=(*axes, *others))
     return (
         reshape(front, shape=(size, *[shape[a] for a in others])),
@@ -175,23 +203,28 @@ def _flattened(
     )
 
 
-def _position(q: Value, size: int, method: str, operation: str) -> Value:
-    """Where among the sorted elements, counted from 0, to read."""
-    if method in _CONTINUOUS:
-        alpha, beta = _CONTINUOUS[method]
-        position = q * (size + 1 - alpha - beta) + (alpha - 1)
-        return position if method == "linear" else minimum(maximum(position, 0), size - 1)
-    if method not in _STEPS:
-        raise ArgumentError(
-            f"{operation}: the method {method!r} is not there; it has to be one of"
-            f" {', '.join([*_CONTINUOUS, *_STEPS])}."
-        )
-    position = q * (size - 1.0)
-    low, high = floor(position), -floor(-position)
+def _position(q: Value, size: int, method: str) -> Value:
+    """Where among the sorted elements, counted from 0, to read; between two of them, a fraction."""
+    if method == "linear":
+        return (size - 1) * q
     if method == "midpoint":
-        return (low + high) / 2
-    if method == "nearest":  # of two equally near ones the even
-        half = position - low
-        even = low - 2 * floor(low / 2) == 0
-        return where((half < 0.5) | ((half == 0.5) & even), low, high)
-    return low if method == "lower" else high
+        exact = (size - 1) * q
+        return 0.5 * (floor(exact) - floor(-exact))
+    alpha, beta = _CONTINUOUS.get(method, (0.0, 1.0))
+    return size * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def _step(q: Value, size: int, method: str) -> Value:
+    """The position of the element that is the quantile."""
+    if method in ("lower", "higher", "nearest"):
+        exact = (size - 1) * q
+        if method == "nearest":
+            return rint(exact)
+        return floor(exact) if method == "lower" else -floor(-exact)
+    half = 0.5 if method == "closest_observation" else 0.0
+    exact = size * q - 1 - half
+    low = floor(exact)
+    stays = equal(exact, low)
+    if half:  # of two equally near ones the one at an even rank
+        stays = logical_and(stays, equal(low - 2 * floor(low / 2), 1))
+    return minimum(maximum(where(stays, low, low + 1), 0), size - 1)

@@ -7,20 +7,20 @@ Tensor([0. , 0.5, 1. ])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import checked_dtype, operand
-from funcgrad.errors import DtypeError, ShapeError, TracerError
-from funcgrad.numpy.creation import astype, made, shape_argument
+from funcgrad.errors import ShapeError, TracerError
+from funcgrad.numpy.arguments import common_dtype, natural, shape_argument
+from funcgrad.numpy.creation import astype, made
 from funcgrad.primitives.elementwise import power
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.rounding import floor
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, move_axis, reshape
-from funcgrad.shape import broadcast_shapes, dtype_of, normalize_axis, shape_of
+from funcgrad.shape import broadcast_shapes, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 
@@ -111,13 +111,13 @@ def linspace(
     Tensor([0., 1., 2., 3.])
     """
     first, last = operand(start, "linspace"), operand(stop, "linspace")
-    count = _count(num, "linspace")
+    count = natural(num, "linspace", "num")
     gaps = count - 1 if endpoint else count
     shape = broadcast_shapes("linspace", shape_of(first), shape_of(last))
-    working = np.result_type(dtype_of(first), dtype_of(last), 1.0)
+    working = np.result_type(common_dtype(first, last), 1.0)
     first, last = cast(first, dtype=working), cast(last, dtype=working)
     distance = last - first
-    step = distance / gaps if gaps > 0 else distance * np.nan
+    step = distance / gaps if gaps > 0 else np.float64(np.nan)
     number = np.arange(count).reshape((count,) + (1,) * len(shape)).astype(working)
     result = number * (step if gaps > 0 else distance) + first
     if endpoint and count > 1:
@@ -129,20 +129,6 @@ def linspace(
         result = cast(result, dtype=kind)
     result = wrap(move_axis(result, 0, normalize_axis(axis, len(shape) + 1, "linspace")))
     return (result, wrap(step)) if retstep else result
-
-
-def _count(num: SupportsIndex, operation: str) -> int:
-    try:
-        count = index(num)
-    except TypeError as error:
-        if isinstance(error, TracerError):
-            raise
-        raise DtypeError(
-            f"{operation}: the number of samples has to be an integer, not {num!r}."
-        ) from None
-    if count < 0:
-        raise ShapeError(f"{operation}: the number of samples, {count}, must not be negative.")
-    return count
 
 
 def logspace(

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, explained, operand
+from funcgrad.border import ArrayLike, checked_dtype, explained, operand
 from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import converted, initial_value
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
@@ -66,8 +67,9 @@ def reduced(
 def prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill: Any) -> Value:
     """In another dtype, and with a number in place of the elements that do not count."""
     x = operand(a, name)
-    if dtype is not None and dtype_of(x) != dtype:
-        x = cast(x, dtype=np.dtype(dtype))
+    if dtype is not None:
+        kind = checked_dtype(dtype, name)
+        x = x if dtype_of(x) == kind else cast(x, dtype=kind)
     return x if where is None else sel.where(as_mask(where, name), x, fill)
 
 
@@ -124,7 +126,9 @@ def sum(
     if dtype is not None or where is not None:
         a = prepared(a, "sum", dtype, where, 0)
     total = in_dtype(reduced(rd.reduce_sum, a, axis, keepdims), dtype)
-    return total if initial is None else total + initial
+    if initial is None:
+        return total
+    return in_dtype(total + initial_value(initial, total.dtype, "sum"), total.dtype)
 
 
 def prod(
@@ -166,7 +170,9 @@ def prod(
     if dtype is not None or where is not None:
         a = prepared(a, "prod", dtype, where, 1)
     product = in_dtype(reduced(reduce_prod, a, axis, keepdims), dtype)
-    return product if initial is None else product * initial
+    if initial is None:
+        return product
+    return in_dtype(product * initial_value(initial, product.dtype, "prod"), product.dtype)
 
 
 def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
@@ -285,9 +291,8 @@ def _bounded(
         raise ShapeError(
             f"{name}: where= may leave no element; give with initial= what the result is then."
         )
-    a, bound = operand(a, name), operand(initial, name)
-    if dtype_of(bound) != dtype_of(a):
-        bound = cast(bound, dtype=dtype_of(a))
+    a = operand(a, name)
+    bound = converted(operand(initial, name), dtype_of(a), name)
     x = prepared(a, name, None, where, bound)
     shape = shape_of(x)
     axes = normalize_axes(axis, len(shape), name)

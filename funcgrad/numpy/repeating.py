@@ -13,13 +13,13 @@ import numpy as np
 
 from funcgrad.border import explained, operand
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.creation import integers
+from funcgrad.numpy.arguments import converted, integers, shape_argument
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.reduction import broadcast_to
-from funcgrad.primitives.structural import cast, move_axis, place, reshape
+from funcgrad.primitives.structural import move_axis, place, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value
@@ -122,7 +122,9 @@ def resize(a: ArrayLike, new_shape: Any) -> Tensor:
             [3., 1.]])
     """
     value = _flat(operand(a, "resize"))
-    shape = integers(new_shape, "resize", "new_shape")
+    shape = shape_argument(new_shape, "resize")
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"resize: the sizes of {shape} must not be negative.")
     count, size = int(np.prod(shape)), shape_of(value)[0]
     if not size:
         value, size = np.zeros(1, dtype_of(value)), 1
@@ -212,7 +214,7 @@ def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: Any) -
         key = Key([slice(b, b + n) for n, (b, _) in zip(shape, widths, strict=True)])
         result: Tensor = wrap(place(x, key=key, shape=padded))
         return result
-    pairs = broadcast_to(cast(constant, dtype=dtype_of(x)), shape=(len(widths), 2))
+    pairs = broadcast_to(converted(constant, dtype_of(x), "pad"), shape=(len(widths), 2))
     for axis, width in enumerate(widths):
         shape = shape_of(x)
         parts = [x, x]
@@ -250,6 +252,12 @@ def _stacked(constants: Any) -> Value:
 # --------------------------------------------------------------------------- inserting, deleting
 
 
+def _positions(obj: Any, operation: str) -> np.ndarray[Any, Any]:
+    """Concrete positions; an empty list is of floats, and means none."""
+    found = revealed(obj, operation, "obj")
+    return found if found.size or found.dtype.kind in "biu" else found.astype(np.intp)
+
+
 def delete(arr: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
     """Without the slices at positions along an axis.
 
@@ -267,7 +275,7 @@ def delete(arr: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tenso
     Tensor([2.])
     """
     value, a, shape = _on_axis(arr, axis, "delete")
-    gone = obj if isinstance(obj, slice) else revealed(obj, "delete", "obj")
+    gone = obj if isinstance(obj, slice) else _positions(obj, "delete")
     try:
         kept = np.delete(np.arange(shape[a]), gone)
     except (IndexError, ValueError) as error:
@@ -296,10 +304,10 @@ def insert(
     Tensor([1., 2., 3.])
     """
     value, a, shape = _on_axis(arr, axis, "insert")
-    given = cast(operand(values, "insert"), dtype=dtype_of(value))
+    given = converted(operand(values, "insert"), dtype_of(value), "insert")
     given = reshape(given, shape=(1,) * (len(shape) - len(shape_of(given))) + shape_of(given))
     marks = np.arange(shape[a])
-    spots = marks[obj] if isinstance(obj, slice) else revealed(obj, "insert", "obj")
+    spots = marks[obj] if isinstance(obj, slice) else _positions(obj, "insert")
     if spots.dtype.kind == "b":
         spots = np.flatnonzero(spots)
     if not spots.ndim:  # several values for one position come along the first axis, as x[i] = v

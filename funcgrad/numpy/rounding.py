@@ -5,9 +5,10 @@ Functions that only jump have the derivative 0.
 
 from __future__ import annotations
 
-from operator import index
 from typing import SupportsIndex
 
+from funcgrad.border import operand
+from funcgrad.numpy.arguments import integer, strong
 from funcgrad.primitives import logic as _l
 from funcgrad.primitives import rounding as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
@@ -96,7 +97,7 @@ def round(a: ArrayLike, decimals: SupportsIndex = 0) -> Tensor:
     >>> fnp.round([1.25, 2.36], 1)
     Tensor([1.2, 2.4])
     """
-    return apply(_p.round_to, a, decimals=index(decimals))
+    return apply(_p.round_to, a, decimals=integer(decimals, "round", "decimals"))
 
 
 around = round
@@ -179,8 +180,9 @@ def frexp(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
     >>> fnp.frexp(3.0)
     (Tensor(0.75), Tensor(2, dtype=int32))
     """
-    exponent = apply1(_p.binary_exponent, x)
-    return ldexp(x, -exponent), exponent
+    value = strong(operand(x, "frexp"))
+    exponent = apply1(_p.binary_exponent, value)
+    return ldexp(value, -exponent), exponent
 
 
 def modf(x: ArrayLike, /) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, explained, operand
-from funcgrad.errors import ShapeError
+from funcgrad.border import ArrayLike, checked_dtype, explained, is_weak, operand
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy.arguments import converted, integer
 from funcgrad.numpy.reductions import in_dtype, sum
 from funcgrad.primitives import cumulative as cu
 from funcgrad.primitives.elementwise import subtract
@@ -187,7 +188,8 @@ def _accumulated(
     accumulate: Accumulation, x: Value, axis: int | None, dtype: Any, name: str
 ) -> Value:
     if dtype is not None:
-        x = cast(x, dtype=np.dtype(dtype))
+        dtype = checked_dtype(dtype, name)
+        x = cast(x, dtype=dtype)
     if axis is None:
         return in_dtype(accumulate(flat(x), 0), dtype)
     return in_dtype(accumulate(x, normalize_axis(axis, len(shape_of(x)), name)), dtype)
@@ -255,8 +257,9 @@ def diff(
     >>> fnp.diff([1.0, 4.0, 9.0]), fnp.diff([1.0, 4.0, 9.0], n=2)
     (Tensor([3., 5.]), Tensor([2.]))
     """
-    if n < 0:
-        raise ShapeError(f"diff: differences cannot be taken {n} times.")
+    order = integer(n, "diff", "n")
+    if order < 0:
+        raise ShapeError(f"diff: differences cannot be taken {order} times.")
     x = operand(a, "diff")
     along = normalize_axis(axis, len(shape_of(x)), "diff")
     parts = [
@@ -264,12 +267,12 @@ def diff(
         for part in (prepend, x, append)
         if part is not None
     ]
-    if len(parts) > 1 and n:
+    if len(parts) > 1 and order:
         try:
             x = concatenate(*parts, axis=along)
         except ValueError as error:
             raise explained(error, "diff", *parts) from error
-    for _ in range(n):
+    for _ in range(min(order, shape_of(x)[along])):  # then there is nothing left
         later, earlier = _neighbours(x, along)
         x = (not_equal if dtype_of(x).kind == "b" else subtract)(later, earlier)
     return wrap(x)
@@ -317,11 +320,20 @@ def ediff1d(
     differences = apply2(subtract, *_neighbours(x, 0))
     dtype = dtype_of(x)
     ends = [
-        None if end is None else cast(flat(operand(end, "ediff1d")), dtype=dtype)
-        for end in (to_begin, to_end)
+        None if end is None else _end(operand(end, "ediff1d"), dtype) for end in (to_begin, to_end)
     ]
     parts = [part for part in (ends[0], differences, ends[1]) if part is not None]
     return wrap(concatenate(*parts, axis=0))
+
+
+def _end(x: Value, dtype: np.dtype[Any]) -> Value:
+    """What stands before or after differences, in their dtype."""
+    if not (is_weak(x) or np.can_cast(dtype_of(x), dtype, "same_kind")):
+        raise DtypeError(
+            f"ediff1d: to_end and to_begin of dtype {dtype_of(x)} cannot stand among differences of"
+            f" dtype {dtype}; cast the array or the ends."
+        )
+    return flat(converted(x, dtype, "ediff1d"))
 
 
 def trapezoid(
@@ -359,13 +371,13 @@ def trapezoid(
     else:
         places = operand(x, "trapezoid")
         if len(shape_of(places)) == 1:
-            trailing = (1,) * (rank - along - 1)
-            widths = diff(places).reshape((-1, *trailing))
+            widths = diff(places).reshape((1,) * along + (-1,) + (1,) * (rank - along - 1))
         else:
-            widths = diff(places, axis=along - rank)
+            widths = diff(places, axis=axis)
     later, earlier = _neighbours(samples, along)
     heights = wrap(later) + earlier
     try:
-        return sum(widths * heights / 2.0, along)
+        # Counted in the product: x may have axes in front that y has not.
+        return sum(widths * heights / 2.0, axis)
     except ShapeError as error:
         raise explained(error, "trapezoid", samples) from error

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import ArgumentError
+from funcgrad.errors import ArgumentError, DtypeError
+from funcgrad.numpy.arguments import common_dtype, converted, sequence
 from funcgrad.numpy.complexes import imag, real
 from funcgrad.primitives import selection as _p
 from funcgrad.primitives.complexes import join_parts
-from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
+from funcgrad.trace import Value
 
 __all__ = [
     "clip",
@@ -164,8 +165,25 @@ def clip(
         raise ArgumentError("clip: a bound is given twice, as a_min or a_max and as min or max.")
     lower = min if a_min is None else a_min
     upper = max if a_max is None else a_max
-    result = a if lower is None else maximum(a, lower)
-    return tensor(result) if upper is None else minimum(result, upper)
+    x, low, high = _bounds(a, lower, upper)
+    result = x if low is None else maximum(x, low)
+    return tensor(result) if high is None else minimum(result, high)
+
+
+def _bounds(a: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Value, Value, Value]:
+    """An array and its bounds in the dtype of all three; None for what bounds nothing."""
+    x = operand(a, "clip")
+    low = None if lower is None else operand(lower, "clip")
+    high = None if upper is None else operand(upper, "clip")
+    if dtype_of(x).kind in "iu":  # a Python integer may lie outside of the dtype's range
+        limits = np.iinfo(dtype_of(x))
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
+    given = [bound for bound in (low, high) if bound is not None]
+    if len(given) == 2:
+        kind = common_dtype(x, *given)
+        x, low, high = (converted(value, kind, "clip") for value in (x, low, high))
+    return x, low, high
 
 
 def nan_to_num(
@@ -214,9 +232,9 @@ def select(
 
     Parameters
     ----------
-    condlist : sequence of array_like
+    condlist : sequence of array_like of bool
     choicelist : sequence of array_like
-        One for each condition.
+        One for each condition. The result has the dtype of all choices together.
     default : array_like, optional
         What is taken where no condition holds.
 
@@ -232,14 +250,23 @@ def select(
     >>> fnp.select([x < 0, x < 1], [0.0, x], 1.0)
     Tensor([0. , 0.5, 1. ])
     """
-    if len(condlist) == 0 or len(condlist) != len(choicelist):
+    conditions = [operand(x, "select") for x in sequence(condlist, "select", "condlist")]
+    choices = [operand(x, "select") for x in sequence(choicelist, "select", "choicelist")]
+    if not conditions or len(conditions) != len(choices):
         raise ArgumentError(
-            f"select: got {len(condlist)} conditions and {len(choicelist)} choices; there has to be"
+            f"select: got {len(conditions)} conditions and {len(choices)} choices; there has to be"
             " a choice for each condition, and at least one."
         )
-    result = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = where(condition, choice, result)
+    for place, condition in enumerate(conditions):
+        if dtype_of(condition).kind != "b":
+            raise DtypeError(
+                f"select: condition {place} has to be of bool, not of {dtype_of(condition)}."
+            )
+    rest = operand(default, "select")
+    kind = common_dtype(*choices, rest)
+    result = converted(rest, kind, "select")
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = where(condition, converted(choice, kind, "select"), result)
     return tensor(result)
 
 
@@ -293,9 +320,10 @@ def piecewise(
         )
 
     def value(piece: Any) -> Any:
-        return piece(at, *args, **kwargs) if callable(piece) else piece
+        found = piece(at, *args, **kwargs) if callable(piece) else piece
+        return converted(operand(found, "piecewise"), at.dtype, "piecewise")
 
     result = where(True, value(default), np.zeros(at.shape, at.dtype))
     for condition, piece in zip(conditions, pieces, strict=True):
         result = where(condition, value(piece), result)
-    return wrap(cast(result, dtype=at.dtype))
+    return tensor(result)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 import numpy as np
 
 from funcgrad.border import explained, operand
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.indexing import revealed, take
 from funcgrad.primitives import sorting as _p
 from funcgrad.primitives.joining import stack as _stack
@@ -132,7 +132,10 @@ def argpartition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Ten
 
 def _partition_order(x: Value, kth: Any, axis: int, operation: str) -> Value:
     size = shape_of(x)[axis]
-    marks = tuple([int(k) for k in np.atleast_1d(revealed(kth, operation, "kth"))])
+    places = np.atleast_1d(revealed(kth, operation, "kth"))
+    if places.ndim > 1 or places.dtype.kind not in "biu":
+        raise DtypeError(f"{operation}: kth has to be an integer or integers, not {kth!r}.")
+    marks = tuple([int(k) for k in places])
     if any(not -size <= k < size for k in marks):
         raise ShapeError(f"{operation}: kth={kth!r} is out of bounds for an axis of size {size}.")
     return _p.argpartition(x, kth=tuple([k % size for k in marks]), axis=axis)
@@ -239,11 +242,12 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     Tensor([1, 2, 3])
     """
     bounds = revealed(bins, "digitize", "bins")
-    steps = np.diff(bounds)
+    if bounds.ndim != 1:
+        raise ShapeError(f"digitize: the bins have to be 1-d, not of the shape {bounds.shape}.")
     side: Literal["left", "right"] = "left" if right else "right"
-    if (steps >= 0).all():
+    if not (bounds[1:] < bounds[:-1]).any():
         return searchsorted(bounds, x, side=side)
-    if not (steps <= 0).all():
+    if (bounds[1:] > bounds[:-1]).any():
         raise ArgumentError("digitize: the bins have to ascend or descend.")
     return len(bounds) - searchsorted(bounds[::-1], x, side=side)
 

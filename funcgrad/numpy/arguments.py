@@ -1,0 +1,220 @@
+"""What users pass beside arrays, made regular: integers, shapes, dtypes, numbers in a dtype.
+
+Each function names the operation and the argument in its errors. What NumPy refuses is refused: a
+fraction or a text is no integer, and a number outside of a dtype's range is not wrapped around.
+
+>>> integer(np.int64(3), "diag", "k"), shape_argument(2, "zeros")
+(3, (2,))
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import checked_dtype, explained, is_weak, operand
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.trace import RAW, Value, concrete
+
+__all__ = [
+    "check_lossless",
+    "choice",
+    "common_dtype",
+    "converted",
+    "initial_value",
+    "integer",
+    "integers",
+    "is_integer",
+    "natural",
+    "optional_dtype",
+    "sequence",
+    "shape_argument",
+    "strong",
+]
+
+
+def integer(x: Any, operation: str, argument: str) -> int:
+    """An integer, of Python's or NumPy's kind.
+
+    Raises
+    ------
+    DtypeError
+        It is none: also a fraction, or a text, that could be turned into one.
+    """
+    try:
+        return index(x)
+    except TypeError as error:
+        if isinstance(error, FuncgradError):  # a traced number has words of its own
+            raise
+        raise DtypeError(f"{operation}: {argument} has to be an integer, not {x!r}.") from None
+
+
+def natural(x: Any, operation: str, argument: str) -> int:
+    """An integer that is not negative.
+
+    Raises
+    ------
+    ShapeError
+        It is negative.
+    """
+    number = integer(x, operation, argument)
+    if number < 0:
+        raise ShapeError(f"{operation}: {argument} must not be negative, but is {number}.")
+    return number
+
+
+def is_integer(x: Any) -> bool:
+    """Whether something is one integer, rather than a sequence of them."""
+    return hasattr(x, "__index__") and not shape_of(x)
+
+
+def integers(x: Any, operation: str, argument: str) -> tuple[int, ...]:
+    """One or several integers, as a tuple."""
+    several = not is_integer(x) and not isinstance(x, (float, str)) and hasattr(x, "__iter__")
+    members = sequence(x, operation, argument) if several else (x,)
+    return tuple([integer(n, operation, argument) for n in members])
+
+
+def sequence(x: Any, operation: str, argument: str) -> list[Any]:
+    """The members of a sequence, in a list.
+
+    Raises
+    ------
+    DtypeError
+        It is none: it has no order, or no members.
+    """
+    try:
+        if isinstance(x, (str, bytes, set, frozenset, dict)):
+            raise TypeError
+        return list(x)
+    except TypeError as error:
+        if isinstance(error, FuncgradError):
+            raise
+        raise DtypeError(
+            f"{operation}: {argument} has to be a sequence, not {type(x).__name__}."
+        ) from None
+
+
+def shape_argument(shape: Any, operation: str) -> Shape:
+    """A shape: an integer, or a sequence of integers.
+
+    Raises
+    ------
+    ShapeError
+        It is neither.
+    """
+    try:
+        return integers(shape, operation, "shape")
+    except DtypeError:
+        raise ShapeError(
+            f"{operation}: a shape is an integer or a sequence of integers, not {shape!r}."
+        ) from None
+
+
+def optional_dtype(dtype: Any, operation: str) -> np.dtype[Any] | None:
+    """A dtype that tensors can have, or None."""
+    return None if dtype is None else checked_dtype(dtype, operation)
+
+
+def choice(x: Any, options: tuple[str, ...], operation: str, argument: str) -> str:
+    """One of some words.
+
+    Raises
+    ------
+    ArgumentError
+        It is another.
+    """
+    if not isinstance(x, str) or x not in options:
+        words = ", ".join(map(repr, options))
+        raise ArgumentError(f"{operation}: {argument} has to be one of {words}, not {x!r}.")
+    return x
+
+
+# ----------------------------------------------------------------------------------------- dtypes
+
+
+def strong(x: Value) -> Value:
+    """A value whose dtype does not give way: NumPy makes arrays of all arguments of some functions.
+
+    >>> strong(2.0)
+    np.float64(2.0)
+    """
+    if type(x) in (bool, int, float, complex):
+        return np.asarray(x)[()]
+    return cast(x, dtype=dtype_of(x)) if is_weak(x) else x
+
+
+_PYTHON_NUMBERS = (("b", False), ("iu", 0), ("f", 0.0), ("c", 0j))
+
+
+def common_dtype(*values: Value) -> np.dtype[Any]:
+    """The dtype that several values have together; Python numbers give way, also traced ones.
+
+    >>> common_dtype(np.float32(1), 2.0, 3)
+    dtype('float32')
+    """
+
+    def kind(x: Value) -> Any:
+        if not is_weak(x):
+            return dtype_of(x)
+        return next(n for kinds, n in _PYTHON_NUMBERS if dtype_of(x).kind in kinds)
+
+    return np.result_type(*map(kind, values))
+
+
+def converted(x: Value, dtype: np.dtype[Any], operation: str) -> Value:
+    """A value in another dtype; a Python number has to be in its range, as in NumPy.
+
+    Raises
+    ------
+    RangeError
+        The number is outside, as -1 is for unsigned integers.
+    DtypeError
+        The number is complex, and the dtype is not.
+    """
+    raw = concrete(x)
+    if type(raw) in (bool, int, float, complex):
+        try:
+            return np.asarray(raw, dtype)[()]
+        except (OverflowError, TypeError, ValueError) as error:
+            raise explained(error, operation, raw, dtype=dtype.name) from error
+    return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
+
+
+_RANKS = "biufc"
+
+
+def check_lossless(source: np.dtype[Any], target: np.dtype[Any], operation: str, hint: str) -> None:
+    """Refuse what would lose the fraction or the imaginary part.
+
+    Raises
+    ------
+    DtypeError
+        The kind of the source is beyond that of the target.
+    """
+    rank, limit = (_RANKS.index(d.kind.replace("u", "i")) for d in (source, target))
+    if rank > limit:
+        raise DtypeError(
+            f"{operation}: values of dtype {source} cannot be stored in a tensor of dtype {target}"
+            f" without loss. {hint}"
+        )
+
+
+def initial_value(x: Any, dtype: np.dtype[Any], operation: str) -> Value:
+    """What a reduction begins with, in the dtype of its result.
+
+    Raises
+    ------
+    DtypeError
+        It has a fraction or an imaginary part, and the dtype has not.
+    """
+    value = operand(x, operation)
+    raw = concrete(value)
+    fits = type(raw) in RAW and not np.iscomplexobj(raw) and np.all(raw == np.floor(raw))
+    if not fits:
+        check_lossless(dtype_of(value), dtype, operation, "Cast initial, or give dtype=.")
+    return converted(value, dtype, operation)

@@ -1,0 +1,84 @@
+"""Products and sums that letters for axes describe.
+
+>>> einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
+Tensor([21., 43.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import converted
+from funcgrad.primitives import einsum as es
+from funcgrad.primitives.contraction import contract
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import bind
+
+__all__ = ["einsum"]
+
+
+def einsum(*operands: Any, optimize: Any = None) -> Tensor:
+    """Einstein's summation convention: products of any number of arguments, summed over indices.
+
+    Parameters
+    ----------
+    *operands
+        Subscripts such as "ij,jk->ik" and then as many arrays, or pairs of an array and the list of
+        its indices (integers in 0 .. 51, and Ellipsis), then perhaps the list for the result. An
+        index that an array repeats takes its diagonal; "..." stands for axes that broadcast, and so
+        does an index of which an array has only one.
+    optimize : optional
+        A path as from ``np.einsum_path``: a list of the positions to contract in each step. Any
+        other value leaves the order to the function, which contracts two arguments at a time.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The subscripts are malformed or do not fit the arguments.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> a = fnp.matmul([[1.0], [2.0]], [[1.0, 3.0]])
+    >>> fnp.einsum("ij->j", a), fnp.einsum("ii", a)
+    (Tensor([3., 9.]), Tensor(7.0))
+    >>> fnp.einsum(a, [0, 1], [1.0, 10.0], [1])
+    Tensor([31., 62.])
+    """
+    if operands and isinstance(operands[0], str):
+        subscripts: Sequence[Any] = operands[:1]
+        arrays = operands[1:]
+    else:
+        arrays = operands[: len(operands) // 2 * 2 : 2]
+        subscripts = (*operands[1::2], *operands[len(arrays) * 2 :])
+    if not arrays:
+        raise ShapeError("einsum: there have to be subscripts and at least one array.")
+    values = [operand(array, "einsum") for array in arrays]
+    path = _path(optimize)
+    if len(values) == 2 and path is None and isinstance(subscripts[0], str):
+        x, y = values
+        if es.is_contraction(subscripts[0], shape_of(x), shape_of(y)):
+            return wrap(bind(contract, (x, y), {"subscripts": subscripts[0]}))
+    inputs, output = es.parse(subscripts, [shape_of(value) for value in values])
+    if len(values) > 2:  # else a product of some of them would be rounded to their dtype
+        kind = np.result_type(*map(dtype_of, values))
+        values = [converted(value, kind, "einsum") for value in values]
+    return wrap(es.einsum(values, inputs, output, path))
+
+
+def _path(optimize: Any) -> list[Any] | None:
+    """The steps in which to contract, where they are given: NumPy's form begins with a word."""
+    if not isinstance(optimize, (list, tuple)):
+        return None
+    steps = [step for step in optimize if isinstance(step, (tuple, list))]
+    return steps or None

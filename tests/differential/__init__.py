@@ -1,0 +1,1 @@
+"""NumPy's functions and funcgrad's of the same names, on generated arguments, side by side."""

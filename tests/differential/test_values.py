@@ -1,0 +1,102 @@
+"""Every function of ``funcgrad.numpy`` computes what NumPy's function of the same name does.
+
+Functions are found by discovery, and one for which no arguments can be drawn fails. For each, many
+calls are drawn: values, dtype and shape have to be NumPy's, or both have to raise, so that who
+catches NumPy's error catches ours. Where ours is meant to differ, the table below says why.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad.numpy as fnp
+from tests.differential.calls import GENERATORS, generator_of
+from tests.differential.compare import as_arrays, as_tensors, called, described, difference
+from tests.differential.draw import Draw
+
+CALLS = 100
+
+WITHOUT_PEER = {
+    "at": "NumPy writes in place instead",
+    "dispatch_function": "how NumPy finds these functions",
+    "dispatch_ufunc": "how NumPy finds these functions",
+    "logsumexp": "SciPy's; NumPy has none",
+    "put_along_axis": "NumPy writes into its argument and returns None",
+}
+
+# The order of sums, and of equal numbers among which one is chosen, is nobody's promise.
+LOOSE_ZEROS = frozenset(
+    """
+    amax amin clip cov corrcoef cross dot einsum inner kron matmul matvec max mean median min nanmax
+    nanmin outer percentile ptp quantile tensordot trapezoid vander vdot vecdot vecmat
+    """.split()
+)
+# Ours are as fine as the result, NumPy's as coarse as the arguments.
+COARSE = frozenset(["geomspace", "linspace", "logspace", "percentile", "quantile"])
+
+# What NumPy means, where its own function of the name leaves something open.
+PEERS: dict[str, Any] = {
+    "empty": np.zeros,  # whatever was in memory
+    "empty_like": np.zeros_like,
+    "imag": lambda val: np.imag(np.asarray(val)),  # an int of Python's bool
+    "real": lambda val: np.real(np.asarray(val)),
+    "unique_values": np.unique,  # in any order
+}
+
+
+def functions() -> list[str]:
+    """The names of the public functions."""
+    return [
+        name
+        for name in sorted(fnp.__all__)
+        if callable(getattr(fnp, name)) and not inspect.isclass(getattr(fnp, name))
+    ]
+
+
+def precision_of(name: str, args: Any) -> float:
+    """How many units in the last place may be off."""
+    if name not in COARSE:
+        return 64.0
+    dtypes = [np.asarray(as_arrays(arg)).dtype for arg in args]
+    eps = max([float(np.finfo(dtype).eps) for dtype in dtypes if dtype.kind in "fc"], default=0.0)
+    return 64.0 * max(1.0, eps / float(np.finfo(float).eps))
+
+
+def compared(name: str, own: Any, peer: Any, number: int, method: bool = False) -> str | None:
+    """What is wrong with one drawn call, in words; None where nothing is."""
+    generator = generator_of(name)
+    assert generator is not None
+    args, kwargs = generator(Draw(zlib.crc32(name.encode()), number))
+    expected = called(
+        peer, [as_arrays(arg) for arg in args], {k: as_arrays(v) for k, v in kwargs.items()}
+    )
+    if number % 2 or method:  # tensors and whatever else users pass take turns
+        given = [as_tensors(arg) for arg in args], {k: as_tensors(v) for k, v in kwargs.items()}
+    else:
+        given = list(args), kwargs
+    found = difference(
+        called(own, *given), expected, precision_of(name, args), name not in LOOSE_ZEROS
+    )
+    return found and f"{described(name, args, kwargs)}:\n    {found}"
+
+
+def test_every_function_has_a_generator():
+    found = functions()
+    assert len(found) > 280
+    assert [n for n in found if n not in WITHOUT_PEER and generator_of(n) is None] == []
+    assert [n for n in [*WITHOUT_PEER, *GENERATORS] if n not in found] == []
+
+
+@pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
+def test_values_are_numpys(name):
+    found = [
+        compared(name, getattr(fnp, name), PEERS.get(name, getattr(np, name)), n)
+        for n in range(CALLS)
+    ]
+    wrong = sorted(filter(None, found), key=len)
+    assert not wrong, f"{len(wrong)} of {CALLS} calls differ, for example\n" + "\n".join(wrong[:3])
