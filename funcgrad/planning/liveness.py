@@ -10,8 +10,8 @@ program <lambda>(x: float64[3]) -> float64[2]
   d: float64[2] = view c key=(slice(1, None, None),)
   e: float64[2] = multiply d b
   return e
->>> aliases(staged)[4], last_uses(staged)[3], memory_ends(staged)[3]
-(frozenset({3}), 1, 2)
+>>> aliases(staged)[4], last_uses(staged)[3]
+(frozenset({3}), 1)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives.complexes import imag, real
 from funcgrad.primitives.identity import identity_product
 
-__all__ = ["aliases", "last_uses", "makes_its_own", "memory_ends"]
+__all__ = ["aliases", "last_uses", "makes_its_own"]
 
 Aliases: TypeAlias = list[frozenset[int]]
 
@@ -74,13 +74,3 @@ def last_uses(program: ProgramParts) -> list[int]:
     for variable in program.outputs:
         last[variable] = len(program.equations)
     return last
-
-
-def memory_ends(program: ProgramParts) -> list[int]:
-    """For each variable the last use of any variable that may share its memory."""
-    last = last_uses(program)
-    ends = list(last)
-    for variable, makers in enumerate(aliases(program)):
-        for maker in makers:
-            ends[maker] = max(ends[maker], last[variable])
-    return ends

@@ -2,6 +2,7 @@
 
     python -m tests.mutation funcgrad/passes/scale.py funcgrad/passes/negation.py
     python -m tests.mutation funcgrad/planning/*.py --tests tests/backends --sample 100 --seed 3
+    python -m tests.mutation funcgrad/planning/*.py --again report.txt
 
 Without ``--tests`` each file is tried with the folder of tests that mirrors its own. The tests are
 run once without a mistake first; a mutant that takes ten times as long counts as killed.
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.lines:
         first, last = map(int, options.lines.split("-"))
         chosen = [each for each in chosen if first <= each[1].line <= last]
+    if options.again:
+        told = Path(options.again).read_text().splitlines()
+        chosen = [each for each in chosen if any(map(Outcome(*each, "survived").is_told_in, told))]
     if options.sample is not None and options.sample < len(chosen):
         chosen = random.Random(options.seed).sample(chosen, options.sample)
         chosen.sort(key=lambda each: (each[0], each[1].start))
@@ -50,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tests", nargs="+", default=[])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--lines", help="only those that begin there, as 20-45")
+    parser.add_argument("--again", help="only those that survived in the report in this file")
     parser.add_argument("--sample", type=int, help="only so many, chosen at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="do not try, only list")

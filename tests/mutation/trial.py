@@ -47,9 +47,17 @@ class Outcome:
     verdict: str
 
     def __str__(self) -> str:
-        old = " ".join(self.mutant.old.split())
-        new = " ".join(self.mutant.new.split())
-        return f"{self.verdict:8} {self.path}:{self.mutant.line} {self.mutant.kind}: {old} -> {new}"
+        return f"{self.verdict:8} {self.path}:{self.mutant.line} {self.what}"
+
+    @property
+    def what(self) -> str:
+        """What was planted, on one line."""
+        old, new = [" ".join(text.split()) for text in (self.mutant.old, self.mutant.new)]
+        return f"{self.mutant.kind}: {old} -> {new}"
+
+    def is_told_in(self, line: str) -> bool:
+        """Whether a line of a report tells that this has survived, at whatever place then."""
+        return line.startswith(f"survived {self.path}:") and line.endswith(f" {self.what}")
 
 
 class Workshop:
