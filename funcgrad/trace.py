@@ -116,9 +116,15 @@ class Trace:
         raise NotImplementedError
 
     def process_segment(
-        self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+        self,
+        run: Callable[[Sequence[Value]], list[Value]],
+        args: Sequence[Value],
+        operation: Callable[[Any], Any],
     ) -> list[Value] | None:
-        """Interpret what reverse mode is to run again; None if that means nothing to this trace."""
+        """Interpret what reverse mode is to run again; None if that means nothing to this trace.
+
+        ``operation`` makes an operation of the program of what is run.
+        """
         return None
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:

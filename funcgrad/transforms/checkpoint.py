@@ -1,41 +1,203 @@
 """``checkpoint``: remember a call instead of what happened in it.
 
-In reverse mode the call's entries are set aside and dropped; the pullback runs the function again,
-with the tracers it had, to get them back. Values that the function closes over are followed like
-its arguments.
+In its first run a function is staged, on numbers that the recorder does not follow. What is kept is
+the program, which takes hardly any memory, and what goes into it: the arguments, and the traced
+values that the function closes over. The pullback evaluates the program once more. So the second
+run does what the first did, whatever has become of the names, the objects and the arrays that the
+function read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial, wraps
-from types import CellType, FunctionType
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from funcgrad import trees
-from funcgrad.tensor import wrap
-from funcgrad.trace import (
-    RAW,
-    Trace,
-    Value,
-    begin_level,
-    current_rerun,
-    rerun,
-    resume,
-    running_traces,
-)
+from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.programs import Program
+from funcgrad.shape import is_inexact
+from funcgrad.tensor import reveal_primal, wrap
+from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.arguments import call_values, check_function, values_of
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.collage import finished
+from funcgrad.transforms.linear import LinearRecorder
+from funcgrad.transforms.loans import borrower, lent
 from funcgrad.transforms.probe import probe_again, running_probes
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents, push_through
+from funcgrad.transforms.stage import Staged, Stager
 
-__all__ = ["checkpoint", "run_segment"]
+__all__ = ["StagedSegment", "checkpoint"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSegment:
+    """What reverse mode is to run again as an operation of a program."""
+
+    kind: ClassVar[str] = "checkpoint"
+    program: Program
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        return self.kind
+
+    def bind(self, values: Sequence[Value]) -> list[Value]:
+        """Apply it under whatever transformations follow the values."""
+        running = running_traces()
+        staged = _staged(running, self.program.evaluate, values)
+        if staged is not None:
+            return staged
+        traces = _recording(running)
+        if not traces:
+            return self.program.evaluate(values)
+        recorder: Any = traces[-1]
+        results = self.program.evaluate([_primal(recorder, value) for value in values])
+        outs = [_primal(recorder, result) for result in results]  # a probe follows what it marks
+        follows = _follows(self.program, [_is_followed(recorder, value) for value in values])
+        return _remembered(traces, self.program, values, outs, follows)
+
+
+class _Rehearsal(Stager):
+    """Stages what a function does in its first run, on numbers that a recorder does not follow.
+
+    The program will run again for the same numbers, so it may depend on any that the function looks
+    at; but what is being differentiated gives no number away.
+    """
+
+    __slots__ = ("_followed", "_outer", "follows", "recorder")
+    has_numbers = True
+
+    def __init__(self, level: int, recorder: Recorder, outer: _Rehearsal | None = None) -> None:
+        super().__init__(level, around=outer, title="checkpoint")
+        self._is_nested = True
+        self.recorder = recorder
+        self._outer = outer
+        self._followed: set[int] = set()
+        self.follows: list[bool] = []
+
+    def rehearse(
+        self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+    ) -> tuple[Program, list[Value], list[Value]]:
+        """What ``body`` does, for arguments that the recorder may follow."""
+        outer = self if self._outer is None else self._outer
+        self._followed = {k for k, arg in enumerate(args) if outer._is_followed(arg)}
+        return self.body(run, StagedSegment.kind, [outer.inner(arg) for arg in args])
+
+    def inner(self, value: Value) -> Value:
+        """The numbers of a value, which the recorder does not follow."""
+        return _primal(self.recorder, super().inner(value))
+
+    def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
+        """Any number may be looked at, but for what is being differentiated."""
+        if self._is_followed(tracer):
+            reveal_primal(raw, use, exact)
+
+    def process_segment(
+        self,
+        run: Callable[[Sequence[Value]], list[Value]],
+        args: Sequence[Value],
+        operation: Callable[[Program], Any],
+    ) -> list[Value]:
+        """A segment within this one is rehearsed likewise."""
+        self.check()
+        with begin_level() as level:
+            rehearsal = _Rehearsal(level, self.recorder, self)
+            too = rehearsal if borrower(self.recorder) is self else None
+            with lent(self.recorder, too), lent(self, rehearsal):
+                program, closed, outs = rehearsal.rehearse(run, args)
+        segment = operation(replace(program, guards=()))
+        return self._define(segment, [*args, *closed], (), outs)
+
+    def process_program(self, call: Any, args: Sequence[Value]) -> list[Value]:
+        """A compiled program stays one operation."""
+        outs = call.apply([self.inner(arg) for arg in args])
+        return self._define(call, args, (), outs)
+
+    def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
+        """The program, and which of its results are followed."""
+        self.follows = [self._is_followed(out) for out in outs]
+        return super().finish(outs, **rest)
+
+    def _source(self) -> str:
+        return ""  # nobody reads the program
+
+    def _is_followed(self, value: Value) -> bool:
+        if type(value) is Staged:
+            if value._trace is self:
+                return value._index in self._followed
+            if self._outer is not None:
+                return self._outer._is_followed(value)
+        return _is_followed(self.recorder, concrete(value))
+
+    def _define(
+        self, operation: Any, args: Sequence[Value], params: Any, outs: Sequence[Value]
+    ) -> list[Value]:
+        results: list[Any] = super()._define(operation, args, params, outs)
+        flags = [self._is_followed(arg) for arg in args]
+        for result in results:
+            if type(result._data) not in RAW:
+                result._data = self.inner(result._data)
+            if _reaches(operation, flags, result):
+                self._followed.add(result._index)
+        return results
+
+
+class _Lender(Recorder):
+    """A recorder while functions are rehearsed: what they do to its tracers alone is theirs too."""
+
+    __slots__ = ()
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        own = borrower(self)
+        return super().process1(primitive, x) if own is None else own.process1(primitive, x)
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        own = borrower(self)
+        return super().process2(primitive, x, y) if own is None else own.process2(primitive, x, y)
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        own = borrower(self)
+        if own is None:
+            return super().process(primitive, args, params)
+        return own.process(primitive, args, params)
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        own = borrower(self)
+        if own is None:
+            return super().process_call(call, args)
+        results: list[Value] = own.process_call(call, args)
+        return results
+
+
+def _reaches(operation: Any, flags: Sequence[bool], result: Any) -> bool:
+    """Whether a derivative flows from operands that are followed to a result."""
+    if not is_inexact(result.dtype):
+        return False
+    if not isinstance(operation, Primitive):
+        return operation.program is None or any(flags)
+    if operation.differential is DISCRETE:
+        return False
+    routes = operation.routes(len(flags))
+    return any(flag and route is not None for flag, route in zip(flags, routes, strict=True))
+
+
+def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
+    """Which results of a program are followed if these inputs are."""
+    followed = [*flags, *[False] * len(program.constants)]
+    for equation in program.equations:
+        own = [followed[variable] for variable in equation.operands]
+        followed += [_reaches(equation.operation, own, spec) for spec in equation.results]
+    return [followed[variable] for variable in program.outputs]
 
 
 class _Sparse(dict[int, Any]):
@@ -48,26 +210,43 @@ class _Sparse(dict[int, Any]):
 
 
 class _Segment:
-    """A call that can be run again on the tracers it was recorded with.
+    """A program that can be evaluated again on the tracers of a recorder.
 
-    ``traces`` are those that ran during the call, from the innermost to the recorder's: tracers of
-    theirs that the function was given, or closes over, mean the same when it runs again.
+    Attributes
+    ----------
+    program : Program
+    values : sequence of values
+        What goes into it.
+    follows : sequence of bool
+        The results that are recorded.
+    traces : tuple of Trace
+        Those that ran during the call, from the innermost to the recorder's: tracers of theirs
+        mean the same when the program is evaluated again.
     """
 
-    __slots__ = ("probes", "run", "traces")
+    __slots__ = ("_probes", "follows", "program", "traces", "values")
 
-    def __init__(self, run: Callable[[], list[Value]], traces: tuple[Trace, ...]) -> None:
-        self.run = run
+    def __init__(
+        self,
+        program: Program,
+        values: Sequence[Value],
+        follows: Sequence[bool],
+        traces: tuple[Trace, ...],
+    ) -> None:
+        self.program = program
+        self.values = values
+        self.follows = follows
         self.traces = traces
-        self.probes = running_probes()
+        self._probes = running_probes()
 
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
-        with begin_level(), probe_again(self.probes), rerun(object()), recorder.aside() as entries:
+        with begin_level(), probe_again(self._probes), rerun(object()), recorder.aside() as entries:
             resume(self.traces)
-            outs = self.run()
-        return entries, [recorder.index_of(own) for own in _tracers(recorder, outs)]
+            outs = self.program.evaluate(self.values)
+        parts = _parts(recorder, outs, self.follows)
+        return entries, [recorder.index_of(part) for part in parts]
 
     def push_aside(self, tangents: Tangents) -> list[Value]:
         """The results' tangents, from those of all that the call reads."""
@@ -88,92 +267,124 @@ def _pull_segment(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
             accumulate(cotangents, index, finished(ct))
 
 
-def _replace(recorder: Recorder, value: Value, new: Callable[[Value], Value]) -> Value:
-    """A value with something new for the recorder's tracers in it, looking into inner tracers."""
+def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value]) -> Value:
+    """A value in which what a recorder may follow is changed, looking into inner tracers."""
     trace = None if type(value) in RAW else value._trace
-    if trace is None or trace.level < recorder.level:
-        return value
-    if trace is recorder:
-        return new(value)
-    return trace.rebuild(value, lambda inner: _replace(recorder, inner, new))
+    if trace is None or trace.level <= recorder.level:
+        return change(value)
+    return trace.rebuild(value, lambda inner: _changed(recorder, inner, change))
 
 
-def _tracers(recorder: Recorder, values: Sequence[Value]) -> list[Value]:
-    """The recorder's tracers in values, in the order in which ``_replace`` comes to them."""
+def _parts(recorder: Recorder, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+    """What ``_changed`` changes in some of the values, in the order in which it comes to it."""
     found: list[Value] = []
 
     def keep(own: Value) -> Value:
         found.append(own)
         return own
 
-    for value in values:
-        _replace(recorder, value, keep)
+    for value, flag in zip(values, flags, strict=True):
+        if flag:
+            _changed(recorder, value, keep)
     return found
 
 
-def run_segment(
-    function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
-) -> list[Value]:
-    """Run a function of values without its entries, if anything records, and record that it ran.
+def _primal(recorder: Recorder, value: Value) -> Value:
+    """A value that a recorder does not follow."""
+    return value if type(value) in RAW else _changed(recorder, value, recorder.inner)
 
-    It may close over values of the transformations that run.
+
+def _is_followed(recorder: Recorder, value: Value) -> bool:
+    if type(value) in RAW:
+        return False
+    return any(recorder.index_of(part) >= 0 for part in _parts(recorder, [value], [True]))
+
+
+def _staged(
+    running: Sequence[Trace],
+    function: Callable[[Sequence[Value]], list[Value]],
+    args: Sequence[Value],
+) -> list[Value] | None:
+    """What the innermost trace makes of a segment, if that means something to it."""
+    return running[0].process_segment(function, args, StagedSegment) if running else None
+
+
+def _recording(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    """The traces from the innermost to the first recorder, if that is to run something again.
+
+    What happens within staging is no recorder's around it. Linear maps are checked as they run.
     """
-    traces = running_traces()
-    staged = traces[0].process_segment(function, args) if traces else None
+    for place, trace in enumerate(traces):
+        if isinstance(trace, (Stager, LinearRecorder)):
+            break
+        if isinstance(trace, Recorder):
+            return tuple(traces[: place + 1])
+    return ()
+
+
+def _remembered(
+    traces: tuple[Trace, ...],
+    program: Program,
+    values: Sequence[Value],
+    outs: Sequence[Value],
+    follows: Sequence[bool],
+) -> list[Value]:
+    """The results of a program that has run, recorded as one that runs again."""
+    recorder: Any = traces[-1]
+    found = _parts(recorder, outs, follows)
+    if not found:
+        return list(outs)
+    segment = _Segment(program, values, follows, traces)
+    results = iter(recorder.segment(_pull_segment, segment, found))
+    return [
+        _changed(recorder, out, lambda _: next(results)) if flag else out
+        for out, flag in zip(outs, follows, strict=True)
+    ]
+
+
+def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]) -> list[Value]:
+    """Run a function of values without its entries, if anything records, and record that it ran."""
+    running = running_traces()
+    staged = _staged(running, function, args)
     if staged is not None:
         return staged
-    run = partial(function, args)
-    places = [k for k, trace in enumerate(traces) if isinstance(trace, Recorder)]
-    if not places:
-        return run()
-    recorder: Any = traces[places[0]]
-    with recorder.aside():
-        outs = run()
-    found = [own._data for own in _tracers(recorder, outs)]
-    if not found:
-        return outs
-    segment = _Segment(run, tuple(traces[: places[0] + 1]))
-    results = iter(recorder.segment(_pull_segment, segment, found))
-    return [_replace(recorder, out, lambda own: next(results)) for out in outs]
-
-
-def _as_now(f: Any, known: dict[int, Any]) -> Any:
-    """A function that closes over what it closes over now, and so do functions among that.
-
-    A variable of a loop has its last value when the function is run again.
-    """
-    if not isinstance(f, FunctionType) or f.__closure__ is None:
-        return f
-    if id(f) not in known:
-        cells = tuple([CellType() for _ in f.__closure__])
-        own = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, cells)
-        own.__kwdefaults__ = f.__kwdefaults__
-        own.__dict__.update(f.__dict__)
-        known[id(f)] = own
-        for cell, given in zip(cells, f.__closure__, strict=True):
-            with suppress(ValueError):  # one that is empty so far
-                cell.cell_contents = _as_now(given.cell_contents, known)
-    return known[id(f)]
+    traces = _recording(running)
+    if not traces:
+        return function(args)
+    recorder: Any = traces[-1]
+    is_next = len(traces) == 1
+    if is_next and type(recorder) is Recorder:
+        recorder.__class__ = _Lender
+    with begin_level() as level:
+        rehearsal = _Rehearsal(level, recorder)
+        with lent(recorder, rehearsal if is_next else None):
+            program, closed, outs = rehearsal.rehearse(function, args)
+    program = replace(program, guards=())  # it runs for these numbers only
+    return _remembered(traces, program, [*args, *closed], outs, rehearsal.follows)
 
 
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
-    """A function that reverse mode runs again rather than remembers.
+    """A function whose steps reverse mode does again rather than remembers.
 
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a pytree. It has to be pure, since it runs once more in every
-        pullback. The names that it closes over stand there for what they stand for when it is
-        called, so it may be made in a loop; lists and objects must not have changed.
+        Of pytrees, returning a pytree. It runs once, when it is called: what is done again is what
+        it did then, with the numbers that it read then, so it may be made in a loop, and side
+        effects happen once.
 
     Returns
     -------
     callable
-        The same function. A record holds its arguments and its results only; pulling back through
-        it costs one more evaluation. Forward mode needs no memory anyway, and is as ever.
+        The same function. A record holds what goes into it and its results only; pulling back
+        through it costs one more evaluation. Forward mode needs no memory anyway, and is as ever.
 
     Notes
     -----
+    What is done again are the operations on arguments, and on traced values that the function
+    closes over together with these. What it makes without them, such as a mask of ones and zeros,
+    is made once and kept.
+
     Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.
 
@@ -190,16 +401,15 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         leaves, structure = trees.flatten((args, kwargs))
         values = call_values("checkpoint", f, leaves, structure)
         found: list[trees.Structure] = []
-        again = _as_now(f, {})
 
         def run(own: Sequence[Value]) -> list[Value]:
             inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in own])
-            call: Callable[..., Any] = f if current_rerun() is None else again
+            call: Callable[..., Any] = f
             out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
             found[:] = [out_structure]
             return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
 
-        outs = run_segment(run, values)
+        outs = _run(run, values)
         result: R = trees.unflatten(found[0], [wrap(out) for out in outs])
         return result
 

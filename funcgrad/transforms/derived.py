@@ -58,6 +58,7 @@ from funcgrad.transforms.partition import Numbers, defined, extract, needed, val
 from funcgrad.transforms.pull import Cotangents, Entry, accumulate
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.replay import Tangents
+from funcgrad.transforms.stage import Stager
 from funcgrad.transforms.stage import program as stage
 
 __all__ = ["Compile", "ProgramCall"]
@@ -144,9 +145,19 @@ class ProgramCall:
                 return self._push(trace, args)
             if isinstance(trace, Batcher):
                 return self._batch(trace, args)
+            staged = trace.process_program(self, args) if isinstance(trace, Stager) else None
+            if staged is not None:
+                return staged
         except FuncgradError:
             pass  # unless a derived program is to blame, what follows raises it again
         return self.program.evaluate(args)
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        return self.program.name
+
+    bind = apply
 
     def _record(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
         operands = tuple([recorder.index_of(arg) for arg in args])

@@ -43,6 +43,15 @@ class ProbeSet:
         probes._again = True
         return probes
 
+    def latest(self) -> ProbeSet:
+        """These, or the same while a function runs once more."""
+        running = running_probes()
+        while running is not None:
+            if running._marked is self._marked:
+                return running
+            running = running.outer
+        return self
+
     def mark(self, name: str, value: Value) -> Value:
         """Follow a value under a name."""
         data = self.recorder.inner(value)
@@ -120,7 +129,7 @@ class _ProbeCall(Call):
     def apply(self, value: Value) -> Value:
         """Mark a value, through whatever transformations run inside the recorder's."""
         if self.reaches(value):
-            return self.probes.mark(self._name, value)
+            return self.probes.latest().mark(self._name, value)
         return bind_call(self, [value])[0]
 
     def run(self, args: Sequence[Value]) -> list[Value]:

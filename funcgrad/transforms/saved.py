@@ -14,8 +14,9 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.programs import Program
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map
+from funcgrad.transforms.checkpoint import StagedSegment
 from funcgrad.transforms.flat import FlatFunction, batched_flat
-from funcgrad.transforms.stage import StagedCall, StagedSegment
+from funcgrad.transforms.stage import StagedCall
 
 __all__ = ["saved_call"]
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from operator import itemgetter
 from threading import Lock
-from typing import Any, ClassVar, Final, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 
@@ -36,10 +36,20 @@ from funcgrad.programs import Program
 from funcgrad.shape import Spec
 from funcgrad.source.literals import letters
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Trace, Value, begin_level, bind, concrete, current_rerun, escaped
+from funcgrad.trace import (
+    RAW,
+    Trace,
+    Value,
+    begin_level,
+    bind,
+    concrete,
+    current_rerun,
+    escaped,
+    running_traces,
+)
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call
-from funcgrad.transforms.checkpoint import run_segment
+from funcgrad.transforms.loans import borrower, lent
 from funcgrad.trees import Structure
 
 __all__ = ["Staged", "Stager", "program", "stage"]
@@ -60,14 +70,8 @@ class Staged(Tensor):
         self._trace.check(self)
         self._trace.need_numbers()
         value = self._data
-        if np.size(value) != 1:
-            raise TracerError(
-                f"{use}: this array is being staged, and a program cannot depend on all its"
-                " numbers. Only single numbers can be looked at; use the functions of"
-                " funcgrad.numpy for arrays."
-            )
         raw = value if type(value) in RAW else value._reveal(use, exact)
-        self._trace.look(self, use, raw)
+        self._trace.look(self, use, exact, raw)
         return raw
 
 
@@ -108,23 +112,6 @@ class StagedCall:
         return hash((self.program, self.call.origin))
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSegment:
-    """What reverse mode is to run again as an operation of a program."""
-
-    kind: ClassVar[str] = "checkpoint"
-    program: Program
-
-    @property
-    def name(self) -> str:
-        """What it is called in print."""
-        return self.kind
-
-    def bind(self, values: Sequence[Value]) -> list[Value]:
-        """Apply it under whatever transformations follow the values."""
-        return run_segment(self.program.evaluate, values)
-
-
 class Stager(Trace):
     """The trace of staging.
 
@@ -141,6 +128,7 @@ class Stager(Trace):
         "_guards",
         "_has_numbers",
         "_inputs",
+        "_is_nested",
         "_lock",
         "_next",
         "_numbers",
@@ -160,6 +148,7 @@ class Stager(Trace):
         self.title = title if around is None else around.title
         self._has_numbers = numbers
         self._around = around
+        self._is_nested = around is not None
         self._inputs: list[Any] = []
         self._constants: list[Constant] = []
         self._numbers: dict[Constant, int] = {}
@@ -220,6 +209,9 @@ class Stager(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate, and append an equation."""
+        own = borrower(self)
+        if own is not None:
+            return own.process(primitive, args, params)
         self.check(*args)
         values = tuple([self.inner(arg) for arg in args])
         if self._has_numbers:
@@ -230,6 +222,10 @@ class Stager(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
+        own = borrower(self)
+        if own is not None:
+            results: list[Value] = own.process_call(call, args)
+            return results
         self.check(*args)
         values = [self.inner(arg) for arg in args]
         if call.is_staged and all(type(value) in RAW for value in values):
@@ -247,48 +243,64 @@ class Stager(Trace):
         return self._define(StagedCall(call, None), args, (), outs)
 
     def process_segment(
-        self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+        self,
+        run: Callable[[Sequence[Value]], list[Value]],
+        args: Sequence[Value],
+        operation: Callable[[Program], Any],
     ) -> list[Value] | None:
         """Evaluate, and append the segment as one equation.
 
-        The values that it closes over become arguments, if they are being staged too.
+        The traced values that it closes over become arguments.
         """
         self.check()
         values = [self.inner(arg) for arg in args]
-        body, closed, outs = self._nested(run, StagedSegment.kind, values)
-        return self._define(StagedSegment(body), [*args, *closed], (), outs)
+        body, closed, outs = self._nested(run, "checkpoint", values)
+        return self._define(operation(body), [*args, *closed], (), outs)
+
+    def process_program(self, call: Any, args: Sequence[Value]) -> list[Value] | None:
+        """Interpret the call of a compiled program; None if its equations are to be staged."""
+        return None
 
     def _nested(
         self, run: Callable[[Sequence[Value]], list[Value]], name: str, values: Sequence[Value]
     ) -> tuple[Program, list[Value], list[Value]]:
-        """A function of values as a program, the values around that it closes over, its results."""
+        """What ``body`` does, by a stager within this one."""
+        is_next = running_traces()[0] is self
         with begin_level() as level:
             stager = Stager(level, self._has_numbers, self)
-            try:
-                outs = run([stager.follow(value) for value in values])
-                result = trees.structure(tuple(outs))
-                body = stager.finish(outs, name=name, names=(), arguments=result, result=result)
-                inputs = tuple(map(letters, range(len(body.inputs))))
-                body = replace(body, names=inputs, arguments=trees.structure((inputs, {})))
-                return body, list(stager._closed().values()), [stager.inner(out) for out in outs]
-            finally:
-                stager.close()
+            with lent(self, stager if is_next else None):
+                return stager.body(run, name, values)
 
-    def _closed(self) -> dict[Constant, Staged]:
-        """The constants that are values of the stagers around, in the order of their numbers."""
-        around: list[Stager] = []
-        stager = self._around
-        while stager is not None:
-            around.append(stager)
-            stager = stager._around
-        return {
-            constant: constant.value
-            for constant in (self._constants if around else ())
-            if type(constant.value) is Staged and constant.value._trace in around
-        }
+    def body(
+        self, run: Callable[[Sequence[Value]], list[Value]], name: str, values: Sequence[Value]
+    ) -> tuple[Program, list[Value], list[Value]]:
+        """A function of values as a program, the traced values that it closes over, its results.
 
-    def look(self, tracer: Staged, use: str, raw: Value) -> None:
+        What it closes over are the program's last inputs.
+        """
+        try:
+            outs = run([self.follow(value) for value in values])
+            result = trees.structure(tuple(outs))
+            body = self.finish(outs, name=name, names=(), arguments=result, result=result)
+            inputs = tuple(map(letters, range(len(body.inputs))))
+            body = replace(body, names=inputs, arguments=trees.structure((inputs, {})))
+            closed = [constant.value for constant in self._closed()]
+            return body, closed, [self.inner(out) for out in outs]
+        finally:
+            self.close()
+
+    def _closed(self) -> list[Constant]:
+        """The traced values that a nested function closes over, in the order of their numbers."""
+        return [each for each in self._constants if self._is_nested and not each.is_raw]
+
+    def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
         """Keep what a conversion to a Python number finds in a raw value as a guard."""
+        if np.size(raw) != 1:
+            raise TracerError(
+                f"{use}: this array is being staged, and a program cannot depend on all its"
+                " numbers. Only single numbers can be looked at; use the functions of"
+                " funcgrad.numpy for arrays."
+            )
         word = next((word for start, word in _LOOKS if use.startswith(start)), "number")
         found = read_number(raw, word)
         self._guards.append(Guard(tracer._index, word, found, users_line()))
@@ -332,9 +344,13 @@ class Stager(Trace):
         with self._lock:  # a function may use threads of its own
             first = self._next
             self._next += len(outs)
-        equation = Equation(operation, operands, params, results, users_line(), self._epoch())
+        equation = Equation(operation, operands, params, results, self._source(), self._epoch())
         self._equations.append((first, equation))
         return [self._tracer(out, first + k) for k, out in enumerate(outs)]
+
+    def _source(self) -> str:
+        """What to say of where an equation comes from."""
+        return users_line()
 
     def _epoch(self) -> int:
         """The number of the second run of a checkpointed function that goes on; 0 in first runs."""
