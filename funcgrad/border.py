@@ -21,7 +21,7 @@ from funcgrad.errors import (
     ShapeError,
 )
 from funcgrad.shape import DTYPES, shape_of, spec_of
-from funcgrad.trace import RAW, TracedValue, Value
+from funcgrad.trace import NUMBERS, RAW, TracedValue, Value
 
 __all__ = [
     "FREE",
@@ -105,9 +105,9 @@ def is_weak(value: Value) -> bool:
     >>> is_weak(2.0), is_weak(np.float64(2.0))
     (True, False)
     """
-    while isinstance(value, TracedValue):
+    while type(value) not in RAW and isinstance(value, TracedValue):
         value = value._data
-    return type(value) in (bool, int, float, complex)
+    return type(value) in NUMBERS
 
 
 def operand(x: Any, operation: str) -> Value:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import read_only
-from funcgrad.errors import DtypeError, ImmutableError, ShapeError
+from funcgrad.errors import DtypeError, ImmutableError, ShapeError, TracerError
 from funcgrad.habits import Habits
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
-from funcgrad.trace import TracedValue
+from funcgrad.trace import TracedValue, Value
 
-__all__ = ["Conversions"]
+__all__ = ["Conversions", "reveal_primal"]
 
 
 class Conversions(Habits):
@@ -35,6 +35,21 @@ class Conversions(Habits):
         """The NumPy dtype of the elements."""
         raise NotImplementedError
 
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return prod(self.shape) * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: always ``"cpu"``, the array API's name for it."""
+        return "cpu"
+
     _data: Any
 
     def _reveal(self, use: str, exact: bool) -> Any:
@@ -50,10 +65,6 @@ class Conversions(Habits):
         """
         raise NotImplementedError
 
-    def round(self, decimals: int = 0) -> Any:
-        """Rounded to so many decimals."""
-        raise NotImplementedError
-
     def __bool__(self) -> bool:
         value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
         if shape_of(value) and np.size(value) != 1:
@@ -67,12 +78,6 @@ class Conversions(Habits):
         return int(self._scalar("int(t)", exact=False))
 
     __trunc__ = __int__
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
-        if ndigits is None:
-            return round(self._scalar("round(t)", exact=False))
-        return self.round(ndigits)
 
     def __index__(self) -> int:
         value = self._scalar("t as an index", exact=False)
@@ -149,6 +154,21 @@ class Conversions(Habits):
                 f" {self.shape}: format its elements, or write np.array2string(t, precision=3)."
             )
         return format(self._scalar(f"format(t, {spec!r})", exact=False), spec)
+
+
+def reveal_primal(primal: Value, use: str, exact: bool) -> Any:
+    """``Tensor._reveal`` for a value that is being differentiated.
+
+    Truth values and integers of it are piecewise constant, so control flow may depend on them; a
+    floating-point number that left the trace would silently lose its derivative.
+    """
+    if exact:
+        raise TracerError(
+            f"{use}: the tensor is being differentiated, and its number on its own would lose the"
+            " derivative. Use the functions of funcgrad.numpy (or NumPy's, which reach them), or"
+            " fg.stop_gradient(t) where a constant is meant."
+        )
+    return primal._reveal(use, exact) if isinstance(primal, Conversions) else primal
 
 
 def _shown(array: np.ndarray[Any, Any], name: str = "Tensor", more: str = "") -> str:

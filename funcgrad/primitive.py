@@ -243,6 +243,9 @@ class Primitive:
         prints as an array also where the operand is a number. Further lines may write into
         ``{out}``, what the expression made. None where there is no short text; a function of NumPy
         needs none.
+    operator : str
+        How Python writes it, if it has an operator for it. Of Python numbers alone an operator
+        makes a Python number, whose dtype gives way to an array's; a function of NumPy does not.
     """
 
     name: str
@@ -252,6 +255,7 @@ class Primitive:
     batch: Batch
     samples: Callable[[], Iterable[Sample]] = tuple
     source: Callable[..., str | None] | None = None
+    operator: str = ""
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)
     quick: bool = field(init=False, repr=False)

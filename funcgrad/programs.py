@@ -236,13 +236,12 @@ class Program:
         >>> staged = fg.program(lambda x, y: x * y + 1.0)(2.0, 3.0)
         >>> print(staged.to_numpy_source())
         import numpy as np
-        from numpy import float64
         <BLANKLINE>
         <BLANKLINE>
         def f(x, y):
             a = x * y
             b = a + 1.0
-            return (float64(b),)
+            return (b,)
         """
         return numpy_source(self, lines).text
 

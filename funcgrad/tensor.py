@@ -15,6 +15,7 @@ Tensor([2., 5.])
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import index as as_index
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
@@ -30,16 +31,18 @@ from funcgrad.border import (
     operand,
 )
 from funcgrad.conversion import Conversions
-from funcgrad.errors import ArgumentError, ImmutableError, LeafError, TracerError, UnsizedError
+from funcgrad.errors import ArgumentError, ImmutableError, LeafError, UnsizedError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives import logic
+from funcgrad.primitives.complexes import imag, real
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.indexing import index
+from funcgrad.primitives.rounding import round_to
 from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.trace import RAW, Value, bind, bind1, bind2
+from funcgrad.trace import RAW, STRONG, Value, bind, bind1, bind2
 
 __all__ = [
     "ArrayLike",
@@ -48,7 +51,6 @@ __all__ = [
     "apply1",
     "apply2",
     "operate_generally",
-    "reveal_primal",
     "tensor",
     "wrap",
 ]
@@ -93,21 +95,6 @@ class Tensor(ArrayMethods, Conversions):
         """The number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
 
-    @property
-    def itemsize(self) -> int:
-        """The bytes of one element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all elements."""
-        return self.size * self.itemsize
-
-    @property
-    def device(self) -> str:
-        """Where the elements are: always ``"cpu"``, the array API's name for it."""
-        return "cpu"
-
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The tensor itself: the array API's name for a copy elsewhere, of which there is none."""
         if device != "cpu" or stream is not None:
@@ -129,12 +116,12 @@ class Tensor(ArrayMethods, Conversions):
     @property
     def real(self) -> Tensor:
         """The real part."""
-        return self._call("real")
+        return apply1(real, self, as_operator=True)
 
     @property
     def imag(self) -> Tensor:
         """The imaginary part."""
-        return self._call("imag")
+        return apply1(imag, self, as_operator=True)
 
     @property
     def at(self) -> Any:
@@ -189,7 +176,9 @@ class Tensor(ArrayMethods, Conversions):
         if type(other) is int and other == 2:  # by far the commonest, and quicker than a power
             return wrap(bind1(ew.square, self))
         if type(other) in (int, float):
-            return apply(ew.constant_power, self, exponent=other)
+            if other < 0 and is_weak(self):  # as of integers in Python
+                other = float(other)
+            return _operate(ew.constant_power, self, exponent=other)
         return operate_generally(ew.power, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Tensor:
@@ -202,18 +191,24 @@ class Tensor(ArrayMethods, Conversions):
         return operate_generally(matmul, other, self)
 
     def __neg__(self) -> Tensor:
-        return apply1(ew.negative, self)
+        return apply1(ew.negative, self, as_operator=True)
 
     def __pos__(self) -> Tensor:
-        return apply1(ew.positive, self)
+        return apply1(ew.positive, self, as_operator=True)
 
     def __abs__(self) -> Tensor:
-        return apply1(ew.absolute, self)
+        return apply1(ew.absolute, self, as_operator=True)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
+        if ndigits is None:
+            return round(self._scalar("round(t)", exact=False))
+        return _operate(round_to, self, decimals=as_index(ndigits))
 
     # Bits and comparison.
 
     def __invert__(self) -> Tensor:
-        return apply1(logic.bitwise_invert, self)
+        return apply1(logic.bitwise_invert, self, as_operator=True)
 
     def __and__(self, other: ArrayLike) -> Tensor:
         return operate_generally(logic.bitwise_and, self, other)
@@ -343,21 +338,6 @@ _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
 )
 
 
-def reveal_primal(primal: Value, use: str, exact: bool) -> Any:
-    """``Tensor._reveal`` for a value that is being differentiated.
-
-    Truth values and integers of it are piecewise constant, so control flow may depend on them; a
-    floating-point number that left the trace would silently lose its derivative.
-    """
-    if exact:
-        raise TracerError(
-            f"{use}: the tensor is being differentiated, and its number on its own would lose the"
-            " derivative. Use the functions of funcgrad.numpy (or NumPy's, which reach them), or"
-            " fg.stop_gradient(t) where a constant is meant."
-        )
-    return primal._reveal(use, exact) if isinstance(primal, Tensor) else primal
-
-
 def wrap(value: Value) -> Tensor:
     """A value for the user's hands: a raw value becomes a tensor, a tracer is returned as it is."""
     if type(value) in RAW:
@@ -382,6 +362,12 @@ def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
     -------
     Tensor
     """
+    result = _operate(primitive, *args, **params)
+    return strong(result) if primitive.operator else result
+
+
+def _operate(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
+    """``apply`` as an operator: what it makes of Python numbers is one."""
     operands = tuple([operand(arg, primitive.name) for arg in args])
     try:
         value = bind(primitive, operands, params)
@@ -390,24 +376,33 @@ def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
     return wrap(value)
 
 
-def apply1(primitive: Primitive, x: Any) -> Tensor:
+def strong(value: Value) -> Tensor:
+    """What a function returns, as opposed to an operator: never a number that gives way."""
+    return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
+
+
+def apply1(primitive: Primitive, x: Any, *, as_operator: bool = False) -> Tensor:
     """``apply`` for one argument and no parameter, quicker."""
     if not isinstance(x, Tensor):
         x = wrap(operand(x, primitive.name))
     trace = x._trace
     try:
-        value = primitive.evaluate(x._data) if trace is None else trace.process1(primitive, x)
+        if trace is not None:
+            value = trace.process1(primitive, x)
+        elif type(x._data) in STRONG:
+            value = primitive.evaluate(x._data)
+        else:
+            value = bind1(primitive, x._data)
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
-    if type(value) in RAW:
+    if type(value) in STRONG:
         result: Tensor = _new(Tensor)
         result._data = value
         return result
-    tracer: Tensor = value
-    return tracer
+    return wrap(value) if as_operator or not primitive.operator else strong(value)
 
 
-def apply2(primitive: Primitive, x: Any, y: Any) -> Tensor:
+def apply2(primitive: Primitive, x: Any, y: Any, *, as_operator: bool = False) -> Tensor:
     """``apply`` for two arguments and no parameter, quicker."""
     if not isinstance(x, Tensor) and type(x) not in FREE:
         x = operand(x, primitive.name)
@@ -417,18 +412,17 @@ def apply2(primitive: Primitive, x: Any, y: Any) -> Tensor:
         value = bind2(primitive, x, y)
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x, y) from error
-    if type(value) in RAW:
+    if type(value) in STRONG:
         result: Tensor = _new(Tensor)
         result._data = value
         return result
-    tracer: Tensor = value
-    return tracer
+    return wrap(value) if as_operator or not primitive.operator else strong(value)
 
 
 def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:
-    """An operator: as ``apply2``, but leaves what is no array to the other operand's class."""
+    """An operator: it leaves what is no array to the other operand's class."""
     try:
-        return apply2(primitive, x, y)
+        return apply2(primitive, x, y, as_operator=True)
     except LeafError:
         return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 

@@ -17,8 +17,14 @@ Levels need no global counter: a trace's level is the moment at which its transf
 around it, also in a thread that the outer function started.
 
 >>> from funcgrad.primitives.elementwise import add
->>> bind(add, (1.0, 2.0), {})
+>>> bind(add, (np.float64(1.0), 2.0), {})
 np.float64(3.0)
+
+Python's operators make Python numbers of Python numbers, whose dtype gives way to an array's. Their
+primitives do so likewise, so it makes no difference whether a number is traced:
+
+>>> bind(add, (1.0, 2.0), {})
+3.0
 """
 
 from __future__ import annotations
@@ -35,7 +41,9 @@ from funcgrad.errors import EscapedTracerError
 from funcgrad.modes import quiet
 
 __all__ = [
+    "NUMBERS",
     "RAW",
+    "STRONG",
     "Trace",
     "TracedValue",
     "Value",
@@ -47,6 +55,7 @@ __all__ = [
     "current_rerun",
     "escaped",
     "innermost",
+    "number_of",
     "rerun",
     "resume",
     "running_traces",
@@ -62,8 +71,14 @@ RAW: Final = frozenset(
 )
 """The exact types of raw values."""
 
+NUMBERS: Final = frozenset({bool, int, float, complex})
+"""Python's numbers: raw values whose dtype gives way to that of an array."""
+
+STRONG: Final = RAW - NUMBERS
+"""The others, whose dtype counts."""
+
 Operation: TypeAlias = Any
-"""A ``Primitive``; that class is a layer above, and only its ``evaluate`` is read here."""
+"""A ``Primitive``; that class is a layer above, and only ``evaluate`` and ``operator`` are read."""
 
 _RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
 _RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
@@ -239,17 +254,21 @@ def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any
         return trace.process(primitive, args, params)
     if wrapped:
         args = tuple([concrete(arg) for arg in args])
+    if primitive.operator and NUMBERS.issuperset(map(type, args)):
+        return number_of(primitive.evaluate, primitive.operator, *args, **params)
     return primitive.evaluate(*args, **params)
 
 
 def bind1(primitive: Operation, x: Value) -> Value:
     """``bind`` for one argument and no parameter."""
-    if type(x) in RAW:
-        return primitive.evaluate(x)
-    trace = x._trace
-    if trace is None:
-        return primitive.evaluate(x._data)
-    return trace.process1(primitive, x)
+    if type(x) not in RAW:
+        trace = x._trace
+        if trace is not None:
+            return trace.process1(primitive, x)
+        x = x._data
+    if type(x) in NUMBERS and primitive.operator:
+        return number_of(primitive.evaluate, primitive.operator, x)
+    return primitive.evaluate(x)
 
 
 def bind2(primitive: Operation, x: Value, y: Value) -> Value:
@@ -262,8 +281,21 @@ def bind2(primitive: Operation, x: Value, y: Value) -> Value:
         elif other is not None:
             trace = innermost(trace, other)
     if trace is None:
-        return primitive.evaluate(concrete(x), concrete(y))
+        x, y = concrete(x), concrete(y)
+        if type(x) in NUMBERS and type(y) in NUMBERS and primitive.operator:
+            return number_of(primitive.evaluate, primitive.operator, x, y)
+        return primitive.evaluate(x, y)
     return trace.process2(primitive, x, y)
+
+
+def number_of(evaluate: Callable[..., Any], operator: str, *args: Any, **params: Any) -> Any:
+    """What an operator makes of Python numbers: one again, with NumPy's arithmetic.
+
+    Truth values count as 0 and 1, as in Python, but stay truth values where bits are combined.
+    """
+    if bool in map(type, args) and operator not in "&|^":
+        args = tuple([int(arg) if type(arg) is bool else arg for arg in args])
+    return evaluate(*args, **params).item()
 
 
 def concrete(x: Value) -> Value:

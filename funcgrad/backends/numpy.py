@@ -6,8 +6,8 @@ the same program runs on NumPy's scalars.
 
 >>> import numpy as np
 >>> import funcgrad as fg
->>> run = compile_program(fg.program(lambda x, y: x * y + 1.0)(2.0, 3.0))
->>> run(np.float64(4.0), np.float64(5.0))
+>>> run = compile_program(fg.program(lambda x, y: x * y + 1.0)(2.0, np.float64(3.0)))
+>>> run(4.0, np.float64(5.0))
 (np.float64(21.0),)
 """
 

@@ -31,6 +31,7 @@ from funcgrad.primitives.structural import (
 )
 from funcgrad.programs import Program
 from funcgrad.shape import Shape, Spec, spec_of
+from funcgrad.trace import bind
 
 __all__ = ["FOLDING", "fold_constants"]
 
@@ -72,9 +73,8 @@ def _evaluated(primitive: Primitive, equation: Equation, operands: Sequence[Cons
     """The value of an equation; None where NumPy would warn."""
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
-            return primitive.evaluate(
-                *[operand.value for operand in operands], **dict(equation.params)
-            )
+            values = tuple([operand.value for operand in operands])
+            return bind(primitive, values, dict(equation.params))
     except FloatingPointError:
         return None
 

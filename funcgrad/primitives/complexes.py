@@ -3,7 +3,7 @@
 >>> conj(1 + 2j)
 np.complex128(1-2j)
 >>> real(1 + 2j), imag(1 + 2j)
-(np.float64(1.0), np.float64(2.0))
+(1.0, 2.0)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import SAME, Linear, Primitive
+from funcgrad.primitive import SAME, Constant, Linear, Primitive
 from funcgrad.primitives.elementwise import (
     batch_elementwise,
     combined,
@@ -60,14 +60,21 @@ def _imag_factor(_: Value, x: Value) -> Value:
     return -1j if dtype_of(x).kind == "c" else 0
 
 
-def _part_source(part: str) -> Callable[..., str | None]:
-    return lambda x: None if x.spec.weak else f"{x}.{part}"
+def _part(
+    part: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | Constant
+) -> Primitive:
+    return elementwise(
+        part,
+        evaluate,
+        partials=(factor,),
+        samples=_SAMPLES,
+        source=lambda x: f"{x.array if x.spec.weak else x}.{part}",
+        operator=part,
+    )
 
 
-real = elementwise("real", _real, partials=(SAME,), samples=_SAMPLES, source=_part_source("real"))
-imag = elementwise(
-    "imag", _imag, partials=(_imag_factor,), samples=_SAMPLES, source=_part_source("imag")
-)
+real = _part("real", _real, SAME)
+imag = _part("imag", _imag, _imag_factor)
 
 
 def _join_parts(x: Any, y: Any) -> Any:

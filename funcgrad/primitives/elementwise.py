@@ -3,7 +3,7 @@
 The constructor ``elementwise`` takes a NumPy ufunc and the factor of the tangent for each argument;
 broadcasting, casts and conjugation are the transformations' business.
 
->>> add(1.0, 2.0)
+>>> add(np.float64(1.0), 2.0)
 np.float64(3.0)
 
 Factors compute with values, and a value may be a Python number, whose division by zero raises and
@@ -29,8 +29,8 @@ from funcgrad.primitive import (
     Sample,
 )
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of
-from funcgrad.trace import Value, bind1, bind2
+from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.trace import Value, bind1, bind2, number_of
 
 __all__ = [
     "absolute",
@@ -69,6 +69,7 @@ def elementwise(
     selects: bool = False,
     samples: Callable[[], Iterable[Sample]] = tuple,
     source: Callable[..., str | None] | None = None,
+    operator: str = "",
 ) -> Primitive:
     """Declare an elementwise primitive.
 
@@ -86,6 +87,8 @@ def elementwise(
     samples : callable
     source : callable, optional
         ``evaluate`` as text where it is no function of NumPy, see ``Primitive``.
+    operator : str
+        How Python writes it, see ``Primitive``.
 
     Examples
     --------
@@ -94,19 +97,25 @@ def elementwise(
     np.float64(0.0)
     """
     differential = DISCRETE if partials is None else Partials(partials, selects)
-    result = elementwise_result(name, evaluate)
-    return Primitive(name, evaluate, result, differential, batch_elementwise, samples, source)
+    result = elementwise_result(name, evaluate, operator)
+    return Primitive(
+        name, evaluate, result, differential, batch_elementwise, samples, source, operator
+    )
 
 
-def elementwise_result(name: str, evaluate: Callable[..., Any]) -> Callable[..., Spec]:
+def elementwise_result(
+    name: str, evaluate: Callable[..., Any], operator: str = ""
+) -> Callable[..., Spec]:
     """The rule for the result of an elementwise operation: NumPy itself says the dtype."""
 
     def result(*specs: Spec, **params: Any) -> Spec:
         shape = broadcast_shapes(name, *(spec.shape for spec in specs))
         size = 0 if 0 in shape else 1  # where there is no element, none is refused
+        examples = [_example(spec, size) for spec in specs]
         with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
-            example = evaluate(*[_example(spec, size) for spec in specs], **params)
-        return Spec(shape, np.asarray(example).dtype)
+            if operator and all(spec.weak for spec in specs):
+                return spec_of(number_of(evaluate, operator, *examples, **params))
+            return Spec(shape, np.asarray(evaluate(*examples, **params)).dtype)
 
     return result
 
@@ -219,13 +228,16 @@ _INFINITE = (np.inf, -np.inf, np.nan, 0.0)
 _LINE = combined(reals(-3, 3), complexes(), edges(*_INFINITE))
 _PLANE = combined(reals(-3, 3, 2), complexes(arity=2), edges((0.0, np.inf), (np.nan, 1.0)))
 
-add = elementwise("add", np.add, partials=(SAME, SAME), samples=_PLANE)
-subtract = elementwise("subtract", np.subtract, partials=(SAME, OPPOSITE), samples=_PLANE)
-negative = elementwise("negative", np.negative, partials=(OPPOSITE,), samples=_LINE)
-positive = elementwise("positive", np.positive, partials=(SAME,), samples=_LINE)
+add = elementwise("add", np.add, operator="+", partials=(SAME, SAME), samples=_PLANE)
+subtract = elementwise(
+    "subtract", np.subtract, operator="-", partials=(SAME, OPPOSITE), samples=_PLANE
+)
+negative = elementwise("negative", np.negative, operator="-", partials=(OPPOSITE,), samples=_LINE)
+positive = elementwise("positive", np.positive, operator="+", partials=(SAME,), samples=_LINE)
 multiply = elementwise(
     "multiply",
     np.multiply,
+    operator="*",
     partials=(lambda _, x, y: y, lambda _, x, y: x),
     samples=_PLANE,
 )
@@ -240,7 +252,8 @@ def _inverse(y: Value) -> Value:
 divide: Primitive = elementwise(
     "divide",
     np.true_divide,
-    partials=(lambda _, x, y: _inverse(y), lambda out, x, y: -out / y),
+    operator="/",
+    partials=(lambda _, x, y: _inverse(y), lambda out, x, y: bind2(divide, -out, y)),
     samples=combined(
         reals(0.5, 3, 2),
         complexes(arity=2),
@@ -272,6 +285,7 @@ def twice(_: Value, x: Value) -> Value:
 square = elementwise(
     "square",
     np.square,
+    operator="**",
     partials=(twice,),
     samples=combined(_LINE, edges(0.0, smooth=True)),
 )
@@ -294,6 +308,7 @@ def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
 power: Primitive = elementwise(
     "power",
     np.power,
+    operator="**",
     partials=(_power_to_base, _power_to_exponent),
     samples=combined(
         reals(0.5, 3, 2),
@@ -333,6 +348,7 @@ def _power_samples() -> Iterator[Sample]:
 constant_power: Primitive = elementwise(
     "constant_power",
     _constant_power,
+    operator="**",
     partials=(
         lambda _, x, exponent: (
             exponent * constant_power(x, exponent=exponent - 1 if exponent else 0)
@@ -359,6 +375,7 @@ def _magnitude_factor(out: Value, x: Value) -> Value:
 absolute = elementwise(
     "absolute",
     np.absolute,
+    operator="abs",
     partials=(_magnitude_factor,),
     samples=combined(reals(-3, 3), complexes(), edges(*_INFINITE), edges(0j, 1j)),
 )
@@ -390,12 +407,14 @@ phase = Primitive(  # the sign of a complex number, which is not locally constan
 floor_divide = elementwise(
     "floor_divide",
     np.floor_divide,
+    operator="//",
     partials=None,
     samples=combined(reals(0.5, 3, 2), edges((1.0, 0.0), (2.0, 1.0), (-1.0, np.inf))),
 )
 remainder = elementwise(
     "remainder",
     np.remainder,
+    operator="%",
     partials=(SAME, lambda _, x, y: -bind2(floor_divide, x, y)),
     samples=combined(
         reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))

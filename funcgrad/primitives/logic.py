@@ -1,6 +1,6 @@
 """Comparison, logic and bits: elementwise primitives that no derivative passes.
 
->>> less(1.0, 2.0)
+>>> less(np.float64(1.0), 2.0)
 np.True_
 """
 
@@ -61,20 +61,22 @@ def _integers(arity: int) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
-def _compare(name: str, ufunc: np.ufunc) -> Primitive:
-    return elementwise(name, ufunc, partials=None, samples=_numbers(ufunc.nin))
+def _compare(name: str, ufunc: np.ufunc, operator: str = "") -> Primitive:
+    samples = _numbers(ufunc.nin)
+    return elementwise(name, ufunc, operator=operator, partials=None, samples=samples)
 
 
-def _bits(name: str, ufunc: np.ufunc) -> Primitive:
-    return elementwise(name, ufunc, partials=None, samples=_integers(ufunc.nin))
+def _bits(name: str, ufunc: np.ufunc, operator: str = "") -> Primitive:
+    samples = _integers(ufunc.nin)
+    return elementwise(name, ufunc, operator=operator, partials=None, samples=samples)
 
 
-equal = _compare("equal", np.equal)
-not_equal = _compare("not_equal", np.not_equal)
-less = _compare("less", np.less)
-less_equal = _compare("less_equal", np.less_equal)
-greater = _compare("greater", np.greater)
-greater_equal = _compare("greater_equal", np.greater_equal)
+equal = _compare("equal", np.equal, "==")
+not_equal = _compare("not_equal", np.not_equal, "!=")
+less = _compare("less", np.less, "<")
+less_equal = _compare("less_equal", np.less_equal, "<=")
+greater = _compare("greater", np.greater, ">")
+greater_equal = _compare("greater_equal", np.greater_equal, ">=")
 
 logical_and = _compare("logical_and", np.logical_and)
 logical_or = _compare("logical_or", np.logical_or)
@@ -86,10 +88,10 @@ isinf = _compare("isinf", np.isinf)
 isnan = _compare("isnan", np.isnan)
 signbit = _compare("signbit", np.signbit)
 
-bitwise_and = _bits("bitwise_and", np.bitwise_and)
-bitwise_or = _bits("bitwise_or", np.bitwise_or)
-bitwise_xor = _bits("bitwise_xor", np.bitwise_xor)
+bitwise_and = _bits("bitwise_and", np.bitwise_and, "&")
+bitwise_or = _bits("bitwise_or", np.bitwise_or, "|")
+bitwise_xor = _bits("bitwise_xor", np.bitwise_xor, "^")
 bitwise_count = _bits("bitwise_count", np.bitwise_count)
-bitwise_invert = _bits("bitwise_invert", np.bitwise_not)
-bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift)
-bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift)
+bitwise_invert = _bits("bitwise_invert", np.bitwise_not, "~")
+bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift, "<<")
+bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift, ">>")

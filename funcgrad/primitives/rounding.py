@@ -59,6 +59,7 @@ round_to = elementwise(
     _round,
     partials=None,
     samples=_round_samples,
+    operator="round",
     source=lambda x, decimals: f"np.round({x}, {decimals})",
 )
 

@@ -84,7 +84,7 @@ def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Ch
 
 def _shared(chosen: Value, out: Value, x: Value, y: Value) -> Value | Selection:
     tie = bind2(equal, x, y)
-    if type(tie) in RAW and not tie.any():
+    if type(tie) in RAW and not np.any(tie):
         return chosen  # the commonest case, in which a mask alone is cheaper
     kind = dtype_of(out).type
     return Selection(chosen, where(tie, kind(0.5), kind(1)))

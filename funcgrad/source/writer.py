@@ -145,7 +145,14 @@ class _Writer:
 
     def boxed(self, variable: int, equation: Equation) -> str:
         """An expression that makes of a Python number what NumPy's would be."""
+        if self.plan.specs[variable].weak:
+            return self.numbers[variable]
         return self.scope.named(boxed(equation, self.numbers[variable]))
+
+    def whole(self, equation: Equation, variable: int) -> str:
+        """What stands for a Python number; truth values count as 0 and 1, see ``number_of``."""
+        text, is_bool = self.text(variable), self.plan.specs[variable].dtype.kind == "b"
+        return f"int({text})" if is_bool and equation.operation.operator not in "&|^" else text
 
     def source(self) -> Source:
         program = self.program
@@ -245,9 +252,15 @@ class _Writer:
             self.line(self.expressions.into(equation, operands, name), equation.source)
             self.line(keep)
         else:
+            is_number = self.plan.specs[first].weak and bool(equation.operation.operator)
+            if is_number:
+                operands = [partial(self.whole, equation, v) for v in equation.operands]
             start, *rest = self.expressions.of(equation, operands).split("\n")
             name = self.text(first)
-            if not rest and self.enters_for_good(first):
+            if is_number:
+                self.numbers[first] = name
+                start = f"{start}.item()"
+            elif not rest and self.enters_for_good(first):
                 self.numbers[first] = name
                 start = f"{self.python_type(first)}({start})"
             self.line(f"{name} = {start}", equation.source)
@@ -261,7 +274,9 @@ class _Writer:
         text = scalar_text(equation, [self.number(variable) for variable in operands], divisor)
         name = self.numbers[first] = self.scope.letter()
         self.line(f"{name} = {self.scope.named(text)}", equation.source)
-        if first in self.scalars.kept:
+        if self.plan.specs[first].weak:
+            self.texts[first] = name
+        elif first in self.scalars.kept:
             self.texts[first] = self.scope.fresh(f"{name}_")
             self.line(f"{self.texts[first]} = {self.boxed(first, equation)}")
         else:

@@ -15,10 +15,11 @@ from functools import wraps
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from funcgrad import trees
+from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import DISCRETE, Primitive
 from funcgrad.programs import Program
 from funcgrad.shape import is_inexact
-from funcgrad.tensor import reveal_primal, wrap
+from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.arguments import call_values, check_function, values_of
 from funcgrad.transforms.call import Call

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from funcgrad import trees
+from funcgrad.conversion import reveal_primal
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
-from funcgrad.shape import spec_of
-from funcgrad.tensor import Tensor, reveal_primal, wrap
+from funcgrad.shape import dtype_of, spec_of
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
-    RAW,
+    STRONG,
     Trace,
     Value,
     begin_level,
@@ -95,7 +96,7 @@ class Pusher(Trace):
         if not self._open:
             self.check()
         data = x._data
-        out = primitive.evaluate(data) if type(data) in RAW else bind1(primitive, data)
+        out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         return self.dual(out, settle(times(x._tangent, primitive.factors[0], out, data), out))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
@@ -106,12 +107,9 @@ class Pusher(Trace):
             self.check()
         x, first = self.parts(x)
         y, second = self.parts(y)
-        if type(x) in RAW and type(y) in RAW:
-            out = primitive.evaluate(x, y)
-        else:
-            out = bind2(primitive, x, y)
+        out = bind2(primitive, x, y)
         if primitive.quick:
-            dtype = out.dtype
+            dtype = dtype_of(out)
             if type(x) not in NUMBERS and (type(x) is bool or x.dtype is not dtype):
                 x = in_precision_of(dtype, x)
             if type(y) not in NUMBERS and (type(y) is bool or y.dtype is not dtype):

@@ -68,6 +68,8 @@ LARGE: Final = 2048
 """The size from which it costs less to save memory than to use it: by adding to a sum in place, or
 by keeping an outline."""
 
+_DOUBLE: Final = frozenset({float, np.float64})
+
 
 class Outline:
     """What an entry keeps of an array of which its rules read only shape and dtype.
@@ -146,7 +148,7 @@ def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         g = ct
     elif factor is OPPOSITE:
         g = -ct
-    elif factor is twice and out.dtype.kind != "c":
+    elif factor is twice and ct.dtype.kind != "c":
         g = (ct + ct) * x
     else:
         g = ct * factor(out, x)  # in one expression, so that NumPy can reuse the factor's memory
@@ -166,7 +168,7 @@ def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if type(ct) is Masked:
         pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
         return
-    left, right, dtype = x, y, out.dtype
+    left, right, dtype = x, y, ct.dtype
     if type(x) not in NUMBERS and (type(x) is bool or x.dtype is not dtype):
         left = in_precision_of(dtype, x)
     if type(y) not in NUMBERS and (type(y) is bool or y.dtype is not dtype):
@@ -193,7 +195,7 @@ def _pulled(ct: Value, factor: Any, own: Value, out: Value, x: Value, y: Value) 
         if g.dtype.kind == "c":
             g = ct * conj(factor(out, x, y))
     if type(own) is not np.ndarray or g.dtype is not own.dtype or own.shape != out.shape:
-        g = fit(g, own, out.shape)
+        g = fit(g, own, shape_of(out))
     return -g if factor is OPPOSITE else g  # the sign comes last: summed, there are fewer to turn
 
 
@@ -217,7 +219,7 @@ def pull_bilinear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
 
 def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
     """Give a cotangent the dtype of its argument, and undo the argument's broadcast to ``wide``."""
-    if type(ct) is type(x) and type(x) is np.float64 and not wide:
+    if type(ct) is np.float64 and type(x) in _DOUBLE and not wide:
         return ct  # the commonest case of scalar programs
     shape = shape_of(x)
     if shape != wide:

@@ -20,12 +20,13 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.border import FREE, explained
+from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.contraction import matmul
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.tensor import Tensor, operate_generally, reveal_primal
-from funcgrad.trace import RAW, Trace, Value, begin_level, bind, bind1, bind2, concrete
+from funcgrad.tensor import Tensor, operate_generally
+from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
 from funcgrad.transforms.call import Call, Map, bind_call, check_closure
 from funcgrad.transforms.collage import finished
 from funcgrad.transforms.ledger import Ledger
@@ -230,7 +231,7 @@ class Recorder(Trace):
         if not primitive.quick:
             return self.process(primitive, (x,), {})
         data = x._data
-        out = primitive.evaluate(data) if type(data) in RAW else bind1(primitive, data)
+        out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         index = self._count()
         self._append((pull_unary, index, primitive, x._index, data, out))
         tracer: Recorded = _new(Recorded)
@@ -252,7 +253,7 @@ class Recorder(Trace):
             y = y._data
         elif type(y) is Tensor:
             y = y._data
-        if type(x) in RAW and type(y) in RAW:
+        if (type(x) in STRONG and type(y) in RAW) or (type(y) in STRONG and type(x) in RAW):
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
@@ -284,7 +285,7 @@ class Recorder(Trace):
         if len(args) == 1:  # which then is followed here
             data = args[0]._data
             operands, primals = (args[0]._index,), (data,)
-            if type(data) in RAW:
+            if type(data) in STRONG:
                 out = primitive.evaluate(data, **params)
             else:
                 out = bind(primitive, primals, params)
@@ -304,7 +305,7 @@ class Recorder(Trace):
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
         pull = _PULLS[primitive.form]
-        if pull is None or out.dtype.kind not in "fc":
+        if pull is None or dtype_of(out).kind not in "fc":
             return out
         if len(operands) > 1 and not _reached(primitive, operands):
             return out

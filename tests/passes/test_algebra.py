@@ -116,7 +116,8 @@ def test_negations_of_other_dtypes_stay() -> None:
     x, i = np.array([1.0, -2.0]), np.array([-128, 127], np.int8)
     assert improved(lambda x, i: x + -i, x, i) == ["negative", "add"]  # -(-128) is -128
     assert improved(lambda x, z: x + -z, x, np.array([1j, -0.0])) == ["negative", "add"]
-    assert improved(lambda w, x: x + -w, 2.0, np.ones(2, np.float32)) == ["negative", "add"]
+    single = np.ones(2, np.float32)
+    assert improved(lambda w, x: x + -w, 2.0, single) == ["subtract"]  # -w is as weak as w
 
 
 # -------------------------------------------------------------------------------- powers of two

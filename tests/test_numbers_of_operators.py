@@ -1,0 +1,260 @@
+"""What operators make of Python numbers alone is a Python number, wherever it is computed.
+
+Its dtype gives way to that of an array, as that of a Python number does: a function has results of
+one dtype whether it runs as plain Python, staged, batched, differentiated, or any of these inside
+another.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.border import is_weak
+from funcgrad.primitive import Primitive
+from tests.conformance import every_primitive
+
+Tree = tuple[Any, ...]
+
+SINGLE = np.array([1.5, -2.0, 0.25], np.float32)
+NUMBERS: dict[str, Any] = {"s": 0.3, "t": -1.7, "n": 3, "m": -2, "b": True, "c": False, "z": 0.5j}
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "abs": abs,
+    "~": operator.invert,
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "round": lambda x: round(x, 1),
+    "**2": lambda x: x**2,
+    "**3": lambda x: x**3,
+    "**-1": lambda x: x**-1,
+    "**1.5": lambda x: x**1.5,
+}
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "divmod": lambda x, y: divmod(x, y)[1],
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+
+
+def evaluated(tree: Tree, names: dict[str, Any]) -> Any:
+    """An expression: a name, a number, or an operator with its operands."""
+    if len(tree) == 1:
+        return names[tree[0]] if isinstance(tree[0], str) else tree[0]
+    operands = [evaluated(each, names) for each in tree[1:]]
+    return (UNARY if len(operands) == 1 else BINARY)[tree[0]](*operands)
+
+
+def function_of(tree: Tree) -> Callable[..., Any]:
+    """The expression as a function of the array x and the numbers, times the array."""
+
+    def f(x: Any, numbers: dict[str, Any]) -> Any:
+        return evaluated(tree, {"x": x, **numbers}) * x
+
+    return f
+
+
+def inexact(numbers: dict[str, Any], kinds: Any) -> dict[str, Any]:
+    return {name: number for name, number in numbers.items() if isinstance(number, kinds)}
+
+
+def _vjp(f: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: Any, numbers: dict[str, Any]) -> Any:
+        own = inexact(numbers, (float, complex, fg.Tensor))
+        own = {k: v for k, v in own.items() if k in "stz"}
+        return fg.vjp(lambda own: f(x, {**numbers, **own}), own)[0]
+
+    return run
+
+
+def _jvp(f: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: Any, numbers: dict[str, Any]) -> Any:
+        own = {k: v for k, v in numbers.items() if k in "stz"}
+        return fg.jvp(lambda own: f(x, {**numbers, **own}), (own,), (own,))[0]
+
+    return run
+
+
+def _vmap(f: Callable[..., Any]) -> Callable[..., Any]:
+    return fg.vmap(f, in_axes=(0, None))
+
+
+WAYS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "jit": fg.jit,
+    "program": lambda f: lambda *args: fg.program(f)(*args)(*args),
+    "vmap": _vmap,
+    "vjp": _vjp,
+    "jvp": _jvp,
+    "vmap of vjp": lambda f: _vmap(_vjp(f)),
+    "jit of vjp": lambda f: fg.jit(_vjp(f)),
+    "vjp of jit": lambda f: _vjp(fg.jit(f)),
+    "jit of jvp": lambda f: fg.jit(_jvp(f)),
+    "jit of vmap": lambda f: fg.jit(_vmap(f)),
+    "vmap of jit": lambda f: _vmap(fg.jit(f)),
+    "jvp of vjp": lambda f: _jvp(_vjp(f)),
+    "checkpoint": lambda f: _vjp(fg.checkpoint(f)),
+}
+
+
+def check(tree: Tree) -> bool:
+    """Compare the ways with plain Python; False where plain Python raises."""
+    f = function_of(tree)
+    try:
+        expected = np.asarray(f(SINGLE, NUMBERS))
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+    if not np.isfinite(expected).all():
+        return False
+    for name, way in WAYS.items():
+        found = np.asarray(way(f)(SINGLE, NUMBERS))
+        assert found.dtype == expected.dtype, (name, tree, found.dtype, expected.dtype)
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6, err_msg=f"{name} {tree}")
+    return True
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Any:
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_operators_of_one_number(name: str) -> None:
+    numbers = [number for number in NUMBERS if name != "**1.5" or number not in ("t", "m")]
+    assert sum([check((name, (number,))) for number in numbers]) >= 2  # roots of minus are complex
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_operators_of_two_numbers(name: str) -> None:
+    tried = [
+        check((name, (first,), (second,)))
+        for first, second in product(["s", "t", "n", "b", "z", 2, 0.5], repeat=2)
+        if not isinstance(first, (int, float)) or not isinstance(second, (int, float))
+        # A root of a number below zero is complex in Python, and 3**-2 a float.
+        if name != "**" or first in ("s", "z", 0.5, 2) or second in ("n", "b", 2)
+    ]
+    assert sum(tried) >= 4
+
+
+def trees() -> st.SearchStrategy[Tree]:
+    leaves = st.sampled_from([(name,) for name in (*NUMBERS, 2, 0.5, True, "x")])
+    one = st.sampled_from([name for name in UNARY if name not in ("**1.5", "**-1", "round")])
+    two = st.sampled_from(
+        [name for name in BINARY if name not in ("**", "<<", "//", "%", "divmod")]
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.tuples(one, inner) | st.tuples(two, inner, inner),
+        max_leaves=6,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees())
+def test_expressions(tree: Tree) -> None:
+    with np.errstate(all="ignore"):
+        assume(check(tree))
+
+
+def test_what_is_computed_from_numbers_alone_stays_one_outside() -> None:
+    half = fg.jit(lambda s: 0.5 * s)(0.3)
+    assert is_weak(half)
+    assert (half * SINGLE).dtype == np.float32
+    assert is_weak(fg.vjp(lambda s: s * s, 0.3)[0])
+    assert not is_weak(fg.grad(lambda s: s * s)(0.3))  # a gradient is an array
+    assert not is_weak(fg.tensor(0.3))
+    assert not is_weak(fg.tensor(0.3) * 2)
+
+
+@pytest.mark.parametrize("function", [np.add, np.multiply, fnp.add, fnp.multiply, fnp.power])
+def test_functions_make_arrays_of_numbers(function: Any) -> None:
+    def f(s: Any, x: Any) -> Any:
+        return function(s, 2.0) * x
+
+    expected = f(0.3, SINGLE).dtype
+    assert expected == np.float64
+    for way in (fg.jit, lambda f: lambda s, x: fg.vjp(lambda s: f(s, x), s)[0]):
+        assert way(f)(0.3, SINGLE).dtype == expected
+
+
+ELEMENTWISE = [
+    primitive for primitive in every_primitive() if primitive.batch.__name__ == "batch_elementwise"
+]
+
+
+@pytest.mark.parametrize("primitive", ELEMENTWISE, ids=lambda primitive: primitive.name)
+def test_rules_do_with_python_numbers_what_they_do_with_numpy_s(primitive: Primitive) -> None:
+    """Python divides by no zero, and its numbers have no methods; rules must not mind."""
+    seen = set()
+    for sample in primitive.samples():
+        arrays = np.broadcast_arrays(*sample.args)
+        for numbers in list(zip(*[array.reshape(-1) for array in arrays], strict=True))[:8]:
+            if all(number.dtype.char in "?ldD" for number in numbers):
+                seen.add((numbers, tuple(sample.params.items())))
+    for numbers, params in seen:
+
+        def f(*args: Any, params: Any = params) -> Any:
+            return primitive(*args, **dict(params))
+
+        plain = [number.item() for number in numbers]
+        for derive in (lambda f, args: f(*args), first_derivatives, second_derivatives):
+            found, expected = derive(f, plain), derive(f, numbers)
+            np.testing.assert_allclose(found, expected, 1e-14, err_msg=f"{numbers}")
+
+
+def first_derivatives(f: Callable[..., Any], args: Any) -> list[Any]:
+    places = [k for k, arg in enumerate(args) if isinstance(arg, (float, complex, np.inexact))]
+    found: list[Any] = []
+    for place in places:
+
+        def along(x: Any, place: int = place) -> Any:
+            return f(*args[:place], x, *args[place + 1 :])
+
+        out, push = fg.jvp(along, (args[place],), (type(args[place])(1),))
+        value, pull = fg.vjp(along, args[place])
+        found += [out, push, value]
+        if np.asarray(value).dtype.kind in "fc":
+            found += pull(np.asarray(value).dtype.type(1))
+    return [np.asarray(each) for each in found]
+
+
+def second_derivatives(f: Callable[..., Any], args: Any) -> list[Any]:
+    def slope(*args: Any) -> Any:
+        return fg.jvp(f, tuple(args), tuple([fnp.ones_like(arg) for arg in args]))[1]
+
+    if not all(isinstance(arg, (float, complex, np.inexact)) for arg in args):
+        return []
+    return first_derivatives(slope, args)
+
+
+def test_there_are_operators() -> None:
+    assert len([primitive for primitive in ELEMENTWISE if primitive.operator]) >= 20
+    assert math.isinf(fg.grad(lambda x: 1.0 / x)(0.0))
