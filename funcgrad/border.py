@@ -7,6 +7,7 @@ array([1, 2])
 from __future__ import annotations
 
 import re
+from dataclasses import is_dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,10 +30,11 @@ __all__ = [
     "checked_dtype",
     "described",
     "explained",
+    "first_tensor",
     "freeze",
-    "holds_tensors",
     "is_frozen",
     "is_weak",
+    "leaf_remedy",
     "operand",
     "read_only",
 ]
@@ -125,11 +127,9 @@ def operand(x: Any, operation: str) -> Value:
     if isinstance(x, np.ndarray):
         array = freeze(np.asarray(x))
     elif isinstance(x, (list, tuple)):
-        if holds_tensors(x):
-            raise LeafError(
-                f"{operation}: got a {type(x).__name__} that holds tensors. Make one tensor of them"
-                " first, with fnp.stack or fg.tensor."
-            )
+        first = first_tensor(x)
+        if first is not None:
+            return first.__array_namespace__().asarray(x)
         array = _array(x, operation)
     elif hasattr(x, "__array__") or isinstance(x, (np.generic, int, float, complex)):
         array = freeze(_array(x, operation))  # `__array__` may return one that others hold
@@ -169,11 +169,30 @@ def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
         raise ShapeError(f"{operation}: {_shown(x)} does not form an array: {error}") from None
 
 
-def holds_tensors(x: Any) -> bool:
-    """Whether a nested sequence has a tensor somewhere."""
+def first_tensor(x: Any) -> Any:
+    """The first tensor of a nested sequence; None if it has none."""
     if isinstance(x, (list, tuple)):
-        return any(holds_tensors(part) for part in x)
-    return isinstance(x, TracedValue)
+        return next((found for part in x if (found := first_tensor(part)) is not None), None)
+    return x if isinstance(x, TracedValue) else None
+
+
+def leaf_remedy(leaf: Any) -> str:
+    """What to do about an object in a pytree that is neither a container nor an array."""
+    kind = type(leaf)
+    if is_dataclass(kind):
+        return (
+            f"Write @fg.pytree in place of @dataclass above the class {kind.__name__}: its fields"
+            " are leaves then, and it is frozen."
+        )
+    if kind.__module__ != "builtins" and hasattr(leaf, "__dict__"):
+        return (
+            f"Make {kind.__name__} a pytree: @fg.pytree above a class makes it a frozen dataclass"
+            " whose fields are leaves. Or pass its numbers, in a dict."
+        )
+    return (
+        "Keep what is no number out of the tree: close over it, or make it a static field of a"
+        " dataclass."
+    )
 
 
 def _shown(x: Any) -> str:

@@ -15,7 +15,7 @@ from funcgrad.border import read_only
 from funcgrad.errors import DtypeError, ImmutableError, ShapeError, TracerError
 from funcgrad.habits import Habits
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
-from funcgrad.trace import TracedValue, Value
+from funcgrad.trace import TracedValue, Value, held_by_an_array
 
 __all__ = ["Conversions", "reveal_primal"]
 
@@ -105,6 +105,10 @@ class Conversions(Habits):
         """The elements as nested lists of Python numbers."""
         return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
 
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """A read-only view as an array: the name by which Matplotlib, for one, asks for it."""
+        return self.__array__()
+
     def tobytes(self, order: Any = "C") -> bytes:
         """The numbers of the elements as bytes."""
         return np.asarray(self._reveal("t.tobytes()", exact=True)).tobytes(order)
@@ -131,7 +135,10 @@ class Conversions(Habits):
     def __array__(
         self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
     ) -> np.ndarray[Any, Any]:
-        array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
+        try:
+            array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
+        except TracerError as error:
+            raise held_by_an_array(error) from None
         if copy or (dtype is not None and np.dtype(dtype) != array.dtype):
             if copy is False:
                 raise ValueError("A tensor of another dtype cannot be viewed without a copy.")

@@ -26,7 +26,7 @@ from funcgrad.border import (
     ArrayLike,
     checked_dtype,
     explained,
-    holds_tensors,
+    first_tensor,
     is_weak,
     operand,
 )
@@ -459,7 +459,7 @@ def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:
     """
     if dtype is not None:
         dtype = checked_dtype(dtype, "tensor")
-    if isinstance(obj, (list, tuple)) and holds_tensors(obj):
+    if isinstance(obj, (list, tuple)) and first_tensor(obj) is not None:
         value = _stacked(obj)
     else:
         value = operand(obj, "tensor")

@@ -37,7 +37,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import EscapedTracerError
+from funcgrad.errors import EscapedTracerError, TracerError
 from funcgrad.modes import quiet
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "concrete",
     "current_rerun",
     "escaped",
+    "held_by_an_array",
     "innermost",
     "number_of",
     "rerun",
@@ -82,6 +83,10 @@ Operation: TypeAlias = Any
 
 _RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
 _RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
+
+
+_COVER: Final = "setting an array element with a sequence."
+"""What NumPy says of ``out[i] = t``, over the error that says why it could not be done."""
 
 
 class TracedValue:
@@ -176,11 +181,13 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         self._quiet.__enter__()
         return self.level
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         try:
-            self._quiet.__exit__(*error)
+            self._quiet.__exit__(kind, error, traceback)
         finally:
             _RUNNING.reset(self._token)
+        if isinstance(error, ValueError) and str(error) == _COVER and error.__cause__ is not None:
+            raise held_by_an_array(error.__cause__).with_traceback(traceback) from None
 
 
 @contextmanager
@@ -312,6 +319,18 @@ def innermost(first: Trace, second: Trace) -> Trace:
     if first.level == second.level:
         raise escaped("Two traced values of unrelated transformations met in one operation.")
     return first if first.level > second.level else second
+
+
+def held_by_an_array(error: BaseException) -> BaseException:
+    """The error for a traced value that was to go into a NumPy array, in more words."""
+    if type(error) is TracerError:
+        error.args = (
+            f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"
+            " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]); of"
+            " np.full(shape, t), fnp.full(shape, t); of out[i] = t, out = out.at[i].set(t) with"
+            " out = fnp.zeros(shape) before.",
+        )
+    return error
 
 
 def escaped(what: str = "A traced value was used after its transformation had ended.") -> Exception:

@@ -13,8 +13,8 @@ from funcgrad.border import (
     checked_dtype,
     described,
     explained,
+    first_tensor,
     freeze,
-    holds_tensors,
     is_frozen,
     is_weak,
     operand,
@@ -66,8 +66,8 @@ def test_lists_and_objects_that_convert_become_arrays() -> None:
         ({"a": 1}, LeafError, "of type dict"),
         (Decimal(1), LeafError, "of type Decimal"),
         (Fraction(1, 2), LeafError, "of type Fraction"),
-        ([fg.tensor(1.0), 2.0], LeafError, "add: got a list that holds tensors"),
-        (([fg.tensor(1.0)],), LeafError, "add: got a tuple that holds tensors"),
+        ([fg.tensor(1.0), "a"], LeafError, "got 'a' of type str"),
+        ([fg.tensor(1.0), [2.0, 3.0]], ShapeError, "stack"),
         ([1, [2, 3]], ShapeError, "add: [1, [2, 3]] does not form an array"),
         (["a"], DtypeError, "add: the dtype <U1 is not supported"),
         (np.array(["2020-01-01"], "M8[D]"), DtypeError, "add: the dtype datetime64[D]"),
@@ -89,12 +89,26 @@ def test_long_reprs_are_cut() -> None:
     assert len(str(caught.value)) < 200
 
 
+ONE = fg.tensor(1)
+
+
 @pytest.mark.parametrize(
     ("x", "expected"),
-    [([1, 2], False), ([fg.tensor(1)], True), (([1], [[fg.tensor(1)]]), True), (1, False)],
+    [([1, 2], None), ([2, ONE], ONE), (([1], [[ONE]]), ONE), (1, None), (ONE, ONE), ([[]], None)],
 )
-def test_holds_tensors(x: Any, expected: bool) -> None:
-    assert holds_tensors(x) is expected
+def test_first_tensor(x: Any, expected: Any) -> None:
+    assert first_tensor(x) is expected
+
+
+def test_lists_of_tensors_are_arrays_also_where_they_are_traced() -> None:
+    def f(x: Any) -> Any:
+        return fnp.sum([[x, 2.0], (x * x, 3.0)]) + fnp.mean([x, x])
+
+    assert f(3.0) == f(fg.tensor(3.0)).item() == 20.0
+    for g in (fg.grad(f), fg.jit(fg.grad(f)), fg.grad(fg.jit(f))):
+        assert g(3.0).item() == 8.0
+    np.testing.assert_array_equal(fg.vmap(fg.grad(f))(np.array([3.0, 1.0])), [8.0, 4.0])
+    np.testing.assert_array_equal(fg.tensor([1.0, 2.0]) * [1.0, ONE], [1.0, 2.0])
 
 
 # --------------------------------------------------------------------------------- frozen arrays

@@ -6,8 +6,9 @@ NumPy asks the arguments' class what to do with a ufunc (``__array_ufunc__``) or
 1. What NumPy has under a name and ``funcgrad.numpy`` has under the same name is ours. A function is
    known by itself, not by what it is called: another library's ``sign`` is none of NumPy's, and
    ``np.linalg.trace`` is ``fnp.linalg.trace``, never ``fnp.trace``.
-2. Anything else (a function, a method of a ufunc or a parameter that we lack, and other libraries'
-   ufuncs) is the library's own on concrete tensors: it gets arrays, and its arrays become tensors.
+2. Anything else (a function, a method of a ufunc or a parameter that we lack, objects that are no
+   numbers, other libraries' ufuncs) is the library's own on concrete tensors: it gets arrays, and
+   its arrays become tensors.
 3. A traced value has no numbers to give to it, so that is an error, which says what to do.
 
 >>> import funcgrad as fg
@@ -23,12 +24,19 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, ImmutableError, TracerError, UnknownFunctionError
+from funcgrad.errors import (
+    ArgumentError,
+    ImmutableError,
+    LeafError,
+    TracerError,
+    UnknownFunctionError,
+)
 from funcgrad.shape import DTYPES
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.trees import flatten, unflatten
@@ -122,8 +130,8 @@ def dispatch_ufunc(
             reason = _misfit(own, args, given)
             if not reason:
                 raise
-    path = _path(ufunc, method)
-    return _foreign(getattr(ufunc, method), path, inputs, kwargs, reason)
+    unknown = partial(_unknown, ufunc, method, reason)
+    return _foreign(getattr(ufunc, method), inputs, kwargs, unknown)
 
 
 def dispatch_function(
@@ -138,6 +146,9 @@ def dispatch_function(
         given = {key: value for key, value in kwargs.items() if key != "out"}
         try:
             return own(*args, **given)
+        except LeafError as error:  # None, text and other objects, of which NumPy makes arrays
+            refused = error
+            return _foreign(function, args, kwargs, lambda: refused)
         except TypeError:
             reason = _misfit(own, args, given)
             if not reason:
@@ -149,7 +160,7 @@ def dispatch_function(
         return _written(function, _path(function), targets, args, kwargs)
     if own is not None and not _misfit(own, args, kwargs):
         return own(*args, **kwargs)
-    return _foreign(function, _path(function), args, kwargs, reason)
+    return _foreign(function, args, kwargs, partial(_unknown, function, "__call__", reason))
 
 
 # ------------------------------------------------------------------------------------- who is who
@@ -238,29 +249,33 @@ def _by_name(
 
 def _foreign(
     function: Callable[..., Any],
-    path: str,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    reason: str,
+    error: Callable[[], Exception],
 ) -> Any:
     """What a function that is not ours makes of concrete tensors.
 
-    Raises
-    ------
-    UnknownFunctionError
-        A tensor is traced, or hidden where it cannot be exchanged for its array.
+    Parameters
+    ----------
+    error : callable
+        Makes what is raised where a tensor is traced, or is hidden so that it cannot be exchanged
+        for its array.
     """
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     if not tensors or any(leaf._trace is not None for leaf in tensors):
-        raise UnknownFunctionError(
-            f"{path} is not available for traced tensors"
-            + (f" with these arguments: {reason}." if reason else ".")
-            + " Compose it from funcgrad.numpy's functions, give it a rule with fg.custom_jvp or"
-            " fg.custom_vjp, or apply it to fg.stop_gradient(t) where no derivative is wanted."
-        )
+        raise error()
     positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
     return _wrapped(function(*positional, **named))
+
+
+def _unknown(function: Any, method: str, reason: str) -> UnknownFunctionError:
+    return UnknownFunctionError(
+        f"{_path(function, method)} is not available for traced tensors"
+        + (f" with these arguments: {reason}." if reason else ".")
+        + " Compose it from funcgrad.numpy's functions, give it a rule with fg.custom_jvp or"
+        " fg.custom_vjp, or apply it to fg.stop_gradient(t) where no derivative is wanted."
+    )
 
 
 def _plain(x: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
-from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from funcgrad.border import ArrayLike, leaf_remedy, operand
+from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
@@ -133,7 +133,9 @@ def aligned(
     DtypeError
         A leaf is complex, and the parameter is real.
     """
-    found = _tensors(flatten_like(structure, tree, name), structure, name, operation)
+    found = _tensors(
+        flatten_like(structure, tree, f"{operation}: {name}"), structure, name, operation
+    )
     for position, (leaf, own) in enumerate(zip(found, leaves, strict=True)):
         if leaf.shape != own.shape:
             raise ShapeError(
@@ -153,9 +155,15 @@ def _tensors(found: list[Any], structure: Structure, name: str, operation: str) 
         return found
     paths = structure.paths()
     return [
-        tensor(operand(leaf, f"{operation}: {name}{path}"))
-        for leaf, path in zip(found, paths, strict=True)
+        _tensor(leaf, f"{operation}: {name}{path}") for leaf, path in zip(found, paths, strict=True)
     ]
+
+
+def _tensor(leaf: Any, place: str) -> Tensor:
+    try:
+        return tensor(operand(leaf, place))
+    except LeafError as error:
+        raise LeafError(f"{error} {leaf_remedy(leaf)}") from None
 
 
 def in_dtype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:

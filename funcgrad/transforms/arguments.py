@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.border import described, operand
+from funcgrad.border import described, leaf_remedy, operand
 from funcgrad.errors import (
     DifferentiationError,
     DtypeError,
@@ -253,13 +253,9 @@ def _refuse(operation: str, leaves: Sequence[Any], places: Sequence[str]) -> Non
         try:
             operand(leaf, operation)
         except FuncgradError as error:
-            remedy = (
-                " Keep what is no number out of the tree: close over it, or make it a static field"
-                " of a dataclass."
-            )
             raise type(error)(
                 f"{operation}: {place}: {str(error).removeprefix(operation + ': ')}"
-                + (remedy if isinstance(error, LeafError) else "")
+                + (f" {leaf_remedy(leaf)}" if isinstance(error, LeafError) else "")
             ) from None
 
 
@@ -299,8 +295,8 @@ def scalar(operation: str, out: Any, value: Value) -> None:
     if shape:
         raise DifferentiationError(
             f"{operation}: the function has to return one number, but returned an array of shape"
-            f" {shape}. Reduce it, with fnp.sum or fnp.mean, or use fg.jacrev for all derivatives"
-            " or fg.vjp for a chosen combination of them."
+            f" {shape}, which is no scalar. Reduce it, with fnp.sum or fnp.mean, or use fg.jacrev"
+            " for all derivatives or fg.vjp for a chosen combination of them."
         )
     if dtype.kind == "c":
         raise DifferentiationError(
@@ -368,10 +364,12 @@ def _checked(
 
 def unwrap(out: Any, operation: str) -> Value:
     """The value of what a function returned that has to return one number."""
-    try:
-        return concrete(operand(out, operation))
-    except LeafError:
-        raise DifferentiationError(
-            f"{operation}: the function has to return one number, but returned {described(out)}."
-            " Results besides it are handed through with has_aux=True."
-        ) from None
+    if not isinstance(out, (list, tuple)):
+        try:
+            return concrete(operand(out, operation))
+        except LeafError:
+            pass
+    raise DifferentiationError(
+        f"{operation}: the function has to return one number, but returned {described(out)}, which"
+        " is no scalar. Results besides it are handed through with has_aux=True."
+    )
