@@ -181,9 +181,15 @@ class Linearized:
     push : callable
         ``(tangents, output, *arguments, **params) -> output tangent``, written in primitives and
         linear in the tangents. A tangent is None where it is zero by structure.
+    pull : callable, optional
+        ``(cotangent, output, *arguments, **params) -> cotangents`` of all arguments: the transpose
+        of ``push``, where there is one that takes less than to record ``push`` and to transpose
+        that. Factors are conjugated. It has to be a sum of products of numbers that are positive
+        where all arguments are.
     """
 
     push: Callable[..., Value]
+    pull: Callable[..., Sequence[Value]] | None = None
 
 
 class Discrete(Enum):
@@ -295,7 +301,9 @@ def _form_of(differential: Differential) -> str:
         return "selecting" if differential.selects else "elementwise"
     if isinstance(differential, Linear):
         return "linear" if differential.patch is None else "patching"
-    return "linearized" if isinstance(differential, Linearized) else "discrete"
+    if isinstance(differential, Linearized):
+        return "linearized" if differential.pull is None else "transposed"
+    return "discrete"
 
 
 def _is_product(differential: Differential) -> bool:

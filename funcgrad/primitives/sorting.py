@@ -9,7 +9,7 @@ array([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -43,6 +43,10 @@ def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False
     return gather(x, *grid[:axis], indices, *grid[axis + 1 :], axis=0, unique=unique)
 
 
+_LONG: Final = 64
+"""Of so many elements an order is found quicker in the quick way, with a look at what it found."""
+
+
 def _one_back(
     primitive: Primitive,
     size: int,
@@ -70,10 +74,21 @@ def _samples() -> Iterator[Sample]:
 
 def _argsort(x: Any, axis: int, descending: bool) -> Any:
     if not descending:
-        return np.argsort(x, axis, kind="stable")
+        return _stable_order(np.asarray(x), axis)
     # Sorted backwards twice, so that equal elements keep their order.
-    backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
+    backwards = _stable_order(np.flip(x, axis), axis)
     return np.shape(x)[axis] - 1 - np.flip(backwards, axis)
+
+
+def _stable_order(x: Any, axis: int) -> Any:
+    """NumPy's quick order, a fifth of the time, where no elements are equal: there it is stable."""
+    if x.dtype.kind != "f" or x.shape[axis] < _LONG:
+        return np.argsort(x, axis, kind="stable")
+    order = np.argsort(x, axis)
+    ascending = np.moveaxis(np.take_along_axis(x, order, axis), axis, -1)
+    before, after = ascending[..., :-1], ascending[..., 1:]
+    apart = np.all(before < after)  # not so with more than one NaN either, which are in the end
+    return order if apart else np.argsort(x, axis, kind="stable")
 
 
 def _sort(x: Any, axis: int, descending: bool) -> Any:

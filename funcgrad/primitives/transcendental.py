@@ -275,19 +275,33 @@ def _sinc_derivative(x: Any, order: int) -> Any:
     series is short. Its terms are (-1)^k (2k)! / ((2k + 1)! (2k - n)!) u^(2k - n).
     """
     array = np.asarray(x)
-    kind = np.result_type(array, np.sinc(array))
+    kind = np.result_type(array, np.sinc(array[:0] if array.ndim else array))
     u = np.pi * array.astype(np.result_type(kind, np.float64))
     near = np.abs(u) < order + 1
-    far = np.where(near, 1.0, u)
-    value = np.sin(far) / far
+    out = np.empty_like(u)
+    out[near] = _near_sinc(u[near], order)
+    far = ~near
+    out[far] = _far_sinc(u[far], order)
+    return (out * np.pi**order).astype(kind)[()]
+
+
+def _far_sinc(u: Any, order: int) -> Any:
+    turns = [np.sin(u), np.cos(u)]
+    value = turns[0] / u
     for n in range(1, order + 1):
-        value = (np.sin(far + n * np.pi / 2) - n * value) / far
+        turn = turns[n % 2] if n % 4 < 2 else -turns[n % 2]
+        value = (turn - n * value) / u
+    return value
+
+
+def _near_sinc(u: Any, order: int) -> Any:
+    """By Horner's rule, in u^2."""
+    square, first = u * u, (order + 1) // 2
     series = np.zeros_like(u)
-    u = np.where(near, u, 0)
-    for k in range(2 * order + 20, (order - 1) // 2, -1):
-        degree = 2 * k - order
-        series += (-1) ** k / ((2 * k + 1) * math.factorial(degree)) * u**degree
-    return (np.where(near, series, value) * np.pi**order).astype(kind)[()]
+    for k in range(2 * order + 20, first - 1, -1):
+        series *= square
+        series += (-1) ** k / ((2 * k + 1) * math.factorial(2 * k - order))
+    return series * u if order % 2 else series
 
 
 def _sinc_samples() -> Iterator[Sample]:

@@ -56,6 +56,7 @@ __all__ = [
     "pull_patch",
     "pull_projection",
     "pull_reduction",
+    "pull_transposed",
     "pull_unary",
 ]
 
@@ -379,6 +380,26 @@ def _pull_split(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     for operand, x, part, mask in zip(operands, primals, parts, masks, strict=True):
         if operand >= 0:
             g = part if mask is part else Masked(part, mask)
+            accumulate(cotangents, operand, fit(g, x, shape_of(x)))
+
+
+def pull_transposed(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Through an operation that gives its pushforward, and the transpose of that."""
+    _, _, primitive, operands, primals, out, params = entry
+    transposed = primitive.differential.pull
+    ct = broadcast(ct, shape_of(out))
+    reached: Sequence[Value] = ()
+    if type(ct) is Masked:
+        # At ones no product is zero. What nothing present reaches is made one, which is finite.
+        ones = [np.ones(shape_of(x)) for x in (out, *primals)]
+        present = cast(ct.mask, dtype=np.dtype(np.float64))
+        reached = [part != 0 for part in transposed(present, *ones, **params)]
+        primals = [where(part, x, 1) for part, x in zip(reached, primals, strict=True)]
+    pulled = transposed(plain(ct), out, *primals, **params)
+    if reached:
+        pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]
+    for operand, x, g in zip(operands, primals, pulled, strict=True):
+        if operand >= 0 and dtype_of(x).kind in "fc":
             accumulate(cotangents, operand, fit(g, x, shape_of(x)))
 
 

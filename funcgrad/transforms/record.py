@@ -48,6 +48,7 @@ from funcgrad.transforms.pull import (
     pull_patch,
     pull_projection,
     pull_reduction,
+    pull_transposed,
     pull_unary,
 )
 
@@ -492,6 +493,7 @@ _PULLS: Final[Mapping[str, Any]] = MappingProxyType(
         "linear": pull_linear,
         "patching": pull_patch,
         "linearized": _pull_linearized,
+        "transposed": pull_transposed,
         "discrete": None,
     }
 )
