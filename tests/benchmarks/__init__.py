@@ -9,5 +9,9 @@ How time and memory grow with the length of loops, in every way to run them::
 
     python -m tests.benchmarks.growth
 
+What the gradient of every function costs, as a multiple of the function::
+
+    python -m tests.benchmarks.gradients
+
 No test asserts a time. What a benchmark computes is checked.
 """

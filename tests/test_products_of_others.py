@@ -1,0 +1,178 @@
+"""Derivatives of products: right where factors are zero, in long rows, and of large numbers."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitives.cumulative import cumulative_prod, product_of_others, recurrence
+from tests.conformance import every_primitive
+
+WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "grad": fg.grad,
+    "jit": lambda f: fg.jit(fg.grad(f)),
+    "vmap": lambda f: lambda x: fg.vmap(fg.grad(f))(fnp.stack([x, x]))[0],
+    "forward": lambda f: lambda x: fg.jacfwd(f)(x),
+}
+by_way = pytest.mark.parametrize("way", WAYS)
+
+factors = st.lists(
+    st.one_of(st.sampled_from([0.0, 1.0, -2.0, 1e200, 1e-200, 3e5]), st.floats(-4, 4)),
+    min_size=1,
+    max_size=9,
+)
+
+
+def other_products(row: Any) -> list[Fraction]:
+    """Exactly."""
+    found = []
+    for k in range(len(row)):
+        product = Fraction(1)
+        for j, factor in enumerate(row):
+            product *= Fraction(float(factor)) if j != k else 1
+        found.append(product)
+    return found
+
+
+@given(factors)
+def test_zeros_beside_large_numbers(row: list[float]) -> None:
+    """Where a zero is among the others their product is 0, whatever else there is."""
+    with np.errstate(all="ignore"):
+        found = np.asarray(product_of_others(np.array(row)))
+    for own, exact in zip(found, other_products(row), strict=True):
+        if exact == 0:
+            assert own == 0
+
+
+@by_way
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 3, 1), (2, 3, 0, 1)])
+def test_a_product_of_zeros_and_large_numbers(order: Any, way: str) -> None:
+    x = np.array([1e200, 1e200, 0.0, 0.0])[list(order)]
+    with np.errstate(all="ignore"):
+        assert_array_equal(WAYS[way](fnp.prod)(x), np.zeros(4))
+
+
+def test_tangents_of_running_products_behind_zeros() -> None:
+    """A tangent meets one factor after the other, as it stands; no product of large ones."""
+    x = np.array([0.0, 0.0, 1e200, 1e200, 2.0])
+    found = fg.jvp(fnp.cumprod, (x,), (np.ones(5),))[1]
+    assert_array_equal(found, [1.0, 0.0, 0.0, 0.0, 0.0])
+
+
+@by_way
+def test_running_products_with_zeros(way: str) -> None:
+    def f(x: Any) -> Any:
+        return fnp.sum(fnp.cumprod(x) * np.arange(1.0, 6.0))
+
+    found = WAYS[way](f)(np.array([3.0, 0.0, 2.0, 0.0, 5.0]))
+    assert_array_equal(found, [1.0, 3 * (2 + 3 * 2.0), 0.0, 0.0, 0.0])
+
+
+@given(factors.filter(lambda row: max(map(abs, row)) < 1e6 and 1e-200 not in row))
+def test_running_products_are_derived_exactly(row: list[float]) -> None:
+    exact = [Fraction(x) for x in row]
+    expected = np.zeros((len(row), len(row)))
+    for i in range(len(row)):
+        for k in range(i + 1):
+            product = Fraction(1)
+            for j in range(i + 1):
+                product *= exact[j] if j != k else 1
+            expected[i, k] = float(product)
+    scale = 1e-300 + np.abs(expected).max()
+    for jacobian in (fg.jacrev, fg.jacfwd):
+        assert_allclose(jacobian(fnp.cumprod)(np.array(row)), expected, 1e-13, 1e-290 * scale)
+
+
+@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 500, 5000])
+@pytest.mark.parametrize("shape", ["one", "many"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrence_is_a_loop(size: int, shape: str, reverse: bool) -> None:
+    rng = np.random.default_rng(size)
+    a, b = rng.uniform(-1.2, 1.2, (2, size, *((3,) if shape == "many" else ())))
+    a[rng.uniform(size=a.shape) < 0.05] = 0
+    expected = b.copy()
+    places = range(size)[::-1] if reverse else range(size)
+    for before, k in pairwise(places):
+        expected[k] = a[k] * expected[before] + b[k]
+    assert_allclose(recurrence(a, b, axis=0, reverse=reverse), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("power", [10, 60, 140])
+def test_a_recurrence_of_extreme_numbers_is_a_loop(power: int) -> None:
+    rng = np.random.default_rng(1)
+    sizes = 10.0 ** (power * rng.choice([-1, 0, 1], 300))  # of the states, which stay in the range
+    a = np.append(1.0, sizes[1:] / sizes[:-1])
+    a[rng.uniform(size=300) < 0.05] = 0.0
+    a[np.abs(np.log10(a, where=a > 0, out=np.zeros(300))) > 290] = 1.0
+    b = rng.uniform(size=300) * sizes
+    assert_allclose(recurrence(a, b, axis=0, reverse=False), one_by_one(a, b), rtol=1e-12)
+
+
+@pytest.mark.parametrize("place", [0, 70, 299])
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_a_recurrence_with_infinities_is_a_loop(special: float, place: int) -> None:
+    a, b = np.random.default_rng(1).uniform(0.5, 1.0, (2, 300))
+    a[place] = special
+    assert_allclose(recurrence(a, b, axis=0, reverse=False), one_by_one(a, b), rtol=1e-12)
+
+
+def one_by_one(a: Any, b: Any) -> Any:
+    states = b.copy()
+    for k in range(1, len(b)):
+        states[k] = a[k] * states[k - 1] + b[k]
+    return states
+
+
+@by_way
+def test_what_a_running_product_does_not_reach_is_absent(way: str) -> None:
+    """The root's derivative is infinite at 0; what stands behind an element is not in it."""
+
+    def f(x: Any) -> Any:
+        return fnp.cumprod(fnp.concatenate([x[:2], fnp.sqrt(x[2:])]))[1]
+
+    with np.errstate(all="ignore"):
+        found = WAYS[way](f)(np.array([2.0, 3.0, 0.0, np.inf]))
+    assert_array_equal(found, [3.0, 2.0, 0.0, 0.0])
+
+
+def test_long_products_differentiate_twice() -> None:
+    x = np.random.default_rng(2).uniform(0.9, 1.1, 300)
+    x[7] = 0.0
+    for f in (fnp.prod, lambda x: fnp.sum(fnp.cumprod(x) ** 2)):
+        step, v = 1e-6, np.cos(np.arange(300.0))
+        expected = (fg.grad(f)(x + step * v) - fg.grad(f)(x - step * v)) / (2 * step)
+        found = fg.hvp(f, (x,), (v,))
+        assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(np.asarray(expected)).max())
+
+
+TRANSPOSED = [primitive for primitive in every_primitive() if primitive.form == "transposed"]
+
+
+def test_there_are_operations_with_a_transpose_of_their_own() -> None:
+    assert {recurrence, cumulative_prod} <= {*TRANSPOSED}
+
+
+@pytest.mark.parametrize("primitive", TRANSPOSED, ids=str)
+def test_a_transpose_is_that_of_the_pushforward(primitive: Any) -> None:
+    for sample in primitive.samples():
+        args = [np.asarray(arg) for arg in sample.args]
+        if any(arg.dtype.kind not in "fc" for arg in args) or not sample.smooth:
+            continue
+        rng = np.random.default_rng(4)
+        out = primitive.evaluate(*args, **sample.params)
+        tangents = [rng.standard_normal(arg.shape).astype(arg.dtype) for arg in args]
+        turn = 1 + 0.5j if out.dtype.kind == "c" else 1
+        ct = (rng.standard_normal(out.shape) * turn).astype(out.dtype)
+        pushed = primitive.differential.push(tuple(tangents), out, *args, **sample.params)
+        pulled = primitive.differential.pull(ct, out, *args, **sample.params)
+        forward = np.sum((pushed * np.conj(ct)).real)
+        reverse = sum(np.sum((t * np.conj(g)).real) for t, g in zip(tangents, pulled, strict=True))
+        assert_allclose(reverse, forward, rtol=1e-10, atol=1e-10)
