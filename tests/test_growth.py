@@ -24,9 +24,12 @@ LINEAR = [*[name for name, loop in LOOPS.items() if loop.exponent == 1], *DEPTHS
 
 
 def added(amount: Callable[[int], float]) -> float:
-    """How many times as much the second doubling of the length adds as the first."""
+    """How many times as much the second doubling of the length adds as the first.
+
+    What hardly grows may grow in steps, from one way of doing a thing to another.
+    """
     first, second, third = [amount(length) for length in LENGTHS]
-    return (third - second) / max(1.0, second - first)
+    return (third - second) / max(first / 2, second - first)
 
 
 def bytes_touched(name: str, way: str, length: int) -> int:
