@@ -227,8 +227,9 @@ class Program:
         -------
         str
             It defines a function of the flat inputs that returns the tuple of the flat outputs, to
-            the last bit as the program has them. Large arrays among the program's constants are
-            not written out; the text expects them in a global tuple ``constants``.
+            the last bit as the program has them. Where the text has no words for some constants,
+            as for large arrays, it defines ``with_constants``, which makes that function of
+            ``numpy_constants()``.
 
         Examples
         --------
@@ -244,6 +245,22 @@ class Program:
             return (b,)
         """
         return numpy_source(self, lines).text
+
+    def numpy_constants(self) -> tuple[Any, ...]:
+        """What the text of ``to_numpy_source`` has no words for: it makes the function of it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import funcgrad as fg
+        >>> table = np.arange(1000.0)
+        >>> looked_up = fg.program(lambda i: fg.tensor(table)[i] * 2.0)(7)
+        >>> module = {}
+        >>> exec(looked_up.to_numpy_source(), module)
+        >>> module["with_constants"](looked_up.numpy_constants())(7)
+        (np.float64(14.0),)
+        """
+        return numpy_source(self).constants
 
     def to_dot(self) -> str:
         r"""The program as a graph in the DOT language of Graphviz.

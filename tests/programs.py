@@ -14,6 +14,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.equations import Constant
+from funcgrad.source.writer import Source
 from tests.transforms.support import complex_numbers, numbers
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 3e38, 1.4e-45, 5e-324, np.inf, -np.inf, np.nan)
@@ -36,6 +37,14 @@ def assert_bits(actual: Any, expected: Any) -> None:
     for own, other in zip(trees.leaves(actual), trees.leaves(expected), strict=True):
         if bits(own) != bits(other):
             raise AssertionError(f"{np.asarray(own)!r} is not {np.asarray(other)!r}")
+
+
+def function_of(source: Source) -> Callable[..., Any]:
+    """The function of a text, in a module of its own."""
+    module: dict[str, Any] = {}
+    exec(source.text, module)
+    function: Callable[..., Any] = module[source.name]
+    return function(source.constants) if source.constants else function
 
 
 @dataclass(frozen=True)

@@ -68,17 +68,17 @@ def compile_program(program: Program) -> Compiled:
 
 
 def _function(source: Source) -> Compiled:
-    """The function that a source defines."""
+    """The function that a source defines, or makes of its constants."""
     # Not in angle brackets: tracebacks ask the loader only for what could be a file.
     filename = f"funcgrad program {source.name} {crc32(source.text.encode()):08x}"
     namespace: dict[str, Any] = {
         "__name__": filename,
         "__loader__": _Listing(source.text),
-        "constants": source.constants,
     }
     exec(compile(source.text, filename, "exec"), namespace)
     # A function whose globals hold it would be a cycle, and stay until the collector comes.
-    compiled: Compiled = namespace.pop(source.name)
+    made: Any = namespace.pop(source.name)
+    compiled: Compiled = made(source.constants) if source.constants else made
     return compiled
 
 

@@ -29,7 +29,7 @@ from funcgrad.trace import RAW
 __all__ = ["Scope"]
 
 _RESERVED: Final = frozenset(
-    {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "GuardError"}
+    {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "with_constants", "GuardError"}
     | set("abs bool complex float int range repr slice".split())  # what the text has of Python's
 )
 _DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduce|accumulate))?")

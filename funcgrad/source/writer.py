@@ -28,7 +28,7 @@ def f(x):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -62,10 +62,9 @@ class Source:
     ----------
     text : str
     name : str
-        Of the function.
+        Of the function; or ``with_constants``, which makes it of the constants if there are any.
     constants : tuple
-        What the text has no words for, large arrays above all: the module expects it as a global
-        variable ``constants``.
+        What the text has no words for, large arrays above all.
     floats : bool
         Whether it computes with Python's floats, of which NumPy's ``errstate`` knows nothing.
     """
@@ -180,9 +179,14 @@ class _Writer:
         if rooms:
             self.line("{}.keep({})".format(*rooms))
         self.line(f"return {tuple_text([self.output(variable) for variable in program.outputs])}")
-        text = [*self.scope.head(), "", "", f"def {self.name}({inputs}):", *self.body, ""]
-        constants, floats = tuple(self.scope.constants), bool(self.scalars.members)
-        return Source("\n".join(text), self.name, constants, floats)
+        function = [f"def {self.name}({inputs}):", *self.body]
+        name, constants = self.name, tuple(self.scope.constants)
+        if constants:
+            name = _MAKER
+            function = _maker(self.scope.globals, function, self.name)
+            self.scope.globals = []
+        text = "\n".join([*self.scope.head(), "", "", *function, ""])
+        return Source(text, name, constants, bool(self.scalars.members))
 
     def rooms(self) -> tuple[str, ...]:
         """Take memory for large intermediate results; returns names of the store and of that."""
@@ -339,6 +343,23 @@ class _Writer:
         )
         self.line(f"if {test}:")
         self.line(f"    raise GuardError({message!r})")
+
+
+_MAKER: Final = "with_constants"
+
+
+def _maker(before: Sequence[str], function: Sequence[str], name: str) -> list[str]:
+    """The lines of a function that makes a program's of its constants."""
+    lines = [
+        '"""Returns the program\'s function, given what this text has no words for: the tuple',
+        'program.numpy_constants()."""',
+        *before,
+        "",
+        *function,
+        "",
+        f"return {name}",
+    ]
+    return [f"def {_MAKER}(constants):", *[f"    {line}" if line else "" for line in lines]]
 
 
 def _by_variable(guards: Iterable[Guard], given: int) -> dict[int | None, list[Guard]]:

@@ -23,16 +23,14 @@ from funcgrad.programs import Program
 from funcgrad.source.writer import numpy_source
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive
+from tests.programs import function_of
 
 BLOCK = 64  # bytes: arrays of a few hundred bytes are large then
 
 
 def run_blocks(program: Program, values: list[Any], block: int = BLOCK) -> list[Any]:
     """The results of the source with small blocks."""
-    source = numpy_source(program, block=block)
-    namespace: dict[str, Any] = {"constants": source.constants}
-    exec(source.text, namespace)
-    run = namespace[source.name]
+    run = function_of(numpy_source(program, block=block))
     found = list(run(*values))
     before = [np.array(each) for each in found]
     run(*values)  # memory that is used again is not that of results

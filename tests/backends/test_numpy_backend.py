@@ -25,6 +25,7 @@ from funcgrad.source.writer import numpy_source
 from funcgrad.tensor import apply1
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive
+from tests.programs import function_of
 
 
 def raw_inputs(program: Program, *args: Any) -> list[Any]:
@@ -58,10 +59,7 @@ def assert_compiles(f: Callable[..., Any], *args: Any) -> str:
 
 def run_alone(program: Program, values: list[Any]) -> Any:
     """The result of the text in a namespace of its own."""
-    source = numpy_source(program)
-    namespace: dict[str, Any] = {"constants": source.constants}
-    exec(source.text, namespace)
-    return namespace[source.name](*values)
+    return function_of(numpy_source(program))(*values)
 
 
 # Every primitive.
@@ -274,7 +272,7 @@ def test_an_error_shows_the_line_of_the_program_and_of_the_user() -> None:
 def test_a_primitive_from_anywhere_is_handed_in() -> None:
     cube = elementwise("cube", lambda x: x**3, partials=(lambda y, x: 3 * x**2,))
     text = assert_compiles(lambda x: apply1(cube, x), np.arange(3.0))
-    assert "cube = constants[0]" in text
+    assert "    cube = constants[0]" in text
 
 
 def test_threads_share_a_compiled_program() -> None:

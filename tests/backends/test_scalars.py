@@ -20,7 +20,7 @@ from funcgrad.errors import GuardError
 from funcgrad.source.scalars import scalars_of
 from funcgrad.source.writer import numpy_source
 from funcgrad.trace import concrete
-from tests.programs import bits
+from tests.programs import bits, function_of
 
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 5e-324, -5e-324, 1e-200, 1e308, -1e308)
 EXTREMES = (*SPECIAL, np.inf, -np.inf, np.nan)
@@ -289,11 +289,8 @@ def test_kernels_hand_their_sums_over_and_take_scalars() -> None:
     source = numpy_source(program, block=64)
     assert "range(" in source.text
     assert "float(" in source.text
-    namespace: dict[str, Any] = {"constants": source.constants}
-    exec(source.text, namespace)
-    for own, other in zip(
-        namespace[source.name](DOUBLES, PI), program.evaluate([DOUBLES, PI]), strict=True
-    ):
+    found = function_of(source)(DOUBLES, PI)
+    for own, other in zip(found, program.evaluate([DOUBLES, PI]), strict=True):
         assert type(own) is type(other)
         np.testing.assert_allclose(own, other, rtol=1e-12)
 

@@ -76,12 +76,11 @@ def _raw(subject: Subject) -> list[Any]:
 
 
 def _numpy_source(subject: Subject) -> Any:
-    text = subject.staged.to_numpy_source()
-    if "constants[" in text:  # too large to be written out
-        return subject.value
     namespace: dict[str, Any] = {}
-    exec(text, namespace)
-    return namespace[subject.staged.name](*_raw(subject))
+    exec(subject.staged.to_numpy_source(), namespace)
+    constants = subject.staged.numpy_constants()
+    made = namespace["with_constants"](constants) if constants else namespace[subject.staged.name]
+    return made(*_raw(subject))
 
 
 def _reread(subject: Subject) -> fg.Program:
