@@ -263,7 +263,16 @@ def test_powers_are_exact_at_zero():
 
 def test_powers_of_zero_do_not_change_with_the_exponent():
     assert float(fg.grad(lambda y: fnp.power(0.0, y))(2.0)) == 0.0
-    assert float(fg.grad(lambda y: fnp.power(0.0, y))(0.0)) == 0.0
+    assert float(fg.grad(lambda y: fnp.power(0.0, y))(1e-300)) == 0.0
+
+
+def test_a_power_of_zero_falls_from_one_to_zero():
+    # With the exponent at least, so x**x has the slope -inf at 0; x**0 is constant.
+    for slope in (fg.grad, fg.jacfwd, fg.jacrev, lambda f: fg.jit(fg.grad(f))):
+        assert float(slope(lambda x: x**x)(0.0)) == -np.inf
+        assert float(slope(lambda y: fnp.power(0.0, y))(0.0)) == -np.inf
+        assert float(slope(lambda x: fnp.power(x, 0.0))(0.0)) == 0.0
+        assert float(slope(lambda x: x**x)(1e-300)) == pytest.approx(1 + np.log(1e-300))
 
 
 def test_complex_powers_of_negative_bases_have_complex_logarithms():

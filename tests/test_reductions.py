@@ -498,3 +498,26 @@ def test_methods_and_numpys_functions(name):
     expected = getattr(np, name)(x, axis=1)
     np.testing.assert_allclose(getattr(fg.tensor(x), name)(axis=1), expected)
     np.testing.assert_allclose(getattr(np, name)(fg.tensor(x), axis=1), expected)
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("x", [np.ones(3), np.zeros(2), np.full(4, 1e8), np.full((2, 3), 0.1)])
+def test_the_deviation_of_equal_numbers_has_no_curvature(x, correction):
+    def deviation(x):
+        return fnp.std(x, correction=correction)
+
+    zeros = np.zeros(x.shape + x.shape)
+    for hessian in (fg.hessian, lambda f: fg.jacrev(fg.grad(f)), lambda f: fg.jacfwd(fg.jacfwd(f))):
+        np.testing.assert_array_equal(hessian(deviation)(x), zeros)
+        np.testing.assert_array_equal(fg.jit(hessian(deviation))(x), zeros)
+
+
+def test_derivatives_of_numbers_that_are_nearly_equal_keep_their_digits():
+    for far in (1.0, 1e3, -1e8):
+        apart = np.array([0.0, 3.0, -1.0, 2.0]) * 2.0**-20  # exact beside each of these
+        for f in (fnp.std, fnp.var):
+            expected = fg.grad(f)(apart)
+            np.testing.assert_allclose(fg.grad(f)(apart + far), expected, rtol=1e-14)
+            expected = np.asarray(fg.hessian(f)(apart))
+            size = float(np.max(abs(expected)))
+            np.testing.assert_allclose(fg.hessian(f)(apart + far), expected, atol=1e-14 * size)

@@ -19,8 +19,8 @@ from funcgrad.errors import DtypeError
 from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad.primitives.reduction import reduce_max, reduction
-from funcgrad.primitives.special import clamp, ndtr, real_floating
-from funcgrad.primitives.transcendental import exp
+from funcgrad.primitives.special import bell, clamp, ndtr, real_floating
+from funcgrad.primitives.transcendental import sech_squared
 from funcgrad.shape import dtype_of
 from funcgrad.trace import Value
 
@@ -69,7 +69,8 @@ def _sigmoid(x: Any) -> Any:
 sigmoid: Primitive = elementwise(
     "sigmoid",
     _sigmoid,
-    partials=(lambda y, x: y * sigmoid(-x),),  # 1 - y would lose the digits of large arguments
+    # y * (1 - y), which would lose the digits of large arguments, and its derivative those of small
+    partials=(lambda y, x: 0.25 * sech_squared(0.5 * x),),
     samples=_SAMPLES,
 )
 
@@ -120,7 +121,7 @@ silu: Primitive = elementwise(
 
 def _gelu_slope(x: Value) -> Value:
     inner = clamp(x, 40.0)
-    return ndtr(inner) + inner * (exp(inner * inner * -0.5) / math.sqrt(2 * math.pi))
+    return ndtr(inner) + inner * (bell(inner, sharpness=0.5) / math.sqrt(2 * math.pi))
 
 
 gelu: Primitive = elementwise(

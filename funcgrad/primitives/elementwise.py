@@ -297,11 +297,19 @@ def _power_to_base(out: Value, x: Value, y: Value) -> Value:
     return y * bind2(power, x, y - 1 + hole)
 
 
+def _real_part(x: Value) -> Value:
+    dtype = dtype_of(x)
+    return cast(x, dtype=np.dtype(dtype.char.lower())) if dtype.kind == "c" else x
+
+
 def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
-    """``x**y log(x)``, and 0 at x = 0 where the power is finite: 0**y is 0 around any y > 0."""
+    """``x**y log(x)``, and 0 at x = 0 for y > 0, around which 0**y is 0.
+
+    At ``0**0`` it is -inf: from 1 there it falls to 0 for whatever y > 0.
+    """
     if dtype_of(out).kind == "c" and dtype_of(x).kind != "c":
         x = cast(x, dtype=dtype_of(out))  # a negative base has a complex logarithm
-    hole = (x == 0) & (out * 0 == 0)
+    hole = (x == 0) & (_real_part(y) > 0)
     return out * bind1(log, x + hole)
 
 
@@ -390,7 +398,7 @@ fabs = elementwise(
 def _push_phase(tangents: tuple[Value, ...], out: Value, z: Value) -> Value:
     """Only the part of dz that turns z counts: i times the imaginary part of dz / z, times out."""
     turn = tangents[0] / (z + (z == 0))
-    return out * (turn - cast(turn, dtype=np.dtype(dtype_of(turn).char.lower())))
+    return out * (turn - _real_part(turn))
 
 
 phase = Primitive(  # the sign of a complex number, which is not locally constant

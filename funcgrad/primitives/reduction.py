@@ -26,10 +26,11 @@ from funcgrad.primitive import (
     Selection,
 )
 from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.keys import Key
 from funcgrad.primitives.logic import isinf, logical_or
 from funcgrad.primitives.rows import extremum, many_rows, total, total_of_leading
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, reshape
+from funcgrad.primitives.structural import cast, reshape, unfollowed, view
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import Shape, Spec, dtype_of, expand, reduced_shape, shape_of
 from funcgrad.trace import RAW, Value
@@ -270,14 +271,17 @@ def _freedom(shape: Shape, axis: Axes, correction: float) -> Any:
     return np.float64(max(_count(shape, axis) - correction, 0))
 
 
+def _first(axis: Axes, rank: int) -> tuple[slice, ...]:
+    return tuple([slice(1) if i in axis else slice(None) for i in range(rank)])
+
+
 def _var(x: Any, axis: Axes, keepdims: bool, correction: float) -> Any:
     x = np.asarray(x)
     dtype = _working_dtype(x.dtype)
     wide = x if dtype is None else x.astype(dtype)
     # From the first element, so that the variance of equal numbers is 0 and not a rounding error,
     # which would have a derivative of its own.
-    first = tuple([slice(1) if i in axis else slice(None) for i in range(x.ndim)])
-    apart = wide - wide[first]
+    apart = wide - wide[_first(axis, x.ndim)]
     apart = apart - _add(apart, axis, None, None, True) / _count(x.shape, axis)
     squares = apart.real**2 + apart.imag**2 if apart.dtype.kind == "c" else apart * apart
     total = _add(squares, axis, None, None, keepdims)
@@ -287,23 +291,21 @@ def _var(x: Any, axis: Axes, keepdims: bool, correction: float) -> Any:
 
 def _deviations(x: Value, axis: Axes) -> Value:
     """The conjugate distances from the mean: factors are conjugated on the way back."""
-    apart = x - reduce_mean(x, axis=axis, keepdims=True)
+    # From the first element: a mean rounds by more than numbers that are nearly equal differ.
+    apart = x - unfollowed(view(x, key=Key(_first(axis, len(shape_of(x))))))
+    apart = apart - reduce_mean(apart, axis=axis, keepdims=True)
     return conj(apart) if dtype_of(x).kind == "c" else apart
 
 
 def _var_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
-    return _deviations(x, axis) * _weak(2 / _freedom(shape_of(x), axis, correction))
+    # As Python's number, which leaves float32 what it is.
+    return _deviations(x, axis) * float(2 / _freedom(shape_of(x), axis, correction))
 
 
 def _std_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
-    """At no deviation at all the subgradient of least norm is 0, and its derivative is absent."""
-    inverse = _weak(1 / _freedom(shape_of(x), axis, correction))
-    return _deviations(x, axis) * (inverse / where(y == 0, 1.0, y))
-
-
-def _weak(x: Any) -> float:
-    """As a Python number, which leaves float32 what it is."""
-    return float(x)
+    """At no deviation at all, a kink, the subgradient of least norm is 0; so is its derivative."""
+    inverse = float(1 / _freedom(shape_of(x), axis, correction))
+    return _deviations(x, axis) * (inverse / where(y == 0, np.inf, y))
 
 
 def _std_samples() -> Iterator[Sample]:

@@ -6,6 +6,11 @@ np.float64(1.0)
 Factors are written in the output where that costs no accuracy. Inverse functions of complex numbers
 use it on purpose: it knows on which side of a branch cut the argument lies, which ``1 - z``
 forgets, for ``1 - (2 + 0j)`` has the imaginary part 0 rather than -0.
+
+A factor keeps its digits over the whole range, and so does its own derivative. Where the formula
+for the factor, differentiated, would subtract what is nearly equal (``x / hypot(x, y)`` gives
+``1 / r - x**2 / r**3``), the factor is an operation that knows its derivative (``y**2 / r**3``):
+``ratio_to_hypot``, ``ratio_to_square_of_hypot``, ``one_minus_square``, ``sech_squared``.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from funcgrad.primitives.elementwise import (
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.selection import where
 from funcgrad.shape import dtype_of
-from funcgrad.trace import Value, bind1
+from funcgrad.trace import RAW, Value, bind1
 
 __all__ = [
     "arccos",
@@ -51,7 +56,11 @@ __all__ = [
     "log10",
     "logaddexp",
     "logaddexp2",
+    "one_minus_square",
     "rad2deg",
+    "ratio_to_hypot",
+    "ratio_to_square_of_hypot",
+    "sech_squared",
     "sin",
     "sinc",
     "sinc_derivative",
@@ -144,35 +153,79 @@ cbrt = elementwise(
 )
 
 
-def _radius(r: Value) -> Value:
+def _radius(r: Any) -> Any:
     """A distance to divide by: at the origin infinite, where the quotient is to be 0."""
     return where(r == 0, np.inf, r)
 
 
+_OFF_ORIGIN = combined(reals(0.2, 3, 2), reals(-3, -0.2, 2))
 _AROUND_ORIGIN = combined(
-    reals(0.2, 3, 2),
-    reals(-3, -0.2, 2),
+    _OFF_ORIGIN,
     edges((0.0, 1.0), (-2.0, 0.0), (1e-200, 1e-200), (1e200, 1e200), smooth=True),
     edges((0.0, 0.0), (np.inf, 1.0), (np.nan, 1.0)),
 )
+
+
+def _part_of_radius(r: Value, x: Value, y: Value) -> Value:
+    if type(r) in RAW:  # then it is known already, and no derivative of the quotient is wanted
+        return x / _radius(r)
+    return ratio_to_hypot(x, y)
+
+
 hypot: Primitive = elementwise(
     "hypot",
     np.hypot,
-    partials=(lambda r, x, y: x / _radius(r), lambda r, x, y: y / _radius(r)),
+    partials=(
+        lambda r, x, y: _part_of_radius(r, x, y),
+        lambda r, x, y: _part_of_radius(r, y, x),
+    ),
     samples=_AROUND_ORIGIN,
 )
 
 
-def _over_square(x: Value, y: Value, length: Value) -> Value:
-    """``length / (x**2 + y**2)`` for a length that is x or y, without overflow."""
+def _ratio_to_hypot(x: Any, y: Any) -> Any:
+    return np.divide(x, _radius(np.hypot(x, y)))
+
+
+# x / r and x / r**2 with r = hypot(x, y), without overflow, and 0 at the origin.
+ratio_to_hypot: Primitive = elementwise(
+    "ratio_to_hypot",
+    _ratio_to_hypot,
+    partials=(
+        lambda _, x, y: ratio_to_hypot(y, x) * ratio_to_square_of_hypot(y, x),
+        lambda _, x, y: -ratio_to_hypot(x, y) * ratio_to_square_of_hypot(y, x),
+    ),
+    samples=_AROUND_ORIGIN,
+)
+
+
+def _ratio_to_square_of_hypot(x: Any, y: Any) -> Any:
+    r = _radius(np.hypot(x, y))
+    return np.divide(np.divide(x, r), r)
+
+
+def _turned(x: Value, y: Value) -> Value:
+    """``(y**2 - x**2) / r**4``; on the diagonal nothing cancels."""
     r = _radius(hypot(x, y))
-    return length / r / r
+    return (y - x) / r / r * ((y + x) / r / r)
 
 
+ratio_to_square_of_hypot: Primitive = elementwise(
+    "ratio_to_square_of_hypot",
+    _ratio_to_square_of_hypot,
+    partials=(
+        lambda _, x, y: _turned(x, y),
+        lambda u, x, y: -2 * u * ratio_to_square_of_hypot(y, x),
+    ),
+    samples=combined(_OFF_ORIGIN, edges((1e-200, 1e-200), (1e200, 1e200), (0.0, 0.0))),
+)
 arctan2 = elementwise(
     "arctan2",
     np.arctan2,
-    partials=(lambda _, y, x: _over_square(x, y, x), lambda _, y, x: _over_square(x, y, -y)),
+    partials=(
+        lambda _, y, x: ratio_to_square_of_hypot(x, y),
+        lambda _, y, x: -ratio_to_square_of_hypot(y, x),
+    ),
     samples=_AROUND_ORIGIN,
 )
 
@@ -207,7 +260,27 @@ sinh: Primitive = elementwise(
 cosh: Primitive = elementwise(
     "cosh", np.cosh, partials=(lambda y, x: bind1(sinh, x),), samples=_LINE
 )
-tanh = elementwise("tanh", np.tanh, partials=(lambda y, x: 1 - y * y,), samples=_LINE)
+
+
+def _sech_squared(x: Any) -> Any:
+    sech = np.reciprocal(np.cosh(x))
+    return sech * sech
+
+
+# Not 1 - tanh(x)**2, of which nothing is left where tanh(x) rounds to 1.
+sech_squared: Primitive = elementwise(
+    "sech_squared",
+    _sech_squared,
+    partials=(lambda y, x: -2 * y * bind1(tanh, x),),
+    samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
+    source=lambda x: f"np.square(np.reciprocal(np.cosh({x})))",
+)
+tanh: Primitive = elementwise(
+    "tanh",
+    np.tanh,
+    partials=(lambda y, x: bind1(sech_squared, x),),
+    samples=combined(_LINE, edges(1000.0, -30.0)),
+)
 
 # Their inverses.
 
@@ -216,16 +289,29 @@ _INTERVAL = combined(
 )
 
 
+def _one_minus_square(x: Any) -> Any:
+    return np.multiply(np.subtract(1, x), np.add(1, x))  # keeps its digits also near 1 and -1
+
+
+one_minus_square: Primitive = elementwise(
+    "one_minus_square",
+    _one_minus_square,
+    partials=(lambda y, x: -2 * x,),
+    samples=_LINE,
+    source=lambda x: f"np.multiply(np.subtract(1, {x}), np.add(1, {x}))",
+)
+
+
 def _arcsin_factor(y: Value, x: Value) -> Value:
     if _is_complex(x):
         return bind1(reciprocal, bind1(cos, y))
-    return bind1(reciprocal, bind1(sqrt, (1 - x) * (1 + x)))
+    return bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
 
 
 def _arccos_factor(y: Value, x: Value) -> Value:
     if _is_complex(x):
         return -bind1(reciprocal, bind1(sin, y))
-    return -bind1(reciprocal, bind1(sqrt, (1 - x) * (1 + x)))
+    return -bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
 
 
 def _arcsinh_factor(y: Value, x: Value) -> Value:
@@ -260,7 +346,7 @@ arccosh = elementwise(
 arctanh = elementwise(
     "arctanh",
     np.arctanh,
-    partials=(lambda y, x: bind1(reciprocal, (1 - x) * (1 + x)),),
+    partials=(lambda y, x: bind1(reciprocal, bind1(one_minus_square, x)),),
     samples=_INTERVAL,
 )
 
@@ -276,17 +362,17 @@ def _sinc_derivative(x: Any, order: int) -> Any:
     """
     array = np.asarray(x)
     kind = np.result_type(array, np.sinc(array[:0] if array.ndim else array))
-    u = np.pi * array.astype(np.result_type(kind, np.float64))
-    near = np.abs(u) < order + 1
-    out = np.empty_like(u)
-    out[near] = _near_sinc(u[near], order)
+    array = array.astype(np.result_type(kind, np.float64))
+    near = np.abs(np.pi * array) < order + 1
+    out = np.empty_like(array)
+    out[near] = _near_sinc(np.pi * array[near], order)
     far = ~near
-    out[far] = _far_sinc(u[far], order)
+    out[far] = _far_sinc(array[far], order)
     return (out * np.pi**order).astype(kind)[()]
 
 
-def _far_sinc(u: Any, order: int) -> Any:
-    turns = [np.sin(u), np.cos(u)]
+def _far_sinc(x: Any, order: int) -> Any:
+    u, turns = np.pi * x, _waves(x)
     value = turns[0] / u
     for n in range(1, order + 1):
         turn = turns[n % 2] if n % 4 < 2 else -turns[n % 2]
@@ -302,6 +388,16 @@ def _near_sinc(u: Any, order: int) -> Any:
         series *= square
         series += (-1) ** k / ((2 * k + 1) * math.factorial(2 * k - order))
     return series * u if order % 2 else series
+
+
+def _waves(x: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """The sine and the cosine of pi x. Whole turns are taken off before the product rounds."""
+    whole = np.rint(x.real)
+    sign = 1 - 2 * np.abs(np.fmod(whole, 2))
+    rest = x - whole
+    sine = sign * np.sin(np.pi * rest)
+    cosine = sign * np.sin(np.pi * (0.5 - np.where(rest.real < 0, -rest, rest)))
+    return sine, cosine
 
 
 def _sinc_samples() -> Iterator[Sample]:
