@@ -87,3 +87,8 @@ def __getattr__(name: str) -> _Any:
         if name == known:
             return getattr(_import_module(module), name)
     raise AttributeError(f"module 'funcgrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are loaded when they are first used; no other."""
+    return [*__all__, "__version__"]

@@ -28,13 +28,7 @@ The tree, with the built-in exception that Python users would catch for the same
 True
 """
 
-import os
-import sys
-from os.path import basename, dirname
-from types import FrameType
-from typing import Final
-
-import numpy
+from funcgrad.lines import users_line
 
 __all__ = [
     "ArgumentError",
@@ -58,28 +52,12 @@ __all__ = [
     "TreeError",
     "UnknownFunctionError",
     "UnsizedError",
-    "users_line",
 ]
 
 
-_LIBRARIES: Final = tuple(
-    place + os.sep
-    for file in (__file__, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
-    for place in (dirname(file), dirname(os.path.realpath(file)))
-)
-"""Where the code lies that is not the user's."""
-
-
-def users_line() -> str:
-    """File and line of the innermost frame that is the user's; empty if there is none.
-
-    Not the user's are this library, the standard library and what is installed: between a
-    function that is differentiated and this library there may be ``np.vectorize`` or SciPy.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)
 
 
 class FuncgradError(Exception):

@@ -307,11 +307,11 @@ class Tensor(ArrayMethods, Conversions):
         if primitive is not None and method == "__call__" and not kwargs:
             return apply2(primitive, *inputs)
         space = self.__array_namespace__()
-        return space.dispatch_ufunc(space, ufunc, method, inputs, kwargs)
+        return space._dispatch_ufunc(space, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         space = self.__array_namespace__()
-        return space.dispatch_function(space, function, args, kwargs)
+        return space._dispatch_function(space, function, args, kwargs)
 
     def __copy__(self) -> Tensor:
         return self

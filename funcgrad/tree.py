@@ -61,6 +61,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)
+
+
 def ravel(tree: Any) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
     """All numbers of a pytree in one vector, and the way back.
 

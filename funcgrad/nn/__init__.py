@@ -65,3 +65,8 @@ __all__ = [
     "tanh",
     "zeros",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)

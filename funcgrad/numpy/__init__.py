@@ -31,7 +31,9 @@ from funcgrad.numpy.diagonals import (
     diag, diag_indices, diag_indices_from, diagflat, diagonal, trace, tril, tril_indices,
     tril_indices_from, triu, triu_indices, triu_indices_from, vander,
 )
-from funcgrad.numpy.dispatch import dispatch_function, dispatch_ufunc
+from funcgrad.numpy.dispatch import (  # noqa: F401 - for tensors, which find them here
+    dispatch_function as _dispatch_function, dispatch_ufunc as _dispatch_ufunc,
+)
 from funcgrad.numpy.dtypes import (
     bool, bool_, can_cast, complex128, complex64, e, euler_gamma, finfo, float16, float32,
     float64, iinfo, inf, int16, int32, int64, int8, isdtype, nan, newaxis, pi, promote_types,
@@ -109,8 +111,8 @@ __all__ = [
     "complex128", "compress", "concat", "concatenate", "conj", "conjugate", "copy", "copysign",
     "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumsum",
     "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
-    "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "dispatch_function",
-    "dispatch_ufunc", "divide", "divmod", "dot", "dsplit", "dstack", "e", "ediff1d", "einsum",
+    "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod",
+    "dot", "dsplit", "dstack", "e", "ediff1d", "einsum",
     "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1",
     "extract", "eye", "fabs", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud",
     "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
@@ -139,3 +141,8 @@ __all__ = [
     "unstack", "vander", "var", "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where",
     "zeros", "zeros_like",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)

@@ -33,6 +33,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)
+
+
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tensor:
     """The vector product of vectors with three components; the other axes broadcast.
 

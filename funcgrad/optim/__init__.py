@@ -25,3 +25,8 @@ from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.sgd import SgdState, sgd
 
 __all__ = ["AdamState", "Optimizer", "SgdState", "adam", "adamw", "apply_updates", "sgd"]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)

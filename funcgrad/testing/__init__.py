@@ -24,3 +24,8 @@ funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1
 from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)

@@ -28,7 +28,8 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.equations import Constant, Equation, Guard, Params, read_number, spec_inside
-from funcgrad.errors import TracerError, users_line
+from funcgrad.errors import TracerError
+from funcgrad.lines import users_line
 from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key

@@ -1,0 +1,34 @@
+"""Where in the user's code something happened.
+
+>>> users_line().startswith("<doctest")
+True
+"""
+
+import os
+import sys
+from os.path import basename, dirname
+from types import FrameType
+from typing import Final
+
+import numpy
+
+__all__ = ["users_line"]
+
+_LIBRARIES: Final = tuple(
+    place + os.sep
+    for file in (__file__, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
+    for place in (dirname(file), dirname(os.path.realpath(file)))
+)
+"""Where the code lies that is not the user's."""
+
+
+def users_line() -> str:
+    """File and line of the innermost frame that is the user's; empty if there is none.
+
+    Not the user's are this library, the standard library and what is installed: between a
+    function that is differentiated and this library there may be ``np.vectorize`` or SciPy.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
