@@ -10,10 +10,17 @@ loss and the digits that it got wrong to ``digits-loss.png`` and ``digits-errors
 
 import argparse
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+if __name__ == "__main__":
+    # NumPy's OpenBLAS reads this once, when it is loaded. A batch of 64 makes matrix products of a
+    # fraction of a millisecond. With two threads each of them waits for the slower one: on a
+    # machine that has other things to do, the whole run took ten times as long as with one thread.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from matplotlib.figure import Figure

@@ -2,7 +2,9 @@
 
 import gc
 import importlib.util
+import os
 import runpy
+import subprocess
 import sys
 import weakref
 from itertools import pairwise
@@ -33,6 +35,7 @@ def run(monkeypatch, capsys):
     def run_script(name: str, *arguments: str) -> str:
         path = str(EXAMPLES / f"{name}.py")
         monkeypatch.setattr(sys, "argv", [path, *arguments])
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # what the script sets is undone
         runpy.run_path(path, run_name="__main__")
         printed: str = capsys.readouterr().out
         return printed
@@ -57,6 +60,31 @@ def test_digits_reads_97_percent(run, tmp_path):
         picture = (tmp_path / name).read_bytes()
         assert picture.startswith(b"\x89PNG")
         assert len(picture) > 5000
+
+
+@pytest.mark.parametrize("chosen", [None, "3"])
+def test_digits_keeps_one_thread_busy_unless_told_otherwise(chosen):
+    """Products as small as its own wait for threads longer than they compute."""
+    watched = "\n".join(
+        [
+            "import os, runpy, sys",
+            "class Watch:",
+            "    def find_spec(self, name, path=None, target=None):",
+            "        if name == 'numpy':",
+            "            print(os.environ.get('OPENBLAS_NUM_THREADS'))",
+            "sys.meta_path.insert(0, Watch())",
+            "sys.argv = ['digits.py', '--help']",
+            f"runpy.run_path({str(EXAMPLES / 'digits.py')!r}, run_name='__main__')",
+        ]
+    )
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+    environment = {key: value for key, value in os.environ.items() if key not in names}
+    if chosen is not None:
+        environment["OPENBLAS_NUM_THREADS"] = chosen
+    run = subprocess.run(
+        [sys.executable, "-c", watched], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split()[0] == (chosen or "1")
 
 
 def test_digits_is_deterministic_under_its_seed():
