@@ -1,5 +1,6 @@
 """Elementwise functions: NumPy's values and dtypes, and the documented choices at kinks."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -296,6 +297,47 @@ def test_clip_shares_the_gradient_with_its_bounds():
     assert gradient(2.0, 0.0, 1.0) == (0.0, 0.0, 1.0)
     assert gradient(0.0, 0.0, 1.0) == (0.5, 0.5, 0.0)
     assert gradient(1.0, 0.0, 1.0) == (0.5, 0.0, 0.5)
+
+
+@pytest.mark.parametrize("x", [0.5, 1.0, 1.5, np.inf, -np.inf])
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (1.5, 1.0), (2.0, 0.5), (-np.inf, -np.inf)])
+def test_clip_to_no_more_than_one_number_is_constant(x, low, high):
+    slopes: list[Callable[..., Any]] = [
+        fg.grad,
+        fg.jacfwd,
+        lambda f: fg.jit(fg.grad(f)),
+        lambda f: fg.grad(fg.jit(f)),
+    ]
+    wide = [
+        lambda x: fnp.clip(x, low, high),
+        lambda x: fnp.clip(x, np.array(low), high),
+        lambda x: fnp.sum(fnp.clip(x, [low, 9.0], [high, 9.0])),
+        lambda x: fnp.clip(fnp.asarray(x), low, high) + 0 * low,
+        lambda x: np.clip(fnp.asarray(x), low, high),
+        lambda x: fnp.asarray(x).clip(low, high),
+    ]
+    for f in wide:
+        for slope in slopes:
+            assert float(slope(f)(x)) == 0.0
+            assert float(slope(slope(f))(x)) == 0.0
+    bounds = fg.jit(fg.grad(fnp.clip, argnums=(0, 1, 2)))(x, low, high)
+    eagerly = fg.grad(fnp.clip, argnums=(0, 1, 2))(x, low, high)
+    mapped = fg.vmap(fg.grad(fnp.clip, argnums=(0, 1, 2)))(*np.array([[x], [low], [high]]))
+    assert tuple(map(float, bounds)) == tuple(map(float, eagerly)) == tuple(map(float, mapped))
+    assert float(eagerly[0]) == 0.0
+    assert float(sum(eagerly)) == 1.0  # moved together, all three move the result
+    assert np.isnan(float(fnp.clip(np.nan, low, high)))
+
+
+def test_clip_decides_for_each_element():
+    x, low, high = np.ones(4), np.array([0.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0, 1.0])
+    gradient = fg.grad(lambda *args: fnp.sum(fnp.clip(*args)), argnums=(0, 1, 2))
+    expected = [[1.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.0, 1.0]]
+    assert_array_equal(gradient(x, low, high), expected)
+    assert_array_equal(fg.jit(gradient)(x, low, high), expected)
+    assert_array_equal(fg.grad(lambda x: fnp.sum(fnp.clip(x, low, high)))(x), expected[0])
+    ones = tuple(np.ones((3, 4)))
+    assert_array_equal(fg.jvp(fnp.clip, (x, low, high), ones)[1], np.ones(4))
 
 
 def test_kinks_have_the_derivative_zero():

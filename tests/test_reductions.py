@@ -1,6 +1,7 @@
 """Reductions and running sums: NumPy's values, and derivatives at the edges."""
 
 import warnings
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -521,3 +522,24 @@ def test_derivatives_of_numbers_that_are_nearly_equal_keep_their_digits():
             expected = np.asarray(fg.hessian(f)(apart))
             size = float(np.max(abs(expected)))
             np.testing.assert_allclose(fg.hessian(f)(apart + far), expected, atol=1e-14 * size)
+
+
+@pytest.mark.parametrize("order", sorted(set(permutations((1e200, 1e200, 0.0, 0.0)))))
+def test_the_product_of_others_does_not_overflow_beside_zeros(order):
+    x = np.array(order)
+    derivatives = [
+        fg.grad(fnp.prod),
+        fg.jacfwd(fnp.prod),
+        fg.jit(fg.grad(fnp.prod)),
+        lambda x: fg.vmap(fg.grad(fnp.prod))(x[None])[0],
+        lambda x: fg.grad(lambda x: fnp.sum(fnp.prod(x.reshape(1, 4), axis=-1)))(x),
+        lambda x: fg.grad(lambda x: fnp.prod(x.reshape(2, 2)))(x),
+        lambda x: fg.grad(lambda x: fnp.sum(fnp.prod(x[:, None] * np.ones(3), axis=0)))(x),
+    ]
+    for derivative in derivatives:
+        np.testing.assert_array_equal(derivative(x), np.zeros(4))
+    second = np.asarray(fg.hessian(fnp.prod)(x))
+    both = np.outer(x == 0, x == 0) & ~np.eye(4, dtype=bool)
+    np.testing.assert_array_equal(second, np.where(both, np.inf, 0.0))  # 1e400
+    single = np.where(np.arange(4) == np.argmax(x == 0), 0.0, 2.0)
+    np.testing.assert_array_equal(fg.grad(fnp.prod)(single), np.where(single == 0, 8.0, 0.0))

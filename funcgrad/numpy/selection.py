@@ -17,9 +17,10 @@ from funcgrad.numpy.arguments import common_dtype, converted, sequence
 from funcgrad.numpy.complexes import imag, real
 from funcgrad.primitives import selection as _p
 from funcgrad.primitives.complexes import join_parts
+from funcgrad.primitives.logic import equal, logical_and
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.trace import RAW, Value, concrete
 
 __all__ = [
     "clip",
@@ -140,7 +141,11 @@ def clip(
     """Limited to an interval: ``minimum(maximum(a, a_min), a_max)``.
 
     The derivative is 1 inside the interval and 0 outside. An element equal to a bound shares it
-    with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm.
+    with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm. An
+    interval of one number, or of none, leaves the element no say and no derivative.
+
+    (A ``minimum`` of a ``maximum`` that you write yourself cannot tell: of two kinks at one point
+    each shares by itself.)
 
     Parameters
     ----------
@@ -166,8 +171,22 @@ def clip(
     lower = min if a_min is None else a_min
     upper = max if a_max is None else a_max
     x, low, high = _bounds(a, lower, upper)
+    if low is not None and high is not None:
+        x = _freed(x, low, high)
     result = x if low is None else maximum(x, low)
     return tensor(result) if high is None else minimum(result, high)
+
+
+def _freed(x: Value, low: Value, high: Value) -> Value:
+    """The array, but for elements that equal both of their bounds: there the lower bound.
+
+    So they are independent of the array. Elements beyond such bounds are so already.
+    """
+    low, high = concrete(low), concrete(high)
+    if type(low) in RAW and type(high) in RAW and not np.any(np.equal(low, high)):
+        return x  # the rule: bounds are known, and apart
+    met = logical_and(equal(x, low), equal(low, high))
+    return apply(_p.where, met, low, x)
 
 
 def _bounds(a: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Value, Value, Value]:

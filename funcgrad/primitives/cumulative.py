@@ -18,9 +18,17 @@ import numpy as np
 
 from funcgrad.primitive import Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.elementwise import absolute
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Key
-from funcgrad.primitives.reduction import broadcast_to, numbers, reduce_text, reduction
+from funcgrad.primitives.reduction import (
+    broadcast_to,
+    numbers,
+    reduce_sum,
+    reduce_text,
+    reduction,
+)
+from funcgrad.primitives.rounding import binary_exponent, ldexp
 from funcgrad.primitives.structural import inverse_axes, move_axis, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import Value
@@ -291,8 +299,20 @@ def _paired(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return out
 
 
+_MODERATE: Final = 16
+"""Powers of two up to which numbers are multiplied as they are: long products of them stay far
+from the bounds as often as not, those of fractions between 1/2 and 1 would vanish."""
+
+
 def _push_others(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
-    return _paired_with_tangents(x, tangents[0])[1]
+    """Of huge and tiny numbers powers of two are taken out, so that 0 never meets an infinity."""
+    if dtype_of(x).kind == "c":
+        return _paired_with_tangents(x, tangents[0])[1]
+    exponent = binary_exponent(x)
+    exponent = exponent * (absolute(exponent) > _MODERATE)
+    inner = ldexp(x, -exponent), ldexp(tangents[0], -exponent)
+    outside = reduce_sum(exponent, axis=(0,), keepdims=True) - exponent
+    return ldexp(_paired_with_tangents(*inner)[1], outside)
 
 
 def _paired_with_tangents(x: Value, tangent: Value) -> tuple[Value, Value]:
