@@ -12,6 +12,7 @@ from typing import Any
 from tests.fuzz.checks import CHECKS
 from tests.fuzz.operations import PRIMITIVES
 from tests.fuzz.search import Report, searched
+from tests.passes.test_passes import every_pass
 
 
 def _summary(report: Report, seconds: float) -> str:
@@ -21,6 +22,8 @@ def _summary(report: Report, seconds: float) -> str:
         f"{report.programs} programs in {seconds:.0f} s, {report.checks} checks",
         f"{covered} of {all_pairs} pairs of a primitive and a check",
         f"primitives in no program: {', '.join(missed) or 'none'}",
+        "programs that passes changed: "
+        + ", ".join(f"{name} {report.changed[name]}" for name in every_pass()),
         f"{report.failing} programs failed, for {len(report.findings)} causes",
     ]
     lines += [

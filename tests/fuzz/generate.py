@@ -44,6 +44,8 @@ from tests.fuzz.syntax import (
     reads_of,
 )
 from tests.fuzz.values import drawn, is_tame
+from tests.passes.forms_of_matrices import GROUNDS
+from tests.passes.generator import FORMS
 
 __all__ = ["SCOPE", "BrokenError", "Style", "Weights", "generate", "operation_names"]
 
@@ -61,6 +63,21 @@ _RULED: Final = frozenset("checkpoint custom_jvp custom_vjp linear_rule".split()
 _BRANCHES: Final = ("if", "for", "while", "rows")
 _BROADCAST: Final = frozenset(
     name for name, each in PRIMITIVES.items() if each.batch is batch_elementwise
+)
+_OPERATIONS: Final = (
+    *PRIMITIVES,
+    *[f"fnp.{name}" for name in _FUNCTIONS],
+    *[f"look {k}" for k in range(len(LOOKS))],
+)
+_MOTIFS: Final = tuple(f"motif {k}" for k in range(len(MOTIFS)))
+_FORMS: Final = (
+    *[f"form {name}" for name in FORMS],
+    *[
+        f"ground {name} {k}"
+        for name, each in GROUNDS.items()
+        for k, made in enumerate(each.forms)
+        if made.__name__ != "calls"  # whose rule is that of another function, on purpose
+    ],
 )
 _SEVERAL: Final = frozenset(
     "split array_split hsplit vsplit dsplit divmod modf frexp meshgrid unstack broadcast_arrays"
@@ -82,14 +99,7 @@ class BrokenError(Exception):
 
 def operation_names() -> tuple[str, ...]:
     """Everything that a style draws from: primitives, functions, motifs, kinds of nesting."""
-    return (
-        *PRIMITIVES,
-        *[f"fnp.{name}" for name in _FUNCTIONS],
-        *[f"motif {k}" for k in range(len(MOTIFS))],
-        *_BRANCHES,
-        *CALLS,
-        *[f"look {k}" for k in range(len(LOOKS))],
-    )
+    return (*_OPERATIONS, *_MOTIFS, *_FORMS, *_BRANCHES, *CALLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +115,35 @@ class Style:
     length: int
 
 
-_KINDS: Final = (
-    [(3, 3)],
-    [(2, 2), (2,)],
-    [(3,), ()],
-    [(2, 3), (3,), (3, 2)],
-    [()],
-    [(4,), (2, 2), (2, 1, 2)],
-    [(2, 3), (0, 3), (1, 3)],
-    [(5, 5)],
+_SHAPES: Final = (
+    ((3, 3),),
+    ((2, 2), (2,)),
+    ((3,), ()),
+    ((2, 3), (3,), (3, 2)),
+    ((),),
+    ((4,), (2, 2), (2, 1, 2)),
+    ((2, 3), (0, 3), (1, 3)),
+    ((5, 5),),
 )
+_SQUARE: Final = (((2, 2),), ((3, 3),), ((5, 5),), ((8, 8),))
+
+_THEMES: Final = (
+    (0.55, (*_OPERATIONS, *_MOTIFS), _SHAPES),
+    (0.1, _MOTIFS, _SHAPES),
+    (0.15, tuple(name for name in _MOTIFS if "@" in MOTIFS[int(name[6:])]), _SQUARE),
+    (0.17, _FORMS, (((3, 3),), ((4, 4),))),
+    (0.03, (*_FORMS, *_MOTIFS), (((128, 8), (8,)),)),  # what passes do to arrays of some size
+)
+"""How often styles are of a kind, what they draw from, and the shapes of their arguments."""
 
 
 def _style(rng: np.random.Generator, weights: Weights) -> Style:
-    names = operation_names()
-    nests = [name for name in names if name in CALLS or name in _BRANCHES]
-    plain = [name for name in names if name not in nests]
+    _, names, shapes = _THEMES[rng.choice(len(_THEMES), p=[share for share, *_ in _THEMES])]
+    nests = (*_BRANCHES, *CALLS)
     return Style(
-        operations=_picked(rng, plain, weights, int(rng.integers(2, 8))),
+        operations=_picked(rng, names, weights, int(rng.integers(2, 8))),
         nests=_picked(rng, nests, weights, int(rng.integers(0, 4))),
-        shapes=tuple(_KINDS[rng.integers(len(_KINDS))]),
+        shapes=shapes[rng.integers(len(shapes))],
         dtype=np.dtype(str(rng.choice(list("ddddddddfffeDDF")))),
         edges=bool(rng.random() < 0.1),
         closes=bool(rng.random() < 0.2),
@@ -224,14 +243,15 @@ class _Maker:
         back = min(int(self.rng.geometric(0.35)), len(fitting))
         return fitting[-back]
 
-    def attempt(self, statement: Statement, edges: bool | None = None) -> bool:
+    def attempt(self, statement: Statement) -> bool:
         """Run a statement; keep it if its value is fit to go on with."""
         namespace = {**SCOPE, **self.values}
         exec("\n".join(lines_of(statement)), namespace)
         value = namespace[statement.target]
         if not isinstance(value, (fg.Tensor, bool, int, float)):
             return False
-        if not is_tame(value, self.style.edges if edges is None else edges):
+        most = 5000 if self.style.shapes[0] == (128, 8) else 200
+        if not is_tame(value, self.style.edges, most):
             return False
         self.values[statement.target] = value
         self.frames[-1].append(statement)
@@ -268,7 +288,20 @@ class _Maker:
             return self.motif(MOTIFS[int(name[6:])], name)
         if name.startswith("look "):
             return not self.batched and self.motif(LOOKS[int(name[5:])], name)
+        if name.startswith(("form ", "ground ")):
+            return self.form(*name.split())
         return self.primitive(name)
+
+    def form(self, kind: str, name: str, number: str = "") -> bool:
+        """What the tests of passes apply a rule to, of two matrices."""
+        first = self.anywhere(lambda value: np.ndim(value) == 2 and min(np.shape(value)) > 2)
+        if first is None:
+            return False
+        second = self.anywhere(lambda value: self._spec(value) == self._spec(self.values[first]))
+        place = f"{number}, " if number else ""
+        text = f"{kind}({name!r}, {place}{{}}, {{}}, {int(self.rng.integers(1000))})"
+        names = (f"{kind} {name} {number}".strip(),)
+        return self.tried(Step(self.name("v"), text, (first, second or first), names))
 
     def motif(self, text: str, name: str = "") -> bool:
         """A text in the places of which stand values of one kind."""
@@ -446,8 +479,11 @@ class _Maker:
         return Body(statements, result)
 
     def _alike(self, first: str, second: str) -> bool:
-        one, other = self.values[first], self.values[second]
-        return np.shape(one) == np.shape(other) and np.asarray(one).dtype == np.asarray(other).dtype
+        return self._spec(self.values[first]) == self._spec(self.values[second])
+
+    def _spec(self, value: Any) -> Any:
+        array = np.asarray(value)
+        return array.shape, array.dtype
 
     def _ended(self, nest: Nest) -> bool:
         """Run a statement all parts of which work: an error is a finding."""

@@ -109,7 +109,7 @@ class _Run:
                 self.meaningful &= bool(safe or given.dtype.kind not in "fc")
             return exact
         taken = np.concatenate([np.ravel(operand) for operand in operands] or [np.zeros(0)])
-        if taken.size > 4096:
+        if taken.size > 20_000:
             return exact
         with np.errstate(all="ignore"):
             rounded = ~np.isin(exact, taken)

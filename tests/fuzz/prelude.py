@@ -12,8 +12,22 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.tensor import apply
 from tests.conformance import every_primitive
+from tests.passes.forms_of_matrices import GROUNDS
+from tests.passes.generator import FORMS, Pick, every_rule
 
-__all__ = ["fg", "fit", "fnp", "np", "run", "total", "with_jvp", "with_linear_jvp", "with_vjp"]
+__all__ = [
+    "fg",
+    "fit",
+    "fnp",
+    "form",
+    "ground",
+    "np",
+    "run",
+    "total",
+    "with_jvp",
+    "with_linear_jvp",
+    "with_vjp",
+]
 
 
 def _operation(primitive: Any) -> Callable[..., Any]:
@@ -67,3 +81,16 @@ def fit(like: Any, x: Any) -> Any:
     if like.dtype.kind in "fc":
         return (like + 0.125 * fnp.tanh(total(x))).astype(like.dtype)
     return fnp.where(total(x) > 0.5, like, fnp.flip(like))
+
+
+_OPERATIONS: Final = {name: next(iter(operations)) for name, operations in every_rule().items()}
+
+
+def form(rule: str, x: Any, y: Any, seed: int) -> Any:
+    """Something of two matrices that a rule of a pass applies to."""
+    return FORMS[rule](_OPERATIONS[rule], x, y, Pick(seed))
+
+
+def ground(change: str, k: int, x: Any, y: Any, seed: int) -> Any:
+    """Something of two matrices that a pass applies to."""
+    return GROUNDS[change].forms[k](None, x, y, Pick(seed))

@@ -21,14 +21,14 @@ from tests.fuzz.checks import CHECKS, Check
 from tests.fuzz.compare import DifferenceError
 from tests.fuzz.generate import BrokenError, generate
 from tests.fuzz.operations import PRIMITIVES
-from tests.fuzz.shrink import shrunk, size_of, tidy
+from tests.fuzz.shrink import shrunk, size_of
 from tests.fuzz.subject import Subject, quietly
 from tests.fuzz.syntax import Nest, Program, constant_text, every_statement, names_of, source
 
 __all__ = ["Finding", "Report", "Search", "script", "searched"]
 
-_EACH: Final = 10
-"""Checks for each program."""
+_EACH: Final = 8
+"""Checks for each program, beside the passes, which cost little where they change nothing."""
 
 
 @dataclass(slots=True)
@@ -49,6 +49,7 @@ class Report:
     programs: int = 0
     checks: int = 0
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
     findings: dict[str, Finding] = field(default_factory=dict)
     failing: int = 0
 
@@ -58,6 +59,7 @@ class Report:
         self.checks += other.checks
         self.failing += other.failing
         self.pairs.update(other.pairs)
+        self.changed.update(other.changed)
         for cause, finding in other.findings.items():
             known = self.findings.get(cause)
             if known is None:
@@ -133,25 +135,33 @@ class Search:
         """Some checks: rather those that the program's operations have met less often."""
         with quietly():
             names = [name for name, check in self._checks.items() if check.applies(subject)]
+        passes = [name for name in names if name.startswith("pass ")]
+        names = [name for name in names if name not in passes]
         if not names:
-            return []
+            return passes
         met = [
             sum(1.0 / (1.0 + self.report.pairs[operation, name]) for operation in subject.names)
             for name in names
         ]
         sizes = np.array(met) + 0.01
         count = min(_EACH, len(names))
-        return [
-            str(each) for each in rng.choice(names, count, replace=False, p=sizes / sizes.sum())
-        ]
+        chosen = rng.choice(names, count, replace=False, p=sizes / sizes.sum())
+        return [*passes, *[str(each) for each in chosen]]
 
     def _count(self, check: str, subject: Subject) -> None:
-        """The pairs that a check covered, also with operations that others bind."""
+        """The pairs that a check covered, also with operations that others bind.
+
+        A pass counts where it changed the program.
+        """
+        if check.startswith("pass ") and check[5:] not in subject.changed:
+            return
         names = set(subject.names)
         staged = subject.__dict__.get("staged")
         if staged is not None:
             names |= {equation.operation.name for equation in staged.equations}
         self.report.pairs.update((name, check) for name in names)
+        self.report.changed.update(subject.changed)
+        subject.changed.clear()
 
     def _found(
         self,
@@ -256,7 +266,7 @@ def _told(error: BaseException) -> str:
 
 def script(finding: Finding) -> str:
     """A finding as Python that can be run."""
-    program = tidy(finding.program)
+    program = finding.program
     lines = [f"{name} = {constant_text(value)}" for name, value in program.constants.items()]
     args = [f"    {constant_text(value)}," for _, value in program.inputs]
     return "\n".join(

@@ -13,6 +13,7 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
+from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
 from funcgrad.transforms.jit import JitWarning
@@ -48,6 +49,8 @@ class Subject:
         self.args = tuple(tensored(arg) for arg in program.arguments)
         self.names = names_of(program)
         self.text = source(program)
+        self.changed: set[str] = set()
+        """The passes that were seen to change the program."""
         self.scatters: dict[Any, Scatter | None] = {}
         self._positions = [k for k, arg in enumerate(self.args) if is_inexact(arg)]
 
@@ -70,6 +73,11 @@ class Subject:
     def staged(self) -> fg.Program:
         """What staging makes of it."""
         return fg.program(self.f)(*self.args).verify()
+
+    @cached_property
+    def plain(self) -> fg.Program:
+        """The same with equal equations kept once and none that nothing reads, as passes do all."""
+        return merge_common_subexpressions(self.staged)
 
     @cached_property
     def looks(self) -> bool:

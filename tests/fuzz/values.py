@@ -46,12 +46,12 @@ def varied(rng: np.random.Generator, value: Any) -> Any:
         return np.asarray(array * factor).astype(array.dtype)
 
 
-def is_tame(value: Any, edges: bool = False) -> bool:
+def is_tame(value: Any, edges: bool = False, most: int = 200) -> bool:
     """Whether numbers are neither so large that all is lost beside them, nor, mostly, infinite."""
     array = np.asarray(value)
     if array.dtype.kind not in "fc":
-        return array.dtype.kind in "biu" and array.size <= 200
-    if array.size > 200 or array.ndim > 4:
+        return array.dtype.kind in "biu" and array.size <= most
+    if array.size > most or array.ndim > 4:
         return False
     sizes = np.abs(array[np.isfinite(array)])
     if sizes.size < array.size and not edges:
