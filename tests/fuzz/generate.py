@@ -316,6 +316,9 @@ class _Maker:
         ]
         filled = [first, *others]
         places = [k for k in range(3) if f"{{{k}}}" in text]
+        numbers = [not isinstance(self.values[filled[k]], fg.Tensor) for k in places]
+        if text.startswith("np.") and any(numbers):
+            return False  # NumPy's own meaning, which allows more
         plain = text
         reads = tuple(filled[k] for k in places)
         for position, k in enumerate(places):

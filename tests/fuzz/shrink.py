@@ -70,10 +70,15 @@ def tidy(program: Program) -> Program:
     statements = tuple([_tidied(each) for each in live(program.statements, program.outputs)])
     needed = set(program.outputs).union(*[reads_of(each) for each in statements])
     inputs = tuple([each for each in program.inputs if each[0] in needed])
-    constants = {name: value for name, value in program.constants.items() if name in needed}
-    return replace(
-        program, statements=statements, inputs=inputs or program.inputs[:1], constants=constants
+    return _fewer_constants(
+        replace(program, statements=statements, inputs=inputs or program.inputs[:1])
     )
+
+
+def _fewer_constants(program: Program) -> Program:
+    read = set(program.outputs).union(*[reads_of(each) for each in program.statements])
+    constants = {name: value for name, value in program.constants.items() if name in read}
+    return replace(program, constants=constants)
 
 
 def _tidied(statement: Statement) -> Statement:
@@ -92,7 +97,7 @@ def _candidates(program: Program) -> Iterator[Program]:
     yield tidy(program)
     for candidate in _changed(program):
         yield tidy(candidate)
-        yield candidate
+        yield _fewer_constants(candidate)
 
 
 def _changed(program: Program) -> Iterator[Program]:
