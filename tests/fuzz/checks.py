@@ -130,7 +130,7 @@ def passed(change: Callable[[fg.Program], fg.Program], margin: float = 1.0) -> C
 
     def way(subject: Subject) -> Any:
         changed = change(subject.staged)
-        if changed == subject.plain and change is not merge_common_subexpressions:
+        if changed in (subject.plain, subject.staged) and change is not merge_common_subexpressions:
             return subject.value  # nothing that this pass is for
         subject.changed.add(change.__name__)
         return changed.verify()(*subject.args)

@@ -137,7 +137,7 @@ _THEMES: Final = (
 """How often styles are of a kind, what they draw from, and the shapes of their arguments."""
 
 
-def _style(rng: np.random.Generator, weights: Weights) -> Style:
+def _style(rng: np.random.Generator, weights: Weights, closures: bool) -> Style:
     _, names, shapes = _THEMES[rng.choice(len(_THEMES), p=[share for share, *_ in _THEMES])]
     nests = (*_BRANCHES, *CALLS)
     return Style(
@@ -146,7 +146,7 @@ def _style(rng: np.random.Generator, weights: Weights) -> Style:
         shapes=shapes[rng.integers(len(shapes))],
         dtype=np.dtype(str(rng.choice(list("ddddddddfffeDDF")))),
         edges=bool(rng.random() < 0.1),
-        closes=bool(rng.random() < 0.2),
+        closes=bool(rng.random() < 0.2) and closures,
         length=int(rng.integers(2, 11)),
     )
 
@@ -160,9 +160,17 @@ def _picked(
     )
 
 
-def generate(rng: np.random.Generator, weights: Weights) -> Program:
-    """A program; ``BrokenError`` where whole statements of working parts raise an error."""
-    style = _style(rng, weights)
+def generate(rng: np.random.Generator, weights: Weights, closures: bool = True) -> Program:
+    """A program; ``BrokenError`` where whole statements of working parts raise an error.
+
+    Parameters
+    ----------
+    weights : callable
+        How much an operation is wanted.
+    closures : bool
+        Whether functions with rules of their own may close over values of the program.
+    """
+    style = _style(rng, weights, closures)
     maker = _Maker(rng, style)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

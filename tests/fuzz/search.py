@@ -84,7 +84,9 @@ class Search:
         seed: int,
         checks: Mapping[str, Check] = CHECKS,
         seconds: float = 20.0,
+        closures: bool = True,
     ) -> None:
+        self._closures = closures
         self._seed = seed
         self._checks = checks
         self._seconds = seconds
@@ -110,7 +112,7 @@ class Search:
         self.report.programs += 1
         rng = np.random.default_rng((self._seed, number))
         try:
-            program = generate(rng, self._weight)
+            program = generate(rng, self._weight, self._closures)
         except BrokenError as broken:
             self._found("eager", broken.error, broken.program, number, tell)
             return
