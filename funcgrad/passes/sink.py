@@ -41,13 +41,14 @@ __all__ = ["SINKING", "sink_broadcasts"]
 _ROUNDED_ONCE: Final = frozenset(
     {ew.add, ew.subtract, ew.multiply, ew.divide, ew.reciprocal, ew.square, sqrt}
     | {ew.negative, ew.absolute, ew.fabs, ew.sign, cast_inexact, cast_discrete}
-    | {chosen.where, chosen.maximum, chosen.minimum, chosen.fmax, chosen.fmin}
+    | {chosen.where, chosen.maximum, chosen.minimum}
     | {logic.equal, logic.not_equal, logic.less, logic.less_equal}
     | {logic.greater, logic.greater_equal, logic.signbit}
     | {logic.logical_and, logic.logical_or, logic.logical_not, logic.logical_xor}
     | {logic.isfinite, logic.isinf, logic.isnan}
 )
-"""Elementwise operations whose result does not depend on how their operands lie in memory."""
+"""Elementwise operations whose result does not depend on how their operands lie in memory. That of
+``fmax`` and ``fmin`` does: between zeros of either sign they choose by the place in the array."""
 
 
 def sink_broadcasts(program: Program) -> Program:

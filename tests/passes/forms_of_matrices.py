@@ -63,7 +63,55 @@ def many_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     )
 
 
+def products_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Products of vectors with two matrices, of which each may read any other, at once or late."""
+
+    def made(v: Any, w: Any) -> Any:
+        return pick(lambda: v @ x, lambda: v @ x, lambda: v @ y, lambda: w @ y, lambda: v - w)
+
+    values = [x[0], y[1], x[2] - y[0]]
+    for _ in range(pick(6, 10)):
+        values.append(made(pick(*values), pick(*values[-3:])))
+    scaled = [v / (1.0 + fnp.max(fnp.abs(v))) for v in values]
+    return fnp.stack(pick(scaled[-3:], scaled[3:6], [sum(scaled[1:], scaled[0])] * 3))
+
+
+def late_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Products with two matrices, of which one set is read before the other is complete, whose last
+    factor is of the other set."""
+    v = x - y
+    first, second = [x @ y, y @ y], [y @ x, v @ x]
+    if pick(True, False):
+        first.append(v @ y)
+        early = fnp.sin(second[0])
+        second.append(first[0] @ x)
+    else:
+        second.append(x @ x)
+        early = fnp.sin(first[0])
+        first.append(second[0] @ y)
+    return (sum(first[1:], first[0]) + sum(second[1:], second[0]) + early) / 8
+
+
 # ---------------------------------------------------------------------------- sums of products
+
+
+def sums_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Products and sums, each of any others, which are added up over and over."""
+
+    def made(a: Any, b: Any, c: Any) -> Any:
+        return pick(
+            lambda: a.T @ b + b.T @ c + c.T @ a,
+            lambda: a.T @ b,
+            lambda: c + a.T @ b + b.T @ b + a.T @ c,
+            lambda: a + b + c,
+            lambda: c - a,
+            lambda: fnp.outer(a[0], b[1]) + fnp.outer(b[1], a[2]) + fnp.outer(a[0], c[0]) + c,
+        )
+
+    values = [x, y, x - y]
+    for _ in range(pick(3, 6)):
+        values.append(made(pick(*values), pick(*values), pick(*values[-3:])) / pick(1.0, 4.0))
+    return values[-1] / (1.0 + fnp.max(fnp.abs(values[-1])))
 
 
 def sums_of_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
@@ -302,8 +350,14 @@ class Ground:
     free: Mapping[str, Any] = field(default_factory=dict)
 
 
-_PRODUCTS: Final = (products, vectors_times, many_products)
-_SUMS: Final = (sums_of_products, sums_of_outer_products, sums_of_vectors)
+_PRODUCTS: Final = (
+    products,
+    vectors_times,
+    many_products,
+    products_in_any_order,
+    late_products,
+)
+_SUMS: Final = (sums_of_products, sums_of_outer_products, sums_of_vectors, sums_in_any_order)
 _CONTRACTED: Final = (sums_around, sums_of_stacks, transpositions)
 _ROWS: Final = (steps_of_loops, elementwise_steps, within_rows)
 

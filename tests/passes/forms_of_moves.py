@@ -207,6 +207,7 @@ def _small_factors(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 def _common_factor(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     first, second = pick((x[0], y[0]), (y, x[0]), (x[:, :1], y), (x, y), (y, y))
+    second = second * 0.01  # what cancels leaves a zero of either sign, which may be divided by
     one, other = pick((x * first, x * second), (first * x, x * second), (y * first, second * y))
     return operation(one, other)
 

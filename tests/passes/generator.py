@@ -69,7 +69,14 @@ def every_rule() -> dict[str, dict[Any, Rule]]:
                     for rule in rules if isinstance(rules, tuple) else ():
                         if callable(rule):
                             found.setdefault(name_of(rule), {})[operation] = rule
-    return {name: {ANY: own[ANY]} if ANY in own else own for name, own in found.items()}
+    return {
+        name: {ANY: own[ANY]} if ANY in own else dict(sorted(own.items(), key=_name_of_operation))
+        for name, own in found.items()
+    }
+
+
+def _name_of_operation(item: tuple[Any, Rule]) -> str:
+    return str(item[0].name)
 
 
 def counting(rules: Rules, counts: Counter[Hashable]) -> Rules:
@@ -130,6 +137,10 @@ def program_of(forms: Sequence[tuple[Any, Form]], seed: int) -> Callable[..., An
     return f
 
 
+_OF_OTHER_DTYPES: Final = (fg.errors.DtypeError, TypeError, np.exceptions.ComplexWarning)
+"""What forms raise that are not for the dtype of their operands."""
+
+
 def _applied(operation: Any, form: Form, x: Any, y: Any, pick: Pick) -> Any:
     """What a form makes of two values, one time in eight in a call, or behind a guard."""
     if y.dtype != x.dtype and pick(True, False):
@@ -148,21 +159,23 @@ def _applied(operation: Any, form: Form, x: Any, y: Any, pick: Pick) -> Any:
             value = made(x, y)
             return value if bool(fnp.max(fnp.isnan(value)) < 2) else x
         return made(x, y)
-    except (fg.errors.DtypeError, fg.errors.ArgumentError, TypeError):  # not of this dtype
+    except _OF_OTHER_DTYPES:
         return x
 
 
 def forms_around(
     rule: str, operation: Any, table: Mapping[str, Mapping[Any, Rule]], seed: int
 ) -> Any:
-    """Forms of which most are of one rule."""
+    """Forms of which most are of one rule; what rounds otherwise stays among its like, since
+    comparisons and casts would make much of little."""
     rng = np.random.default_rng(seed)
+    others = [name for name in FORMS if name.startswith("relax.") == rule.startswith("relax.")]
     chosen: list[tuple[Any, Form]] = []
     for _ in range(rng.integers(2, 6)):
         if rng.random() < 0.75:
             chosen.append((operation, FORMS[rule]))
         else:
-            other = str(rng.choice([*FORMS]))
+            other = str(rng.choice(others))
             operations = [*table[other]]
             chosen.append((operations[rng.integers(len(operations))], FORMS[other]))
     return chosen

@@ -312,6 +312,8 @@ SINKS: dict[str, tuple[Callable[..., Any], str | None]] = {
         "broadcast_to square",
     ),
     "exp": (lambda x, r, c: fnp.exp(fnp.broadcast_to(r, (3, 4))), "broadcast_to exp"),
+    "fmax": (lambda x, r, c: fnp.fmax(fnp.broadcast_to(r, (3, 4)), x), "broadcast_to fmax"),
+    "fmin": (lambda x, r, c: fnp.fmin(fnp.broadcast_to(r, (3, 4)), -0.0), "broadcast_to fmin"),
     "constant": (lambda x, r, c: fnp.full((3, 4), 0.1) * x, "multiply"),
     "constant makes the shape": (lambda x, r, c: fnp.full((3, 4), 0.1) * r, "multiply"),
     "zeros of both signs": (lambda x, r, c: np.array([0.0, -0.0, 0.0, 0.0]) + x, "add"),
