@@ -515,7 +515,7 @@ def test_the_deviation_of_equal_numbers_has_no_curvature(x, correction):
 
 def test_derivatives_of_numbers_that_are_nearly_equal_keep_their_digits():
     for far in (1.0, 1e3, -1e8):
-        apart = np.array([0.0, 3.0, -1.0, 2.0]) * 2.0**-20  # exact beside each of these
+        apart = np.array([0.0, 3.0, -1.0]) * 2.0**-20  # exact beside each of these; not their mean
         for f in (fnp.std, fnp.var):
             expected = fg.grad(f)(apart)
             np.testing.assert_allclose(fg.grad(f)(apart + far), expected, rtol=1e-14)

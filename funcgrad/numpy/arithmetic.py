@@ -147,8 +147,9 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """x1 to the power of x2; what ``x1 ** x2`` computes.
 
     With a Python number as the exponent, derivatives of every order are exact at 0 and at negative
-    numbers. The derivative with respect to a varying exponent, x1**x2 log(x1), is taken as 0 at
-    x1 = 0, and is NaN where x1 is negative: powers around an integer exponent are not real there.
+    numbers. The derivative with respect to a varying exponent, x1**x2 log(x1), is 0 at x1 = 0 for
+    positive exponents, and -inf at 0**0, which falls from 1 to 0: so is that of ``x**x`` at 0. It
+    is NaN where x1 is negative: powers around an integer exponent are not real there.
 
     Raises
     ------

@@ -185,7 +185,8 @@ def std(
 ) -> Tensor:
     """The standard deviation over axes: the root of the variance.
 
-    Of equal numbers it is 0, and so is its gradient: the subgradient of least norm.
+    Of equal numbers it is 0, and so are its gradient, the subgradient of least norm, and what
+    derives from that.
 
     Parameters
     ----------

@@ -61,6 +61,12 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
 
     >>> fg.grad(lambda x: fnp.where(x > 0, fnp.sqrt(x), 0.0))(0.0)
     Tensor(0.0)
+
+    A product with the condition is no choice: there it is a number, as in NumPy, and 0 times an
+    infinite derivative is NaN.
+
+    >>> fg.grad(lambda x: (x > 0) * fnp.sqrt(x))(0.0)
+    Tensor(nan)
     """
     if x is None and y is None:
         return tensor(condition).nonzero()
