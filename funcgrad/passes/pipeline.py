@@ -32,7 +32,7 @@ from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.planning.inline import inlined
 from funcgrad.programs import Program
 
-__all__ = ["Pass", "optimize", "prepared"]
+__all__ = ["Pass", "optimize", "prepared", "simplified"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
@@ -43,6 +43,15 @@ _REORDERING: Final[tuple[Pass, ...]] = (
     merge_sums_of_products,
     merge_products,
 )
+
+
+def simplified(program: Program) -> Program:
+    """A program that means the same, by the rules on single equations alone.
+
+    No result comes to depend on an input that it did not depend on, as it may where products are
+    merged into one operation. So what is to be taken apart later is simplified, not optimized.
+    """
+    return improve(program, _EXACT)
 
 
 def optimize(program: Program, relaxed: bool = False) -> Program:

@@ -204,7 +204,7 @@ class ProgramCall:
                 outs, found[:] = run_batched(self.program.evaluate, batcher.size, values, flags)
                 return outs
 
-            staged = optimize(stage(batched)(*map(example, values)))
+            staged = stage(batched)(*map(example, values))
             return _Batch(self._call("batch", staged), tuple(found))
 
         batch = self._derived.get(("batch", batcher.size, flags), make)
@@ -403,7 +403,7 @@ def _pull_call(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
 def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:
     if not all(constant.is_raw for constant in program.constants):
         raise TracerError(f"{origin.name}: a rule closes over a value that is being traced.")
-    return ProgramCall(replace(program, name=f"{origin.name}_{kind}"), compile)
+    return ProgramCall(replace(optimize(program), name=f"{origin.name}_{kind}"), compile)
 
 
 def _some_cotangent(spec: Spec) -> Value:

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.equations import spec_inside
-from funcgrad.passes.pipeline import optimize
+from funcgrad.passes.pipeline import simplified
 from funcgrad.programs import Program
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.batch import Batched
@@ -162,7 +162,7 @@ def _staged(
         widths[:] = [width(ct) for ct in found]
         return [*outs, *flat(found)]
 
-    staged = optimize(stage(joint)(*[example(value) for value in (*args, *flat(given))]))
+    staged = simplified(stage(joint)(*[example(value) for value in (*args, *flat(given))]))
     letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
     return replace(staged, names=names + letters), tuple(widths)
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
+from tests.passes.forms_of_matrices import GROUNDS
+from tests.passes.generator import Pick
 from tests.programs import inputs, run_steps, steps
 from tests.transforms.support import Point, assert_same, complex_numbers, numbers
 
@@ -257,3 +259,33 @@ def test_random_functions_at_infinities_and_nans(chosen: list[Any], given_args: 
             jitted = fg.jit(f)
             for way in (pulled_twice, pulled_with_gaps, pushed, linearized):
                 assert_same(way(jitted, args), way(f, args), rtol=1e-4)
+
+
+MERGED = [(name, k) for name in ("merge_products", "merge_sums_of_products") for k in range(9)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "k"), [(name, k) for name, k in MERGED if k < len(GROUNDS[name].forms)]
+)
+def test_products_of_a_function_are_not_merged_with_those_of_its_derivative(
+    name: str, k: int, seed: int
+) -> None:
+    # A result that was a part of such a product would depend on the cotangent.
+    x = numbers(4, 4, seed=seed)
+
+    def f(x):
+        return fnp.sum(fnp.sin(GROUNDS[name].forms[k](None, x, x, Pick(seed))))
+
+    def gradient_of_jit(y):
+        return fg.jit(fg.grad(f))(y)
+
+    for g in (gradient_of_jit, fg.grad(fg.jit(f))):
+
+        def directional(y, g=g):
+            return fg.jvp(lambda z: fnp.sum(g(z) * x), (y,), (y * 2,))[1]
+
+        def expected(y):
+            return fg.jvp(lambda z: fnp.sum(fg.grad(f)(z) * x), (y,), (y * 2,))[1]
+
+        assert_same(fg.grad(directional)(x), fg.grad(expected)(x), rtol=1e-9)
