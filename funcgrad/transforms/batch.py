@@ -142,12 +142,7 @@ class Batcher(Trace):
         parts = [self.parts(arg) for arg in args]
         batched = call.batched(self.size, [flag for _, flag in parts])
         outs = bind_call(batched, [value for value, _ in parts])
-        check_closure(self, outs)
-        if any(self.parts(out)[1] for out in outs):
-            raise TracerError(
-                "A function with a custom rule closes over a value of the batch that vmap maps it"
-                " over. Pass that value as an argument."
-            )
+        check_closure(self.level - 1, outs)
         return [self.follow(out) for out in outs]
 
     def batch_of(self, value: Value) -> Value:

@@ -7,15 +7,70 @@ among the arguments asks it how to evaluate, record, push or batch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from funcgrad.errors import TracerError
-from funcgrad.trace import RAW, Trace, Value, innermost
+from funcgrad.trace import RAW, Trace, Value, concrete, innermost
 
-__all__ = ["Call", "Map", "bind_call", "check_closure", "innermost_trace"]
+__all__ = [
+    "Call",
+    "ClosureError",
+    "Map",
+    "Part",
+    "Sizes",
+    "bind_call",
+    "check_closure",
+    "innermost_trace",
+]
 
 Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
 """A linear map between lists of tangents or cotangents, in which None is a structural zero."""
+
+
+class Sizes(NamedTuple):
+    """How many arguments a call has, how many values it closes over, how many results."""
+
+    args: int
+    closed: int
+    outs: int
+
+
+class ClosureError(TracerError):
+    """A call closes over a value of a transformation inside of those of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A function of values as a program, whose last inputs are what the function closes over.
+
+    Attributes
+    ----------
+    program : Program
+    closed : tuple of values
+        What it closes over.
+    present : tuple of bool
+        Which of its results are there; the others are None.
+    results : tuple of values
+        Those that it had.
+    """
+
+    program: Any
+    closed: tuple[Value, ...]
+    present: tuple[bool, ...]
+    results: tuple[Value, ...]
+
+    def over(self, values: Sequence[Value]) -> Callable[..., list[Value]]:
+        """The function of its own values, and of these in the place of those closed over."""
+        places = {id(value): place for place, value in enumerate(values)}
+        sources = [(places.get(id(value)), value) for value in self.closed]
+
+        def run(own: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
+            rest = [value if place is None else closed[place] for place, value in sources]
+            results = iter(self.program.evaluate([*map(concrete, own), *rest]))
+            return [next(results) if flag else None for flag in self.present]
+
+        return run
 
 
 class Call:
@@ -25,10 +80,13 @@ class Call:
     ----------
     is_staged : bool
         Whether staging may look at what it does, rather than only run it.
+    is_explicit : bool
+        Whether all that goes in is an argument.
     """
 
     __slots__ = ()
     is_staged: ClassVar[bool] = True
+    is_explicit: bool = False
 
     @property
     def name(self) -> str:
@@ -65,6 +123,27 @@ class Call:
         outs, _, push = self.record(args)
         return outs, push(tangents)
 
+    def stage_rules(
+        self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
+    ) -> Sequence[Part]:
+        """The rules, staged by ``stage(rule, values)``; none where there are none to be staged."""
+        return ()
+
+    def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
+        """The same call on its arguments and on the values that it closed over.
+
+        Function and rules are such as ``Part.over`` makes. The rules come later: they may apply the
+        call that is made here.
+        """
+        raise NotImplementedError
+
+    def adopt(self, other: Any) -> None:
+        """Note that another call, with the same results, is made in the place of this one."""
+
+    def strong(self) -> Call:
+        """The call itself, of one that is held weakly."""
+        return self
+
     def batched(self, size: int, flags: Sequence[bool]) -> Call:
         """The same call on arguments of which those flagged carry a batch on axis 0.
 
@@ -83,15 +162,15 @@ def innermost_trace(args: Sequence[Value]) -> Trace | None:
     return trace
 
 
-def check_closure(trace: Trace, outs: Sequence[Value]) -> None:
-    """Refuse results of a call that belong to transformations inside of that of its arguments.
+def check_closure(level: int, outs: Sequence[Value]) -> None:
+    """Refuse what belongs to transformations of a later level than those of a call's arguments.
 
     Such a value did not come in as an argument, so the function closes over it.
     """
     for out in outs:
-        other = None if type(out) in RAW else out._trace
-        if other is not None and other.level > trace.level:
-            raise TracerError(
+        other = None if out is None or type(out) in RAW else out._trace
+        if other is not None and other.level > level:
+            raise ClosureError(
                 "A function with a custom rule closes over a value of a transformation that runs"
                 " inside of those that its arguments belong to. Pass that value as an argument."
             )

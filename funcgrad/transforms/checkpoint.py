@@ -78,7 +78,7 @@ class _Rehearsal(Stager):
 
     def __init__(self, level: int, recorder: Recorder, outer: _Rehearsal | None = None) -> None:
         super().__init__(level, around=outer, title="checkpoint")
-        self._is_nested = True
+        self._is_nested = self.freezes = True
         self.recorder = recorder
         self._outer = outer
         self._followed: set[int] = set()

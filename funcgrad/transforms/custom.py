@@ -14,14 +14,15 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.border import described, operand
-from funcgrad.errors import DifferentiationError, ShapeError
+from funcgrad.errors import DifferentiationError, ShapeError, TracerError
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, values_of
-from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.call import Call, ClosureError, bind_call
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat import FlatFunction
+from funcgrad.transforms.stage import explicit_call
 
 __all__ = ["custom_jvp", "custom_vjp"]
 
@@ -66,10 +67,18 @@ class _Custom(Generic[P, R]):
         signature = CallSignature(name, structure, values)
 
         def function(inner: Sequence[Value]) -> list[Value]:
-            call: Callable[..., Any] = self._function
-            return signature.out(call(*_merged(static, signature.args(inner))))
+            run: Callable[..., Any] = self._function
+            return signature.out(run(*_merged(static, signature.args(inner))))
 
-        outs = bind_call(self._call(function, signature, static), values)
+        call = self._call(function, signature, static)
+        try:
+            outs = bind_call(call, values)
+        except ClosureError as error:
+            try:
+                call, values = explicit_call(call, values)
+            except TracerError:
+                raise error from None
+            outs = bind_call(call, values)
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result
@@ -111,8 +120,8 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
     tangent is what its own operations are, so a linear function's rule may be the function itself:
     ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A tangent that is zero by
     structure arrives as zeros. What ``f`` and the rule close over is
-    differentiated through the rule's own operations; it may belong to a transformation around those
-    that the arguments belong to, not to one inside, and not to the same ``vmap``.
+    differentiated through the function's own operations, whatever transformation it belongs to;
+    rules are for the arguments.
 
     Examples
     --------

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,14 @@ from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.arguments import values_of
-from funcgrad.transforms.call import Call, Map
-from funcgrad.transforms.flat import FlatFunction, batched_flat, run_batched
+from funcgrad.transforms.call import Call, Map, Part, Sizes
+from funcgrad.transforms.flat import (
+    FlatFunction,
+    batched_flat,
+    pull_values,
+    push_values,
+    run_batched,
+)
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import broadcast, plain
 from funcgrad.transforms.pull import fit
@@ -56,11 +63,12 @@ class CallSignature:
 class _CustomCall(Call):
     """What both kinds of rule share: running the function itself, and its signature."""
 
-    __slots__ = ("_origin", "function", "signature")
+    __slots__ = ("__weakref__", "_origin", "function", "is_explicit", "signature")
 
     def __init__(self, function: FlatFunction, signature: CallSignature, origin: Hashable) -> None:
         self.function = function
         self.signature = signature
+        self.is_explicit = False
         self._origin = origin
 
     @property
@@ -74,11 +82,17 @@ class _CustomCall(Call):
     def run(self, args: Sequence[Value]) -> list[Value]:
         return list(self.function(args))
 
+    def adopt(self, other: _CustomCall) -> None:
+        self.signature.result = other.signature.result
+
 
 class JvpCall(_CustomCall):
-    """A call with a pushforward: ``rule(arguments + tangents) -> results + tangents``."""
+    """A call with a pushforward: ``rule(arguments + tangents) -> results + tangents``.
 
-    __slots__ = ("rule",)
+    The tangents of the last arguments, ``optional`` many, may be None for structural zeros.
+    """
+
+    __slots__ = ("optional", "rule")
 
     def __init__(
         self,
@@ -86,9 +100,11 @@ class JvpCall(_CustomCall):
         signature: CallSignature,
         origin: Hashable,
         rule: FlatFunction,
+        optional: int = 0,
     ) -> None:
         super().__init__(function, signature, origin)
         self.rule = rule
+        self.optional = optional
 
     def _apply(self, args: Sequence[Value], tangents: Sequence[Value]) -> tuple[Any, Any]:
         both = self.rule([*args, *tangents])
@@ -97,7 +113,11 @@ class JvpCall(_CustomCall):
     def push(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:
-        given = [zeros_like(x) if t is None else t for x, t in zip(args, tangents, strict=True)]
+        needed = len(args) - self.optional
+        given = [
+            zeros_like(x) if t is None and k < needed else t
+            for k, (x, t) in enumerate(zip(args, tangents, strict=True))
+        ]
         return self._apply(args, given)
 
     def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
@@ -156,12 +176,33 @@ class JvpCall(_CustomCall):
             tangents = values[len(flags) :]
             # A shared argument may have a tangent for each example, and then is repeated.
             own = [
-                flag or len(shape_of(t)) > len(shape_of(x))
+                t is not None and (flag or len(shape_of(t)) > len(shape_of(x)))
                 for x, t, flag in zip(values, tangents, flags, strict=False)
             ]
             return list(batched_flat(self.rule, size, [*flags, *own])(values))
 
-        return JvpCall(function, self.signature, (self._origin, size, tuple(flags)), rule)
+        origin = (self._origin, size, tuple(flags))
+        return JvpCall(function, self.signature, origin, rule, self.optional)
+
+    def stage_rules(
+        self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
+    ) -> Sequence[Part]:
+        return [stage(self.rule, [*args, *map(zeros_like, args)])]
+
+    def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
+        def rule(values: Sequence[Value]) -> list[Value]:
+            half = sizes.args + sizes.closed
+            args, more = values[: sizes.args], values[sizes.args : half]
+            both = rules[0]([*args, *values[half : half + sizes.args]], more)
+            outs, tangents = both[: len(both) // 2], both[len(both) // 2 :]
+            found = push_values(partial(function, args), more, values[half + sizes.args :])
+            sums = [t if m is None else t + m for t, m in zip(tangents, found, strict=True)]
+            return [*outs, *sums]
+
+        origin = self._origin, self.function  # as no other call has
+        own = JvpCall(_joined(function, sizes.args), self.signature, origin, rule, sizes.closed)
+        own.is_explicit = True
+        return own
 
 
 class VjpCall(_CustomCall):
@@ -215,36 +256,37 @@ class VjpCall(_CustomCall):
 
         return outs, pull, push
 
+    def _saving(self, args: Sequence[Value], residuals: list[Any]) -> list[Value]:
+        """The results and the residuals that are tensors; the list gets how to restore these."""
+        outs, tree = self.forward(args)
+        leaves, structure = trees.flatten(tree)
+        traced = [isinstance(leaf, Tensor) for leaf in leaves]
+        residuals[:] = [len(outs), structure, leaves, traced]
+        return [*outs, *[leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]]
+
+    def _restoring(self, residuals: list[Any], values: Sequence[Value]) -> list[Value]:
+        """What ``backward`` gives for such residuals and cotangents, in one list of values."""
+        own = iter(values)
+        _, structure, leaves, traced = residuals
+        restored = [
+            wrap(next(own)) if flag else leaf for leaf, flag in zip(leaves, traced, strict=True)
+        ]
+        return self.backward(trees.unflatten(structure, restored), list(own))
+
     def batched(self, size: int, flags: Sequence[bool]) -> Call:
         def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
             kept: list[Any] = []
-
-            def run(values: Sequence[Value]) -> list[Value]:
-                outs, residuals = self.forward(values)
-                leaves, structure = trees.flatten(residuals)
-                traced = [isinstance(leaf, Tensor) for leaf in leaves]
-                kept[:] = [len(outs), structure, leaves, traced]
-                saved = [leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]
-                return [*outs, *saved]
-
-            values, carried = run_batched(run, size, args, flags)
-            count, structure, leaves, traced = kept
+            values, carried = run_batched(lambda own: self._saving(own, kept), size, args, flags)
+            count = kept[0]
             outs = batched_flat(list, size, carried[:count])(values[:count])
-            return list(outs), (values[count:], carried[count:], structure, leaves, traced)
+            return list(outs), (values[count:], carried[count:], kept)
 
         def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
-            saved, carried, structure, leaves, traced = residuals
-
-            def run(values: Sequence[Value]) -> list[Value]:
-                own = iter(values)
-                restored = [
-                    wrap(next(own)) if flag else leaf
-                    for leaf, flag in zip(leaves, traced, strict=True)
-                ]
-                return self.backward(trees.unflatten(structure, restored), list(own))
-
+            saved, carried, kept = residuals
             flags_in = [*carried, *[True] * len(cts)]
-            pulled, flags_out = run_batched(run, size, [*saved, *cts], flags_in)
+            pulled, flags_out = run_batched(
+                partial(self._restoring, kept), size, [*saved, *cts], flags_in
+            )
             return [
                 _to_shared(ct, flag_out, flag_in, size)
                 for ct, flag_out, flag_in in zip(pulled, flags_out, flags, strict=True)
@@ -253,6 +295,36 @@ class VjpCall(_CustomCall):
         function = batched_flat(self.function, size, flags)
         origin = (self._origin, size, tuple(flags))
         return VjpCall(function, self.signature, origin, forward, backward)
+
+    def stage_rules(
+        self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
+    ) -> Sequence[Part]:
+        kept: list[Any] = []
+        forward = stage(lambda own: self._saving(own, kept), args)
+        cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]
+        saved = forward.results[len(outs) :]
+        return [forward, stage(partial(self._restoring, kept), [*saved, *cts])]
+
+    def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
+        def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
+            args, more = values[: sizes.args], values[sizes.args :]
+            found = rules[0](args, more)
+            return found[: sizes.outs], (found[sizes.outs :], args, more)
+
+        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+            kept, args, more = residuals
+            pulled = rules[1]([*kept, *cts], more)
+            return [*pulled, *pull_values(partial(function, args), more, cts)]
+
+        origin = self._origin, self.function  # as no other call has
+        own = VjpCall(_joined(function, sizes.args), self.signature, origin, forward, backward)
+        own.is_explicit = True
+        return own
+
+
+def _joined(function: Any, count: int) -> FlatFunction:
+    """A function of two lists as one of the first, so many, and the second."""
+    return lambda values: function(values[:count], values[count:])
 
 
 def _zeros(spec: Spec) -> Value:

@@ -1,4 +1,7 @@
-"""Functions from lists of values to lists of values, and their batching: what calls are made of."""
+"""Functions from lists of values to lists of values: what calls are made of.
+
+Their batching and their derivatives.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from typing import TypeAlias
 
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.batch import Batcher
+from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.record import Recorder, settled
 
-__all__ = ["FlatFunction", "batched_flat", "run_batched"]
+__all__ = ["FlatFunction", "batched_flat", "pull_values", "push_values", "run_batched"]
 
 FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
@@ -66,3 +71,28 @@ def batched_flat(function: FlatFunction, size: int, flags: Sequence[bool]) -> Fl
                 batcher.close()
 
     return batched
+
+
+def push_values(
+    function: FlatFunction, args: Sequence[Value], tangents: Sequence[Value]
+) -> list[Value]:
+    """The tangents of a function's results, for such of its arguments; None is a zero."""
+    with begin_level() as level:
+        pusher = Pusher(level)
+        try:
+            outs = function([pusher.dual(x, t) for x, t in zip(args, tangents, strict=True)])
+        finally:
+            pusher.close()
+    return [pusher.parts(out)[1] for out in outs]
+
+
+def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
+    """The cotangents of a function's arguments, for such of its results; None is a zero."""
+    with begin_level() as level:
+        recorder = Recorder(level)
+        try:
+            outs = function([recorder.follow(arg) for arg in args])
+        finally:
+            record = recorder.close()
+    pulled = record.pull([recorder.index_of(out) for out in outs], cts)
+    return [None if ct is None else settled(ct, x) for ct, x in zip(pulled, args, strict=True)]

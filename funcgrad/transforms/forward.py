@@ -147,7 +147,7 @@ class Pusher(Trace):
         self.check()
         parts = [self.parts(arg) for arg in args]
         outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
-        check_closure(self, outs)
+        check_closure(self.level, [*outs, *tangents])
         results = []
         for out, tangent in zip(outs, tangents, strict=True):
             # A result, and the rule, may depend on a value followed here that they close over.

@@ -360,7 +360,7 @@ class Recorder(Trace):
 
     def results(self, bundle: int, outs: Sequence[Value]) -> list[Value]:
         """Tracers for the results of a call that has been recorded as a bundle."""
-        check_closure(self, outs)
+        check_closure(self.level, outs)
         results: list[Value] = []
         for position, out in enumerate(outs):
             if not is_inexact(dtype_of(out)):

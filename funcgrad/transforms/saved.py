@@ -15,8 +15,8 @@ from funcgrad.programs import Program
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map
 from funcgrad.transforms.checkpoint import StagedSegment
+from funcgrad.transforms.explicit import StagedCall
 from funcgrad.transforms.flat import FlatFunction, batched_flat
-from funcgrad.transforms.stage import StagedCall
 
 __all__ = ["saved_call"]
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from operator import itemgetter
 from threading import Lock
@@ -30,7 +30,6 @@ from funcgrad import trees
 from funcgrad.equations import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.errors import TracerError
 from funcgrad.lines import users_line
-from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key
 from funcgrad.programs import Program
@@ -49,11 +48,12 @@ from funcgrad.trace import (
     running_traces,
 )
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
-from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.call import Call, bind_call, check_closure
+from funcgrad.transforms.explicit import Knots, StagedCall, explicit, key_of, part, staged_call
 from funcgrad.transforms.loans import borrower, lent
 from funcgrad.trees import Structure
 
-__all__ = ["Staged", "Stager", "program", "stage"]
+__all__ = ["Staged", "Stager", "explicit_call", "program", "stage"]
 
 P = ParamSpec("P")
 _new: Final[Any] = object.__new__
@@ -80,39 +80,6 @@ class _NumbersNeeded(BaseException):
     """Staging without numbers has come to where the function looks at one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StagedCall:
-    """A call with rules of its own as an operation of a program.
-
-    Attributes
-    ----------
-    call : Call
-    program : Program, optional
-        What it computes, unless it looks at all the numbers of an array.
-    """
-
-    call: Call
-    program: Program | None
-
-    @property
-    def name(self) -> str:
-        """What it is called in print."""
-        return self.call.name
-
-    def bind(self, values: Sequence[Value]) -> list[Value]:
-        """Apply it under whatever transformations follow the values."""
-        return bind_call(self.call, list(values))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StagedCall):
-            return NotImplemented
-        same = self.program is not None and self.program == other.program
-        return self.call is other.call or (same and self.call.origin == other.call.origin)
-
-    def __hash__(self) -> int:
-        return hash((self.program, self.call.origin))
-
-
 class Stager(Trace):
     """The trace of staging.
 
@@ -135,6 +102,8 @@ class Stager(Trace):
         "_numbers",
         "_open",
         "_reruns",
+        "freezes",
+        "knots",
         "title",
     )
 
@@ -150,6 +119,8 @@ class Stager(Trace):
         self._has_numbers = numbers
         self._around = around
         self._is_nested = around is not None
+        self.knots: Knots = {}
+        self.freezes: bool = around is not None and around.freezes
         self._inputs: list[Any] = []
         self._constants: list[Constant] = []
         self._numbers: dict[Constant, int] = {}
@@ -212,7 +183,8 @@ class Stager(Trace):
         """Evaluate, and append an equation."""
         own = borrower(self)
         if own is not None:
-            return own.process(primitive, args, params)
+            borrowed: Value = own.process(primitive, args, params)
+            return borrowed
         self.check(*args)
         values = tuple([self.inner(arg) for arg in args])
         if self._has_numbers:
@@ -225,23 +197,36 @@ class Stager(Trace):
         """Evaluate, and append the call as one equation, which keeps its rules."""
         own = borrower(self)
         if own is not None:
-            results: list[Value] = own.process_call(call, args)
-            return results
+            borrowed: list[Value] = own.process_call(call, args)
+            return borrowed
         self.check(*args)
         values = [self.inner(arg) for arg in args]
-        if call.is_staged and all(type(value) in RAW for value in values):
+        if call.is_staged:
+            key = key_of(call, values)
+            if key in self.knots:
+                return self._tied(self.knots[key], call, args)
+            found = None
             with suppress(Exception):  # as where it leaves all its numbers to another library
-                body, closed, outs = self._nested(call.run, call.name, values)
-                if not closed and not _reads_numbers(body):
-                    return self._define(StagedCall(call, body), args, (), outs)
+                found = staged_call(self, call, values)
+            if found is not None:
+                operation, results, instead, closed = found
+                if operation is None:
+                    return bind_call(instead, [*args, *closed])
+                return self._define(operation, args, (), results)
         self.need_numbers()
         outs = bind_call(call, values)
-        if any(type(out) is Staged for out in outs):
-            raise TracerError(
-                f"{call.name}: a function with rules of its own closes over a value that is being"
-                " staged. Pass that value as an argument."
-            )
-        return self._define(StagedCall(call, None), args, (), outs)
+        check_closure(self.level - 1, outs)
+        known = [value._trace for value in values if type(value) not in RAW]
+        closed = [out for out in outs if type(out) not in RAW and out._trace not in known]
+        return self._define(StagedCall(call, None, len(args)), [*args, *closed], (), outs)
+
+    def _tied(self, knot: Any, call: Call, args: Sequence[Value]) -> list[Value]:
+        """A call within its own rule: its operations while what it closes over is being found."""
+        if knot is None:
+            return call.run(args)
+        own, closed = knot
+        call.adopt(own.strong())
+        return self.process_call(own, [*args, *closed])
 
     def process_segment(
         self,
@@ -255,20 +240,25 @@ class Stager(Trace):
         """
         self.check()
         values = [self.inner(arg) for arg in args]
-        body, closed, outs = self._nested(run, "checkpoint", values)
+        body, closed, outs = self.nested(run, "checkpoint", values)
         return self._define(operation(body), [*args, *closed], (), outs)
 
     def process_program(self, call: Any, args: Sequence[Value]) -> list[Value] | None:
         """Interpret the call of a compiled program; None if its equations are to be staged."""
         return None
 
-    def _nested(
-        self, run: Callable[[Sequence[Value]], list[Value]], name: str, values: Sequence[Value]
+    def nested(
+        self,
+        run: Callable[[Sequence[Value]], list[Value]],
+        name: str,
+        values: Sequence[Value],
+        knots: Knots | None = None,
     ) -> tuple[Program, list[Value], list[Value]]:
         """What ``body`` does, by a stager within this one."""
         is_next = running_traces()[0] is self
         with begin_level() as level:
             stager = Stager(level, self._has_numbers, self)
+            stager.knots = self.knots if knots is None else knots
             with lent(self, stager if is_next else None):
                 return stager.body(run, name, values)
 
@@ -379,12 +369,12 @@ class Stager(Trace):
         return tracer
 
 
-def _reads_numbers(body: Program) -> bool:
-    """Whether a call takes numbers out of its arguments, as for a function of another library.
-
-    Then its results are no constants of a program that holds for these numbers only.
-    """
-    return any(guard.use == "number" for guard in inlined(body).guards)
+def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, list[Value]]:
+    """A call that closes over nothing traced, and what to put it on."""
+    with begin_level() as level:
+        host = Stager(level)
+        own, closed = explicit(host, call, values, part(host, call.run, call.name, values))
+    return own, [*values, *closed]
 
 
 _LOOKS: Final = (("bool", "bool"), ("int", "int"), ("t as an index", "index"))

@@ -490,6 +490,20 @@ DOORS = {
 }
 
 
+def rule(kind: Any) -> Callable[[Any], Any]:
+    """A function with a true rule, which applies the function."""
+
+    def with_rule(f: Any) -> Any:
+        custom: Any = kind(lambda x: f(x))
+        if kind is fg.custom_jvp:
+            custom.defjvp(lambda p, t: (f(*p), fg.jvp(f, p, t)[1]))
+        else:
+            custom.defvjp(lambda x: (f(x), x), lambda x, ct: fg.vjp(f, x)[1](ct))
+        return custom
+
+    return with_rule
+
+
 INSIDE: dict[str, Callable[[Any], Any]] = {
     "itself": lambda f: f,
     "jit": fg.jit,
@@ -498,6 +512,8 @@ INSIDE: dict[str, Callable[[Any], Any]] = {
     "a gradient": lambda f: lambda x: fg.value_and_grad(f)(x)[0],
     "a derivative": lambda f: lambda x: fg.jvp(f, (x,), (0.0,))[0],
     "a batch": lambda f: lambda x: fg.vmap(f)(fnp.stack([x, x]))[1],
+    "custom_jvp": rule(fg.custom_jvp),
+    "custom_vjp": rule(fg.custom_vjp),
 }
 
 

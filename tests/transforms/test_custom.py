@@ -15,7 +15,6 @@ from funcgrad.errors import (
     FunctionError,
     LeafError,
     ShapeError,
-    TracerError,
     TreeError,
 )
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
@@ -356,14 +355,18 @@ def check_closure(f: Any) -> None:
     assert_same(fg.grad(lambda ct: fg.vjp(f, a, x)[1](ct)[1])(1.0), 20 * a * x)
     _, pullback = fg.vjp(f, a, x)
     assert_same(fg.vmap(pullback)(np.ones(2)), (many_x**2, 20 * many_a * x))
-    for wrong in (
-        lambda: fg.vmap(f)(many_a, many_x),
-        lambda: fg.vmap(fg.grad(f, 0), in_axes=(None, 0))(a, many_x),
-        lambda: fg.grad(lambda x: fg.grad(f, 0)(a, x))(x),
-        lambda: fg.grad(lambda x: fg.jvp(lambda a: f(a, x), (a,), (1.0,))[1])(x),
-    ):
-        with pytest.raises(TracerError, match=r"closes over .* Pass that value as an argument"):
-            wrong()
+    # Over values of transformations inside of those of the arguments, and of the same batch.
+    assert_same(fg.vmap(f)(many_a, many_x), many_a * x * x)
+    assert_same(fg.vmap(fg.grad(f, 0), in_axes=(None, 0))(a, many_x), many_x**2)
+    assert_same(fg.grad(lambda x: fg.grad(f, 0)(a, x))(x), 2 * x)  # its own operations' slope
+    assert_same(fg.grad(lambda x: fg.jvp(lambda a: f(a, x), (a,), (1.0,))[1])(x), 2 * x)
+    # Within staging.
+    assert_same(fg.jit(fg.grad(f, (0, 1)))(a, x), (x * x, 20 * a * x))
+    assert_same(fg.grad(fg.jit(f), (0, 1))(a, x), (x * x, 20 * a * x))
+    assert_same(fg.grad(fg.program(f)(a, x), (0, 1))(a, x), (x * x, 20 * a * x))
+    assert_same(fg.grad(lambda a: fg.jit(lambda x: f(a, x))(x))(a), x * x)
+    assert_same(fg.grad(lambda x: fg.jit(lambda a: f(a, x))(a))(x), 20 * a * x)
+    assert_same(fg.grad(fg.grad(fg.jit(f), 1), 0)(a, x), 20 * x)
     assert_same(fg.grad(lambda a: fg.checkpoint(lambda a: f(a, x))(a))(a), x * x)
 
 
