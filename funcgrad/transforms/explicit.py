@@ -8,14 +8,12 @@ what the derivative in the arguments is; in what is closed over it is that of th
 operations.
 
 >>> import funcgrad as fg
->>> @fg.custom_jvp
-... def doubled(x):
-...     return 2.0 * x
->>> _ = doubled.defjvp(lambda primals, tangents: (doubled(*primals), 20.0 * tangents[0]))
->>> print(fg.program(doubled)(3.0).to_text(sources=False))
-program doubled(x: float64[]) -> float64[]
-  a: float64[] = custom_jvp doubled x
-  return a
+>>> def f(x):
+...     scaled = fg.custom_jvp(lambda y: x * y)
+...     scaled.defjvp(lambda primals, tangents: (scaled(*primals), 10.0 * x * tangents[0]))
+...     return scaled(x + 1.0)
+>>> [len(equation.operands) for equation in fg.program(f)(2.0).equations], fg.grad(f)(2.0)
+([2, 2], Tensor(23.0))
 """
 
 from __future__ import annotations
