@@ -132,17 +132,16 @@ class Call:
     def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
         """The same call on its arguments and on the values that it closed over.
 
-        Function and rules are such as ``Part.over`` makes. The rules come later: they may apply the
-        call that is made here.
+        Function and rules are such as ``Part.over`` makes.
         """
         raise NotImplementedError
 
     def adopt(self, other: Any) -> None:
         """Note that another call, with the same results, is made in the place of this one."""
 
-    def strong(self) -> Call:
-        """The call itself, of one that is held weakly."""
-        return self
+    def bound(self, values: Sequence[Value]) -> tuple[Call, list[Value]]:
+        """The call that is meant where this one stands in a program, and what it is put on."""
+        return self, list(values)
 
     def batched(self, size: int, flags: Sequence[bool]) -> Call:
         """The same call on arguments of which those flagged carry a batch on axis 0.

@@ -75,10 +75,12 @@ class _Custom(Generic[P, R]):
             outs = bind_call(call, values)
         except ClosureError as error:
             try:
-                call, values = explicit_call(call, values)
+                own, values = explicit_call(call, values)
             except TracerError:
                 raise error from None
-            outs = bind_call(call, values)
+            if own is call:  # which closes over nothing
+                raise error.__cause__ or error from None
+            outs = bind_call(own, values)
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result

@@ -261,7 +261,8 @@ class VjpCall(_CustomCall):
         outs, tree = self.forward(args)
         leaves, structure = trees.flatten(tree)
         traced = [isinstance(leaf, Tensor) for leaf in leaves]
-        residuals[:] = [len(outs), structure, leaves, traced]
+        others = [None if flag else leaf for leaf, flag in zip(leaves, traced, strict=True)]
+        residuals[:] = [len(outs), structure, others, traced]
         return [*outs, *[leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]]
 
     def _restoring(self, residuals: list[Any], values: Sequence[Value]) -> list[Value]:

@@ -19,8 +19,9 @@ operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import ref
 
 from funcgrad.equations import spec_inside
@@ -28,13 +29,15 @@ from funcgrad.errors import TracerError
 from funcgrad.planning.inline import inlined
 from funcgrad.programs import Program
 from funcgrad.trace import Value
-from funcgrad.transforms.call import Call, Part, Sizes, bind_call
+from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call
 
-__all__ = ["Knots", "StagedCall", "explicit", "key_of", "part", "staged_call"]
+__all__ = ["Knot", "Knots", "StagedCall", "explicit", "key_of", "part", "staged_call"]
 
-Knots: TypeAlias = Mapping[Hashable, Any]
-"""By call, while its rules are being staged: the explicit call, and what it is put on besides; None
-while that is being found out."""
+Knots: TypeAlias = Mapping[Hashable, "Knot"]
+"""The calls whose rules are being staged, by what ``key_of`` says of them."""
+
+_CLOSED: Final[ContextVar[Any]] = ContextVar("funcgrad_closed", default=None)
+"""In this context: (a knot whose rule runs, what its call is put on besides, the next such)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +64,10 @@ class StagedCall:
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
         """Apply it under whatever transformations follow the values."""
-        return bind_call(self.call.strong(), list(values[: self.arity]))
+        try:
+            return bind_call(*self.call.bound(values[: self.arity]))
+        except ClosureError as error:  # all it closes over are arguments
+            raise error.__cause__ or error from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StagedCall):
@@ -73,32 +79,58 @@ class StagedCall:
         return hash((self.program, self.call.origin))
 
 
-class _Weak(Call):
-    """A call inside its own rule, which must not keep it alive."""
+class Knot(Call):
+    """A call inside its own rule: on what the call is put on besides while that rule runs.
 
-    __slots__ = ("_call", "_name", "_origin")
+    It must not keep that call, which holds the rule, alive.
+
+    Attributes
+    ----------
+    origin_call : Call
+        The call as the user made it.
+    """
+
+    __slots__ = ("_body", "_call", "origin_call")
     is_explicit = True
 
-    def __init__(self, call: Call) -> None:
-        self._call = ref(call)
-        self._name = call.name
-        self._origin = call.origin
+    def __init__(self, call: Call, body: Part) -> None:
+        self.origin_call = call
+        self._body = body.over(())
+        self._call: Callable[[], Call | None] = lambda: None
 
     @property
     def name(self) -> str:
-        return self._name
-
-    @property
-    def origin(self) -> Hashable:
-        return self._origin
-
-    def strong(self) -> Call:
-        call = self._call()
-        assert call is not None  # whose rule runs
-        return call
+        return self.origin_call.name
 
     def run(self, args: Sequence[Value]) -> list[Value]:
-        return self.strong().run(args)
+        return self._body(args, ())
+
+    def tie(self, call: Call) -> None:
+        """Say which call this is."""
+        self._call = ref(call)
+
+    def around(self, rule: Callable[..., list[Value]]) -> Callable[..., list[Value]]:
+        """The call's rule, within which this may be called."""
+
+        def run(values: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
+            token = _CLOSED.set((self, closed, _CLOSED.get()))
+            try:
+                return rule(values, closed)
+            finally:
+                _CLOSED.reset(token)
+
+        return run
+
+    def bound(self, values: Sequence[Value]) -> tuple[Call, list[Value]]:
+        call, running = self._call(), _CLOSED.get()
+        while running is not None and running[0] is not self:
+            running = running[2]
+        if call is None or running is None:
+            raise TracerError(
+                f"{self.name}: the function's own rule calls it where the rule has ended, as in a"
+                " checkpoint."
+            )
+        return call, [*values, *running[1]]
 
 
 def key_of(call: Call, values: Sequence[Value]) -> Hashable:
@@ -168,27 +200,24 @@ def explicit(
     Exception
         Something is closed over, and the rules cannot be staged.
     """
-    key = key_of(call, values)
+    knot = Knot(call, body)
+    knots = {**stager.knots, key_of(call, values): knot}
 
-    def rules(knot: Any) -> Sequence[Part]:
-        def stage(run: Any, own: Sequence[Value]) -> Part:
-            return part(stager, run, call.name, own, {**stager.knots, key: knot})
+    def stage(run: Any, own: Sequence[Value]) -> Part:
+        return part(stager, run, call.name, own, knots)
 
-        return call.stage_rules(stage, values, body.results)
-
-    found: Sequence[Part] = ()
+    rules: Sequence[Part] = ()
     failure: Exception | None = None
     try:
-        found = rules(None)
+        rules = call.stage_rules(stage, values, body.results)
     except Exception as error:  # it may be one that nobody will need
         failure = error
-    closed = tuple({id(each): each for own in (body, *found) for each in own.closed}.values())
-    if not closed and not (stager.freezes and found):
+    closed = tuple({id(each): each for own in (body, *rules) for each in own.closed}.values())
+    if not closed and not (stager.freezes and rules):
         return call, ()
     if failure is not None:
         raise failure
-    later: list[Any] = []
-    sizes = Sizes(len(values), len(closed), len(body.results))
-    own = call.opened(body.over(closed), later, sizes)
-    later += [rule.over(closed) for rule in rules((_Weak(own), closed))]
+    over = [knot.around(rule.over(closed)) for rule in rules]
+    own = call.opened(body.over(closed), over, Sizes(len(values), len(closed), len(body.results)))
+    knot.tie(own)
     return own, closed

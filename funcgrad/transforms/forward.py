@@ -31,7 +31,7 @@ from funcgrad.trace import (
     running_traces,
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
-from funcgrad.transforms.call import Call, check_closure
+from funcgrad.transforms.call import Call, ClosureError, check_closure
 from funcgrad.transforms.factors import NUMBERS, in_precision_of
 from funcgrad.transforms.push import push_forward, settle, times, zeros_like
 
@@ -146,7 +146,11 @@ class Pusher(Trace):
         """Let the call push the tangents itself."""
         self.check()
         parts = [self.parts(arg) for arg in args]
-        outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
+        try:
+            outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
+        except DifferentiationError as error:
+            # Tangents of what it closes over may have met those of the arguments.
+            raise ClosureError(str(error)) from error
         check_closure(self.level, [*outs, *tangents])
         results = []
         for out, tangent in zip(outs, tangents, strict=True):

@@ -338,6 +338,7 @@ class Recorder(Trace):
         push : callable
             From the arguments' tangents to the results', likewise.
         """
+        check_closure(self.level, outs)
         bundle = self._count()
         operands = tuple([self.index_of(arg) for arg in args])
         self._append((pull_bundle, bundle, operands, self._reading(pull), self._reading(push)))
@@ -360,7 +361,6 @@ class Recorder(Trace):
 
     def results(self, bundle: int, outs: Sequence[Value]) -> list[Value]:
         """Tracers for the results of a call that has been recorded as a bundle."""
-        check_closure(self.level, outs)
         results: list[Value] = []
         for position, out in enumerate(outs):
             if not is_inexact(dtype_of(out)):

@@ -25,6 +25,7 @@ class _SavedCall(Call):
     """A call without its rules."""
 
     __slots__ = ("_name", "_origin", "_run")
+    is_explicit = True
 
     def __init__(self, name: str, run: FlatFunction, origin: Hashable) -> None:
         self._name = name

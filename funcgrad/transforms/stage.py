@@ -49,7 +49,15 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call, check_closure
-from funcgrad.transforms.explicit import Knots, StagedCall, explicit, key_of, part, staged_call
+from funcgrad.transforms.explicit import (
+    Knot,
+    Knots,
+    StagedCall,
+    explicit,
+    key_of,
+    part,
+    staged_call,
+)
 from funcgrad.transforms.loans import borrower, lent
 from funcgrad.trees import Structure
 
@@ -220,13 +228,11 @@ class Stager(Trace):
         closed = [out for out in outs if type(out) not in RAW and out._trace not in known]
         return self._define(StagedCall(call, None, len(args)), [*args, *closed], (), outs)
 
-    def _tied(self, knot: Any, call: Call, args: Sequence[Value]) -> list[Value]:
-        """A call within its own rule: its operations while what it closes over is being found."""
-        if knot is None:
-            return call.run(args)
-        own, closed = knot
-        call.adopt(own.strong())
-        return self.process_call(own, [*args, *closed])
+    def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
+        """A call within its own rule."""
+        call.adopt(knot.origin_call)
+        outs = [self.inner(out) for out in knot.run([self.inner(arg) for arg in args])]
+        return self._define(StagedCall(knot, None), args, (), outs)
 
     def process_segment(
         self,
@@ -371,8 +377,15 @@ class Stager(Trace):
 
 def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, list[Value]]:
     """A call that closes over nothing traced, and what to put it on."""
+    try:
+        return _explicit_call(call, values, numbers=False)
+    except _NumbersNeeded:
+        return _explicit_call(call, values, numbers=True)
+
+
+def _explicit_call(call: Call, values: Sequence[Value], numbers: bool) -> tuple[Call, list[Value]]:
     with begin_level() as level:
-        host = Stager(level)
+        host = Stager(level, numbers)
         own, closed = explicit(host, call, values, part(host, call.run, call.name, values))
     return own, [*values, *closed]
 

@@ -1,0 +1,123 @@
+"""Functions with true rules, nested in transformations at random, are what they are without.
+
+A case is a chain of layers around a function of numbers. Each layer closes over the values of all
+layers around it: tracers of every transformation on the way. With the rules left out, each layer
+is a plain call, so both sides compute the same function, and the same derivatives of it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from tests.transforms.support import assert_same
+
+Function = Callable[[Any], Any]
+Wrapper = Callable[[Function], Function]
+
+
+def formula(position: int, x: Any, around: tuple[Any, ...]) -> Any:
+    """What a layer computes of its argument and of what it closes over."""
+    total = fnp.sin(x + 0.1 * position)
+    for k, other in enumerate(around):
+        total = total * (1.0 + 0.2 * fnp.cos(other * (k + 1.0))) + 0.1 * other * x
+    return total
+
+
+def with_jvp(f: Function) -> Function:
+    custom = fg.custom_jvp(f)
+    custom.defjvp(lambda p, t: (custom(*p), fg.jvp(f, p, t)[1]))
+    return custom
+
+
+def with_vjp(f: Function) -> Function:
+    custom = fg.custom_vjp(f)
+    custom.defvjp(lambda x: (custom(x), x), lambda x, ct: fg.vjp(f, x)[1](ct))
+    return custom
+
+
+RULES: dict[str, Wrapper] = {
+    "custom_jvp": with_jvp,
+    "custom_vjp": with_vjp,
+    "checkpoint": fg.checkpoint,
+    "jit": fg.jit,
+    "program": lambda f: lambda x: fg.program(f)(x)(x),
+}
+"""What leaves a function what it is."""
+
+TRANSFORMATIONS: dict[str, Wrapper] = {
+    "grad": fg.grad,
+    "jvp": lambda f: lambda x: fg.jvp(f, (x,), (0.5 * x,))[1],
+    "linearize": lambda f: lambda x: fg.linearize(f, x)[1](0.7 + x),
+    "vjp": lambda f: lambda x: fg.vjp(f, x)[1](x)[0],
+    "hvp": lambda f: lambda x: fg.hvp(f, (x,), (x,)),
+    "vmap": lambda f: lambda x: fnp.sum(fg.vmap(f)(fnp.stack([x, 2.0 * x]))),
+}
+"""What makes another function of it."""
+
+NAMES = (*RULES, *TRANSFORMATIONS)
+
+
+def nested(layers: tuple[str, ...], has_rules: bool) -> Function:
+    """The function that the layers make, the first the outermost."""
+
+    def build(position: int, around: tuple[Any, ...]) -> Function:
+        def own(x: Any) -> Any:
+            out = formula(position, x, around)
+            if position + 1 < len(layers):
+                inside = build(position + 1, (*around, x))
+                # Of the argument, of what is closed over, and of a number.
+                at = (x, around[-1] if around else 0.3, fg.tensor(0.8))[position % 3]
+                out = out + inside(at)
+            return out
+
+        name = layers[position]
+        if name in TRANSFORMATIONS:
+            return TRANSFORMATIONS[name](own)
+        return RULES[name](own) if has_rules else own
+
+    return build(0, ())
+
+
+X = 0.4
+XS = np.array([0.4, -0.9, 1.3])
+MODES: dict[str, Callable[[Function], Any]] = {
+    "value": lambda f: f(fg.tensor(X)),
+    "grad": lambda f: fg.grad(f)(X),
+    "jvp": lambda f: fg.jvp(f, (X,), (1.0,)),
+    "linearize": lambda f: fg.linearize(f, X)[1](1.0),
+    "vmap of grad": lambda f: fg.vmap(fg.grad(f))(XS),
+    "grad of vmap": lambda f: fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))(XS),
+    "jit of grad": lambda f: fg.jit(fg.grad(f))(X),
+    "grad of jit": lambda f: fg.grad(fg.jit(f))(X),
+    "grad of program": lambda f: fg.grad(fg.program(f)(X))(X),
+    "grad of grad": lambda f: fg.grad(fg.grad(f))(X),
+    "hvp": lambda f: fg.hvp(f, (X,), (1.0,)),
+}
+
+
+def check(layers: tuple[str, ...], mode: str) -> None:
+    of = MODES[mode]
+    expected = fg.tree.map(np.asarray, of(nested(layers, has_rules=False)))
+    assert_same(of(nested(layers, has_rules=True)), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("inner", NAMES)
+@pytest.mark.parametrize("outer", NAMES)
+def test_every_pair(outer: str, inner: str, mode: str) -> None:
+    check((outer, inner), mode)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    layers=st.lists(st.sampled_from(NAMES), min_size=3, max_size=4).map(tuple),
+    mode=st.sampled_from(list(MODES)),
+)
+def test_any_chain(layers: tuple[str, ...], mode: str) -> None:
+    check(layers, mode)
