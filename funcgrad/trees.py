@@ -58,6 +58,7 @@ __all__ = [
     "structure",
     "transpose",
     "unflatten",
+    "walk",
 ]
 
 T = TypeVar("T")
@@ -213,7 +214,7 @@ class Structure:
 
     def key_paths(self) -> tuple[KeyPath, ...]:
         """Return the path to each leaf, as a tuple of steps."""
-        steps = zip(self.tokens, _paths(self.tokens), strict=True)
+        steps = zip(self.tokens, walk(self.tokens), strict=True)
         return tuple(tuple(path) for token, path in steps if token is None)
 
     def paths(self) -> tuple[str, ...]:
@@ -241,7 +242,7 @@ def _text(node: Node, children: list[str]) -> str:
     return "None" if kind is NoneType else f"{kind.__qualname__}({inner})"
 
 
-def _paths(tokens: Iterable[Token]) -> Iterator[list[str]]:
+def walk(tokens: Iterable[Token]) -> Iterator[list[str]]:
     """Yield the path to each token, in a list that changes as the walk goes on."""
     path: list[str] = []
     remaining: list[Iterator[str]] = []  # for each container on the path, the steps still to take
@@ -478,7 +479,7 @@ def _children(node: Node, value: Any) -> Sequence[Any] | None:
 
 
 def _mismatch(tokens: Sequence[Token], position: int, value: Any, name: str) -> TreeError:
-    path = next(path for index, path in enumerate(_paths(tokens)) if index == position)
+    path = next(path for index, path in enumerate(walk(tokens)) if index == position)
     opened = _open(value)
     got = f"a leaf of type {type(value).__qualname__}" if opened is None else _describe(opened[0])
     expected = _describe(tokens[position])

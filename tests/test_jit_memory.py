@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
@@ -283,3 +285,83 @@ def test_what_many_threads_staged_at_once_is_free_when_dropped() -> None:
         assert_array_equal(negative, np.zeros(SIZE))
     del made.staged
     assert made.alive == [False] * 4
+
+
+# --------------------------------------------------------------------------------- deep trees
+
+
+def nested(kind: str, depth: int) -> Any:
+    """A tree so deep, of as many containers."""
+    tree: Any = 1.0
+    for _ in range(depth):
+        tree = {"tuple": (tree,), "list": [tree, 2.0], "dict": {"a": tree, "b": 0.5}}[kind]
+    return tree
+
+
+def innermost(tree: Any) -> Any:
+    while isinstance(tree, (tuple, list, dict)):
+        tree = tree["a"] if isinstance(tree, dict) else tree[0]
+    return tree
+
+
+def doubled(tree: Any) -> Any:
+    """Twice the innermost leaf, beside a tree as deep."""
+    return innermost(tree) * 2.0, tree
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "jit": lambda tree: fg.jit(doubled)(tree),
+    "program": lambda tree: fg.program(doubled)(tree),
+    "grad": lambda tree: fg.grad(lambda tree: doubled(tree)[0])(tree),
+    "jit of grad": lambda tree: fg.jit(fg.grad(lambda tree: doubled(tree)[0]))(tree),
+    "vmap": lambda tree: fg.vmap(doubled, in_axes=None, axis_size=1, out_axes=None)(tree),
+    "jvp": lambda tree: fg.jvp(doubled, (tree,), (tree,)),
+}
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list", "dict"])
+@pytest.mark.parametrize("way", WAYS)
+def test_memory_is_linear_in_the_depth_of_a_tree(way: str, kind: str) -> None:
+    WAYS[way](nested(kind, 3))
+    peaks = []
+    for depth in (100, 400):
+        tree = nested(kind, depth)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            WAYS[way](tree)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < 6 * peaks[0], peaks  # four times is linear, sixteen quadratic
+
+
+def test_names_of_deep_leaves_leave_out_the_middle() -> None:
+    program = fg.program(innermost)(nested("tuple", 100))
+    assert program.names == ("tree" + "[0]" * 8 + "..." + "[0]" * 10,)
+    with pytest.raises(fg.errors.ShapeError, match=r"tree\[0\]\[0\].*\.\.\..*expected shape"):
+        program(fg.tree.map(lambda _: np.ones(2), nested("tuple", 100)))
+
+
+def test_the_first_function_of_a_process_leaves_nothing_large_behind() -> None:
+    """What is loaded with ``fg.jit`` apart: 20 operations on megabytes, results and all dropped."""
+    text = """
+import gc, tracemalloc
+import numpy as np, funcgrad as fg, funcgrad.numpy as fnp
+fg.jit  # loads what staging needs
+gc.collect(); gc.disable()
+
+def work():
+    def f(x):
+        for _ in range(20):
+            x = fnp.sin(x) * x
+        return x
+    jitted = fg.jit(f)
+    jitted(np.ones(125_000)), jitted(np.ones(125_000))
+
+tracemalloc.start()
+work()
+print(tracemalloc.get_traced_memory()[0])
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 300_000, done.stdout

@@ -44,6 +44,7 @@ class Scope:
         self.constants: list[Any] = []
         self.known: dict[Any, str] = {}  # names of what is imported or made once, by what it is
         self.taken: set[str] = set(_RESERVED)
+        self.repeats: dict[str, int] = {}
         self.letters = map(letters, count())
 
     def head(self) -> list[str]:
@@ -55,10 +56,12 @@ class Scope:
 
     def fresh(self, name: str) -> str:
         """A name like the one wanted that nothing has so far."""
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
+        own = name
+        while own in self.taken:  # names that grew with their number would take its square in all
+            self.repeats[name] = number = self.repeats.get(name, 0) + 1
+            own = f"{name}_{number if number > 1 else ''}"
+        self.taken.add(own)
+        return own
 
     def once(self, value: str, name: str) -> str:
         """A global name for an expression."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -229,16 +229,26 @@ def call_values(
         raise
 
 
+_MOST_STEPS: Final = 50
+"""Names of leaves that lie deeper leave out what is in the middle."""
+
+
 def leaf_names(f: Callable[..., Any], structure: Structure) -> tuple[str, ...]:
     """For each leaf of ``(args, kwargs)`` which argument of a call it is, or is a part of."""
     own: dict[str, str] = {}
     names = []
-    for part, place, *rest in structure.key_paths():
+    for token, path in zip(structure.tokens, trees.walk(structure.tokens), strict=True):
+        if token is not None:
+            continue
+        part, place = path[:2]
         if part == "[1]":
             own[place] = place[2:-2]
         elif place not in own:
             own[place] = argument_name(f, int(place[1:-1]))
-        names.append(own[place] + "".join(rest))
+        if len(path) <= _MOST_STEPS:
+            names.append(own[place] + "".join(path[2:]))
+        else:  # all names of a very deep tree would take memory with the square of its depth
+            names.append(f"{own[place]}{''.join(path[2:10])}...{''.join(path[-10:])}")
     return tuple(names)
 
 

@@ -320,13 +320,12 @@ def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
 
 
 def _placed(batcher: Batcher, value: Value, axis: Any, structure: Structure, leaf: int) -> Value:
-    path = structure.paths()[leaf] if axis is None or not isinstance(axis, int) else ""
     if axis is None:
         data, flag = batcher.parts(value)
         if flag:
             raise BatchError(
-                f"vmap: out_axes is None for the result{path}, but it depends on the batch; give"
-                " the axis that the batch shall have."
+                f"vmap: out_axes is None for the result{structure.paths()[leaf]}, but it depends on"
+                " the batch; give the axis that the batch shall have."
             )
         return data
     data = batcher.batch_of(value)

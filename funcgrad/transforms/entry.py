@@ -130,7 +130,7 @@ class _Arguments:
         self.body = Body()
         self.complete = True
         self.form = form
-        self.nodes = self.leaves = 0
+        self.nodes = self.leaves = self.parts = 0
         self.static = frozenset([place for place, _, _ in form.static])
         self.body.line(f"if len(args) != {form.count}:")
         self.body.line(f"return {self.body.name(MISS)}", 2)
@@ -161,7 +161,9 @@ class _Arguments:
         return f"n{self.nodes}"
 
     def unpacked(self, text: str, size: int) -> list[str]:
-        children = [f"{text}_{k}" for k in range(size)]
+        # Numbered, since names made of the parents' would grow with the depth of the tree.
+        children = [f"c{self.parts + k}" for k in range(size)]
+        self.parts += size
         if children:
             self.body.line(f"{', '.join(children)}, = {text}", 2)
         else:
