@@ -71,7 +71,16 @@ def mutants_of(source: str) -> list[Mutant]:
     """All mistakes of a source, in its order; each once."""
     finder = _Finder(source)
     found = [mutant for node in _executed(ast.parse(source)) for mutant in finder.of(node)]
-    return list(dict.fromkeys(sorted(found, key=lambda mutant: mutant.start)))
+    found.sort(key=lambda mutant: mutant.start)
+    return [each for each in dict.fromkeys(found) if _is_python(each.planted(source))]
+
+
+def _is_python(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except SyntaxError:  # which any test would see
+        return False
+    return True
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
@@ -85,6 +94,8 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
             skipped = {id(part) for part in (node.args, node.returns, *node.decorator_list)}
         elif isinstance(node, ast.AnnAssign):
             skipped = {id(node.annotation)}
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            skipped = {id(part) for part in node.comparators}  # the order of which plays no part
         elif isinstance(node, _SAID):
             continue
         waiting += [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
