@@ -62,6 +62,9 @@ _PLAINER: Final = (
 """By what NumPy's complaint contains, other words for it. Its own name the shapes of whole batches,
 where the user knows of one example, and sizes by letters that the user never wrote."""
 
+_LEAST: Final = -(2**63)
+_GREATEST: Final = 2**64 - 1
+
 FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of raw values that nobody can write to."""
 
@@ -123,8 +126,15 @@ def operand(x: Any, operation: str) -> Value:
         The array's dtype is none that tensors have.
     """
     if type(x) in FREE or isinstance(x, TracedValue):
+        if type(x) is int and not _LEAST <= x <= _GREATEST:
+            raise RangeError(f"{operation}: the integer {_shown(x)} has more than 64 bits.")
         return x
     if isinstance(x, np.ndarray):
+        if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            raise LeafError(
+                f"{operation}: got a masked array, whose mask would be lost. Fill it first, with"
+                " x.filled(...), and give the mask as where= or to fnp.where."
+            )
         array = freeze(np.asarray(x))
     elif isinstance(x, (list, tuple)):
         first = first_tensor(x)

@@ -48,6 +48,10 @@ _PYTHON_DTYPES: Final = (
 )
 
 
+_TEXTS: Final[tuple[Any, ...]] = (str, bytes, memoryview)
+"""Sequences that nobody means as several axes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """What is known of a value without its numbers.
@@ -116,6 +120,8 @@ def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
         It is no integer.
     """
     try:
+        if isinstance(axis, (bool, np.bool_)):  # an integer to Python, and a flag to who wrote it
+            raise TypeError
         number = index(axis)
     except TypeError as error:
         if isinstance(error, FuncgradError):  # a traced axis has words of its own
@@ -145,7 +151,7 @@ def normalize_axes(axis: AxisLike, ndim: int, operation: str) -> tuple[int, ...]
         return (axis % ndim,)
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, Sequence):
+    if isinstance(axis, Sequence) and not isinstance(axis, _TEXTS):
         axes = tuple(normalize_axis(a, ndim, operation) for a in axis)
         if len(set(axes)) != len(axes):
             raise ShapeError(f"{operation}: an axis is named twice in axis={tuple(axis)}.")

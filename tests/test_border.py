@@ -56,6 +56,11 @@ def test_lists_and_objects_that_convert_become_arrays() -> None:
     assert type(operand(np.ma.masked_array([1.0, 2.0]), "add")) is np.ndarray
 
 
+def test_a_mask_is_not_lost() -> None:
+    with pytest.raises(LeafError, match=r"mean: got a masked array, .*filled"):
+        fnp.mean(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
 @pytest.mark.parametrize(
     ("x", "kind", "reason"),
     [

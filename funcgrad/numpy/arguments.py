@@ -9,6 +9,8 @@ fraction or a text is no integer, and a number outside of a dtype's range is not
 
 from __future__ import annotations
 
+from math import prod
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -31,8 +33,10 @@ __all__ = [
     "is_integer",
     "natural",
     "optional_dtype",
+    "real_number",
     "sequence",
     "shape_argument",
+    "sized",
     "strong",
 ]
 
@@ -65,6 +69,25 @@ def natural(x: Any, operation: str, argument: str) -> int:
     if number < 0:
         raise ShapeError(f"{operation}: {argument} must not be negative, but is {number}.")
     return number
+
+
+def real_number(x: Any, operation: str, argument: str) -> float:
+    """A real Python number: also of a 0-d array, though not of a text that could be parsed.
+
+    Raises
+    ------
+    DtypeError
+        It is none.
+    """
+    if isinstance(x, Real):
+        return float(x)
+    try:
+        if hasattr(x, "dtype") and not shape_of(x):
+            return float(x)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, FuncgradError):
+            raise
+    raise DtypeError(f"{operation}: {argument} has to be a real number, not {x!r}.")
 
 
 def is_integer(x: Any) -> bool:
@@ -108,11 +131,27 @@ def shape_argument(shape: Any, operation: str) -> Shape:
         It is neither.
     """
     try:
-        return integers(shape, operation, "shape")
+        return sized(integers(shape, operation, "shape"), operation)
     except DtypeError:
         raise ShapeError(
             f"{operation}: a shape is an integer or a sequence of integers, not {shape!r}."
         ) from None
+
+
+def sized(shape: Shape, operation: str) -> Shape:
+    """A shape that has no more elements than can be counted.
+
+    Raises
+    ------
+    ShapeError
+        It has.
+    """
+    if prod(map(abs, shape)) > _MOST_ELEMENTS:
+        raise ShapeError(f"{operation}: an array of the shape {shape} would be too large.")
+    return shape
+
+
+_MOST_ELEMENTS = 2**63 - 1
 
 
 def optional_dtype(dtype: Any, operation: str) -> np.dtype[Any] | None:

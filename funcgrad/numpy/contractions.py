@@ -5,13 +5,12 @@ Complex arguments: ``vdot``, ``vecdot`` and ``vecmat`` conjugate their first one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any, SupportsIndex
 
 from funcgrad.border import ArrayLike, explained, operand
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import strong
+from funcgrad.numpy.arguments import integer, integers, is_integer, sequence, strong
 from funcgrad.primitives import einsum as es
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.complexes import conj
@@ -196,12 +195,13 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     """
     x, y = operand(a, "tensordot"), operand(b, "tensordot")
     own, other = len(shape_of(x)), len(shape_of(y))
-    if isinstance(axes, (tuple, list)):
-        if len(axes) != 2:
+    if not is_integer(axes):
+        pair = sequence(axes, "tensordot", "axes")
+        if len(pair) != 2:
             raise ShapeError(f"tensordot: axes is a number or a pair, not {axes!r}.")
-        first, second = (tuple(part) if isinstance(part, Sequence) else (part,) for part in axes)
+        first, second = (integers(part, "tensordot", "axes") for part in pair)
     else:
-        count = int(axes)
+        count = integer(axes, "tensordot", "axes")
         if not 0 <= count <= min(own, other):
             raise ShapeError(
                 f"tensordot: axes={count} is not possible for arguments of the shapes {shape_of(x)}"

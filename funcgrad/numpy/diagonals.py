@@ -14,7 +14,7 @@ import numpy as np
 
 from funcgrad.border import checked_dtype, explained, operand
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import integer, natural
+from funcgrad.numpy.arguments import integer, natural, sized
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.reductions import in_dtype
 from funcgrad.primitives.indexing import deposit, gather
@@ -126,6 +126,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     count = int(np.prod(shape_of(value)))
     k = integer(k, "diagflat", "k")
     size, steps = count + abs(k), np.arange(count)
+    sized((size, size), "diagflat")
     flat = reshape(value, shape=(count,))
     rows, columns = steps + max(-k, 0), steps + max(k, 0)
     result: Tensor = wrap(deposit(flat, rows, columns, axis=0, unique=True, shape=(size, size)))

@@ -6,25 +6,28 @@ Tensor([30., 10.])
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import DtypeError, ShapeError, TracerError
+from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
+from funcgrad.numpy.arguments import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
 from funcgrad.primitives import scatter as _s
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.keys import explain_index
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.sorting import take_along_axis as _take_along
-from funcgrad.primitives.structural import reshape
+from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Value
+from funcgrad.trace import RAW, Value, concrete
 
 __all__ = [
     "argwhere",
+    "as_integers",
     "compress",
     "extract",
     "flatnonzero",
@@ -71,18 +74,17 @@ def take(
     Tensor([[3., 1.],
             [6., 4.]])
     """
-    value, chosen = operand(a, "take"), _integers(indices, "take", "indices")
+    value, chosen = operand(a, "take"), as_integers(indices, "take", "indices")
     if axis is None:
         value = reshape(value, shape=(int(np.prod(shape_of(value))),))
         axis = 0
     shape = shape_of(value)
     axis = normalize_axis(axis, len(shape), "take")
+    choice(mode, ("raise", "wrap", "clip"), "take", "mode")
     if mode == "wrap":
         chosen = chosen % shape[axis]
     elif mode == "clip":
         chosen = minimum(maximum(chosen, 0), shape[axis] - 1)
-    elif mode != "raise":
-        raise ShapeError(f"take: mode has to be 'raise', 'wrap' or 'clip', not {mode!r}.")
     try:
         return wrap(gather(value, chosen, axis=axis, unique=False))
     except (IndexError, ValueError) as error:
@@ -115,7 +117,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | No
     """
     value, chosen = (
         operand(arr, "take_along_axis"),
-        _integers(indices, "take_along_axis", "indices"),
+        as_integers(indices, "take_along_axis", "indices"),
     )
     value, axis = _raveled("take_along_axis", value, chosen, axis)
     try:
@@ -152,7 +154,10 @@ def put_along_axis(
     Tensor([[3., 0.],
             [0., 4.]])
     """
-    value, chosen = operand(arr, "put_along_axis"), _integers(indices, "put_along_axis", "indices")
+    value, chosen = (
+        operand(arr, "put_along_axis"),
+        as_integers(indices, "put_along_axis", "indices"),
+    )
     value, axis = _raveled("put_along_axis", value, chosen, axis)
     key: list[Any] = list(np.ix_(*[np.arange(n) for n in shape_of(value)]))
     key[axis] = chosen
@@ -174,7 +179,7 @@ def _raveled(
     return x, normalize_axis(axis, len(shape_of(x)), operation)
 
 
-def _integers(x: ArrayLike, operation: str, argument: str) -> Value:
+def as_integers(x: ArrayLike, operation: str, argument: str) -> Value:
     value = operand(x, operation)
     if not isinstance(x, (Tensor, np.ndarray)) and not np.size(value):
         value = np.asarray(value, np.intp)  # an empty list is of floats
@@ -277,19 +282,32 @@ def flatnonzero(a: ArrayLike) -> Tensor:
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Tensor, ...]:
     """Positions counted row by row as positions along each axis of a shape.
 
+    Raises
+    ------
+    AxisError
+        A position is out of bounds. (Traced ones are not looked at.)
+
     Examples
     --------
     >>> unravel_index([1, 5], (2, 3))
     (Tensor([0, 1]), Tensor([1, 2]))
     """
-    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple([int(n) for n in shape])
-    flat = _integers(indices, "unravel_index", "indices")
-    grids = np.indices(sizes)
-    count = int(np.prod(sizes))
-    try:
-        return tuple([wrap(gather(g.reshape(count), flat, axis=0, unique=False)) for g in grids])
-    except (IndexError, ValueError) as error:
-        raise explain_index((count,), flat, error) from None
+    sizes = shape_argument(shape, "unravel_index")
+    flat = as_integers(indices, "unravel_index", "indices")
+    count = prod(sizes)
+    raw = concrete(flat)
+    if min(sizes, default=1) < 0:
+        raise ShapeError(f"unravel_index: the sizes of {sizes} must not be negative.")
+    if type(raw) in RAW and np.any((raw < 0) | (raw >= count)):
+        raise AxisError(
+            f"unravel_index: positions have to be from 0 to {count - 1}, for the shape {sizes}."
+        )
+    rest = wrap(cast(flat, dtype=np.dtype(np.intp)))
+    found: list[Tensor] = []
+    for size in sizes[::-1]:
+        rest, place = divmod(rest, size)
+        found.append(place)
+    return tuple(found[::-1])
 
 
 def ravel_multi_index(multi_index: Any, dims: Any) -> Tensor:
@@ -307,8 +325,13 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Tensor:
     >>> ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     Tensor([1, 5])
     """
-    sizes = tuple([int(n) for n in dims])
-    parts = [_integers(part, "ravel_multi_index", "multi_index") for part in multi_index]
+    sizes = integers(dims, "ravel_multi_index", "dims")
+    several = sequence(multi_index, "ravel_multi_index", "multi_index")
+    parts = [as_integers(part, "ravel_multi_index", "multi_index") for part in several]
+    if len(parts) != len(sizes):
+        raise ShapeError(
+            f"ravel_multi_index: {len(parts)} index arrays do not fit {len(sizes)} sizes."
+        )
     try:
         return wrap(_s.flat_places(*parts, shape=sizes))
     except (IndexError, ValueError) as error:
@@ -332,7 +355,7 @@ def ix_(*args: ArrayLike) -> tuple[Tensor, ...]:
         value = operand(arg, "ix_")
         if dtype_of(value).kind == "b":
             value = np.flatnonzero(revealed(value, "ix_", f"argument {place}"))
-        value = _integers(value, "ix_", f"argument {place}")
+        value = as_integers(value, "ix_", f"argument {place}")
         if len(shape_of(value)) != 1:
             raise ShapeError(f"ix_: argument {place} has to be 1-d, not {shape_of(value)}.")
         shape = (1,) * place + shape_of(value) + (1,) * (len(args) - place - 1)

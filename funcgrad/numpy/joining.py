@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad.border import checked_dtype, operand
 from funcgrad.errors import DtypeError, LeafError, ShapeError
-from funcgrad.numpy.arguments import integer, integers, is_integer
+from funcgrad.numpy.arguments import integer, integers, is_integer, sequence
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
 from funcgrad.primitives import joining as _p
 from funcgrad.primitives.keys import Key
@@ -50,9 +50,9 @@ def _parts(arrays: Any, operation: str) -> list[Value]:
     if isinstance(arrays, (Tensor, np.ndarray)):
         arrays = unstack(arrays)
     try:
-        values = [operand(x, operation) for x in arrays]
+        values = [operand(x, operation) for x in sequence(arrays, operation, "arrays")]
     except TypeError as error:
-        if isinstance(error, LeafError):
+        if isinstance(error, LeafError) or isinstance(arrays, (list, tuple)):
             raise
         raise LeafError(
             f"{operation}: expected a sequence of arrays, got {type(arrays).__name__}."

@@ -9,7 +9,7 @@ from funcgrad.border import operand
 from funcgrad.errors import ShapeError
 from funcgrad.primitives import logic as _p
 from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2, tensor
+from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2, tensor, wrap
 
 __all__ = [
     "allclose",
@@ -251,9 +251,10 @@ def isclose(
     Tensor([ True, False])
     """
     x, y = tensor(a), tensor(b)
+    relative, absolute = wrap(operand(rtol, "isclose")), wrap(operand(atol, "isclose"))
     if y.dtype.kind not in "fc":  # the differences of bools and unsigned integers are none
         y = y + 0.0
-    near = (abs(x - y) <= atol + rtol * abs(y)) & isfinite(y)
+    near = (abs(x - y) <= absolute + relative * abs(y)) & isfinite(y)
     close = near | (x == y)
     return close | (isnan(x) & isnan(y)) if equal_nan else close
 

@@ -8,14 +8,13 @@ Tensor([[1., 2.],
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import ArgumentError, AxisError, ShapeError
-from funcgrad.numpy.arguments import integers, shape_argument
+from funcgrad.errors import AxisError, ShapeError
+from funcgrad.numpy.arguments import choice, integer, integers, sequence, shape_argument
 from funcgrad.primitives import structural as _p
 from funcgrad.primitives.reduction import broadcast_to as _broadcast_to
 from funcgrad.primitives.structural import move_axis
@@ -132,11 +131,9 @@ def reshape(a: ArrayLike, /, shape: Any, order: str = "C", *, copy: bool | None 
             [3, 4]])
     """
     value, wanted = operand(a, "reshape"), shape_argument(shape, "reshape")
-    if order == "F":
+    if choice(order, ("C", "F"), "reshape", "order") == "F":
         columns = reshape(_p.reverse_axes(value), wanted[::-1])
         return wrap(_p.reverse_axes(columns))
-    if order != "C":
-        raise ArgumentError(f"reshape: order has to be 'C' or 'F', not {order!r}.")
     return _reshaped(value, _resolved(wanted, shape_of(value)))
 
 
@@ -305,14 +302,11 @@ def transpose(a: ArrayLike, axes: AxisLike = None) -> Tensor:
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    value = operand(a, "transpose")
-    if axes is None:
-        return wrap(_p.reverse_axes(value))
-    return permute_dims(value, axes)
+    return permute_dims(a, axes)
 
 
-def permute_dims(a: ArrayLike, axes: AxisLike) -> Tensor:
-    """The axes in another order; a view.
+def permute_dims(a: ArrayLike, axes: AxisLike = None) -> Tensor:
+    """The axes in another order, reversed by default; a view.
 
     Parameters
     ----------
@@ -326,6 +320,8 @@ def permute_dims(a: ArrayLike, axes: AxisLike) -> Tensor:
     (2, 1, 1)
     """
     value = operand(a, "permute_dims")
+    if axes is None:
+        return wrap(_p.reverse_axes(value))
     rank = len(shape_of(value))
     order = normalize_axes(axes, rank, "permute_dims")
     if len(order) != rank:
@@ -392,7 +388,7 @@ def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
     """
     value = operand(a, "rollaxis")
     rank = len(shape_of(value))
-    place = index(start)
+    place = integer(start, "rollaxis", "start")
     if not -rank <= place <= rank:
         raise AxisError(f"rollaxis: start {place} is out of bounds for {rank} axes.")
     source = normalize_axis(axis, rank, "rollaxis")
@@ -450,7 +446,11 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
             [1., 3.]])
     """
     value = operand(m, "rot90")
-    first, second = normalize_axes(tuple(axes), len(shape_of(value)), "rot90")
+    pair = sequence(axes, "rot90", "axes")
+    if len(pair) != 2:
+        raise ShapeError(f"rot90: there have to be two axes, not {axes!r}.")
+    first, second = normalize_axes(pair, len(shape_of(value)), "rot90")
+    k = integer(k, "rot90", "k")
     if k % 4 == 0:
         return wrap(value)
     if k % 4 == 2:

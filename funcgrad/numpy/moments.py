@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import ArrayLike, operand
-from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
-from funcgrad.numpy.arguments import integer
-from funcgrad.numpy.reductions import as_mask, in_dtype, prepared, reduced, sum
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.numpy.arguments import integer, real_number
+from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
 from funcgrad.primitives.complexes import conj
@@ -22,6 +22,7 @@ from funcgrad.primitives.structural import cast, reshape, reverse_axes
 from funcgrad.primitives.transcendental import sqrt
 from funcgrad.shape import (
     AxisLike,
+    broadcast_shapes,
     dtype_of,
     is_inexact,
     normalize_axes,
@@ -36,7 +37,10 @@ __all__ = ["average", "corrcoef", "cov", "mean", "std", "var"]
 
 def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
     """How many elements count, with the axes kept."""
-    mask = rd.broadcast_to(as_mask(where, name), shape=shape_of(a))
+    mask, shape = as_mask(where, name), shape_of(a)
+    if broadcast_shapes(f"{name} with where", shape_of(mask), shape) != shape:
+        raise ShapeError(f"{name}: where, of the shape {shape_of(mask)}, does not fit {shape}.")
+    mask = rd.broadcast_to(mask, shape=shape)
     return reduced(rd.count_nonzero, mask, axis, True)
 
 
@@ -136,7 +140,7 @@ def var(
     >>> fnp.var([1.0, 2.0, 6.0]), fnp.var([1.0, 2.0, 6.0], correction=1)
     (Tensor(4.6667), Tensor(7.0))
     """
-    lost = _correction(correction if ddof is None else ddof, "var")
+    lost = real_number(correction if ddof is None else ddof, "var", "ddof")
     if where is not None:
         x = prepared(a, "var", dtype, None, 0)
         return in_dtype(_var_where(x, axis, keepdims, where, lost), _spread_dtype(dtype))
@@ -152,21 +156,10 @@ def _spread_dtype(dtype: Any) -> Any:
     return dtype if dtype is not None and is_inexact(np.dtype(dtype)) else None
 
 
-def _correction(number: Any, operation: str) -> float:
-    """What is subtracted from the number of elements: a real Python number."""
-    try:
-        if hasattr(number, "__float__"):  # a text has not, though Python's float parses it
-            return float(number)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, FuncgradError):
-            raise
-    raise DtypeError(f"{operation}: ddof has to be a real number, not {number!r}.")
-
-
 def _var_where(
     x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike, correction: float
 ) -> Tensor:
-    apart = wrap(sel.where(as_mask(where, "var"), x, 0)) - _mean_where(x, axis, True, where)
+    apart = wrap(masked(x, where, 0, "var")) - _mean_where(x, axis, True, where)
     squares = (apart * wrap(conj(apart))).real if apart.dtype.kind == "c" else apart * apart
     freedom = wrap(sel.maximum(_counted(x, where, axis, "var") - correction, 0))
     total = sum(squares, axis, keepdims=keepdims, where=where)
@@ -214,7 +207,7 @@ def std(
     >>> fg.grad(fnp.std)(fg.tensor([1.0, 1.0]))
     Tensor([0., 0.])
     """
-    lost = _correction(correction if ddof is None else ddof, "std")
+    lost = real_number(correction if ddof is None else ddof, "std", "ddof")
     if where is not None:
         x = prepared(a, "std", dtype, None, 0)
         variance = _var_where(x, axis, keepdims, where, lost)
@@ -348,7 +341,7 @@ def cov(
     if y is not None:
         x = concatenate(x, _variables(y, rowvar), axis=0)
     subtracted = (0 if bias else 1) if ddof is None else integer(ddof, "cov", "ddof")
-    weights, lost = _observation_weights(fweights, aweights)
+    weights, lost = _observation_weights(fweights, aweights, shape_of(x)[1])
     if weights is None:
         apart = weighted = wrap(x) - mean(x, 1, keepdims=True)
         divisor: Value = np.float64(shape_of(x)[1] - subtracted)
@@ -363,15 +356,27 @@ def cov(
 
 
 def _observation_weights(
-    fweights: ArrayLike | None, aweights: ArrayLike | None
+    fweights: ArrayLike | None, aweights: ArrayLike | None, count: int
 ) -> tuple[Tensor | None, Any]:
     """The product of both kinds of weights, and how many observations a mean uses up."""
-    frequencies = None if fweights is None else wrap(operand(fweights, "cov"))
+    frequencies = None if fweights is None else _one_each(fweights, "fweights", "biu", count)
     if aweights is None:
         return frequencies, 1
-    importances = wrap(operand(aweights, "cov"))
+    importances = _one_each(aweights, "aweights", "biuf", count)
     weights = importances if frequencies is None else frequencies * importances
     return weights, sum(weights * importances) / sum(weights)
+
+
+def _one_each(weights: ArrayLike, argument: str, kinds: str, count: int) -> Tensor:
+    value = operand(weights, "cov")
+    if dtype_of(value).kind not in kinds:
+        what = "real" if "f" in kinds else "integers"
+        raise DtypeError(f"cov: {argument} have to be {what}, not of {dtype_of(value)}.")
+    if shape_of(value) != (count,):
+        raise ShapeError(
+            f"cov: {argument} of the shape {shape_of(value)} do not fit {count} observations."
+        )
+    return wrap(value)
 
 
 def _variables(m: ArrayLike, rowvar: bool) -> Value:

@@ -13,6 +13,7 @@ import numpy as np
 
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import real_number
 from funcgrad.numpy.moments import mean, std, var
 from funcgrad.numpy.reductions import all, argmax, argmin, max, min, prod, sum
 from funcgrad.primitives.logic import isnan, logical_not
@@ -139,7 +140,7 @@ def _spread(
     result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid)
     if valid is None:
         return result
-    enough = sum(valid, axis, keepdims=keepdims) > ddof
+    enough = sum(valid, axis, keepdims=keepdims) > real_number(ddof, name, "ddof")
     return wrap(where(enough, result, np.asarray(np.nan, result.dtype)))
 
 

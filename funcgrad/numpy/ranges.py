@@ -12,8 +12,8 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from funcgrad.border import checked_dtype, operand
-from funcgrad.errors import ShapeError, TracerError
-from funcgrad.numpy.arguments import common_dtype, natural, shape_argument
+from funcgrad.errors import DtypeError, FunctionError, TracerError
+from funcgrad.numpy.arguments import choice, common_dtype, natural, shape_argument
 from funcgrad.numpy.creation import astype, made
 from funcgrad.primitives.elementwise import power
 from funcgrad.primitives.reduction import broadcast_to
@@ -124,6 +124,8 @@ def linspace(
         result = where(number == gaps, last, result)
     kind = working if dtype is None else checked_dtype(dtype, "linspace")
     if kind.kind in "iu":
+        if working.kind == "c":
+            raise DtypeError(f"linspace: complex numbers do not round to {kind}.")
         result = floor(result)
     if kind != working:
         result = cast(result, dtype=kind)
@@ -202,8 +204,7 @@ def meshgrid(
     >>> meshgrid([1.0, 2.0], [3.0])
     (Tensor([[1., 2.]]), Tensor([[3., 3.]]))
     """
-    if indexing not in ("xy", "ij"):
-        raise ShapeError(f"meshgrid: indexing has to be 'xy' or 'ij', not {indexing!r}.")
+    choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
     values = [operand(x, "meshgrid") for x in xi]
     places = list(range(len(values)))
     if indexing == "xy" and len(values) > 1:
@@ -228,7 +229,8 @@ def indices(dimensions: Sequence[SupportsIndex], dtype: Any = int, sparse: bool 
     Tensor([[[0, 0]],
            [[0, 1]]])
     """
-    shape, kind = shape_argument(dimensions, "indices"), checked_dtype(dtype, "indices")
+    shape = shape_argument(dimensions, "indices")
+    kind = checked_dtype(dtype, "indices")
     if sparse:
         return tuple([wrap(grid) for grid in np.indices(shape, kind, sparse=True)])
     return made(np.indices, "indices", shape, kind)
@@ -249,5 +251,7 @@ def fromfunction(
     Tensor([[ 0.,  1.],
             [10., 11.]])
     """
+    if not callable(function):
+        raise FunctionError(f"fromfunction: expected a function, got {type(function).__name__}.")
     grids = indices(shape, dtype)
     return function(*grids, **kwargs)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.border import ArrayLike, checked_dtype, explained, operand
-from funcgrad.errors import ShapeError
+from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.numpy.arguments import converted, initial_value
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
@@ -22,8 +22,10 @@ from funcgrad.primitives.cumulative import reduce_prod
 from funcgrad.primitives.structural import cast, flat
 from funcgrad.shape import (
     AxisLike,
+    broadcast_shapes,
     dtype_of,
     normalize_axes,
+    normalize_axis,
     reduced_shape,
     shape_of,
 )
@@ -70,7 +72,7 @@ def prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill:
     if dtype is not None:
         kind = checked_dtype(dtype, name)
         x = x if dtype_of(x) == kind else cast(x, dtype=kind)
-    return x if where is None else sel.where(as_mask(where, name), x, fill)
+    return x if where is None else masked(x, where, fill, name)
 
 
 def in_dtype(result: Value, dtype: Any) -> Tensor:
@@ -80,9 +82,25 @@ def in_dtype(result: Value, dtype: Any) -> Tensor:
     return wrap(cast(result, dtype=np.dtype(dtype)))
 
 
+def masked(x: Value, where: ArrayLike, fill: Any, name: str) -> Value:
+    """An array with a number in place of the elements that do not count."""
+    mask = as_mask(where, name)
+    broadcast_shapes(f"{name} with where", shape_of(x), shape_of(mask))
+    return sel.where(mask, x, fill)
+
+
 def as_mask(where: ArrayLike, name: str) -> Value:
+    """Which elements count.
+
+    Raises
+    ------
+    DtypeError
+        These are no booleans.
+    """
     mask = operand(where, name)
-    return mask if dtype_of(mask).kind == "b" else mask != 0
+    if dtype_of(mask).kind != "b":
+        raise DtypeError(f"{name}: where has to be of bool, not of {dtype_of(mask)}.")
+    return mask
 
 
 # Sums and products.
@@ -338,7 +356,7 @@ def any(
     Tensor([ True, False])
     """
     if where is not None:
-        a = prepared(as_mask(a, "any"), "any", None, where, False)
+        a = masked(wrap(operand(a, "any")) != 0, where, False, "any")
     return reduced(rd.reduce_any, a, axis, keepdims)
 
 
@@ -358,7 +376,7 @@ def all(
     Tensor([False,  True])
     """
     if where is not None:
-        a = prepared(as_mask(a, "all"), "all", None, where, True)
+        a = masked(wrap(operand(a, "all")) != 0, where, True, "all")
     return reduced(rd.reduce_all, a, axis, keepdims)
 
 
@@ -416,8 +434,9 @@ def argmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> 
 
 
 def _find(primitive: Primitive, a: ArrayLike, axis: int | None, keepdims: bool) -> Tensor:
-    if axis is not None:
-        return reduced(primitive, a, axis, keepdims)
     x = operand(a, primitive.name)
+    if axis is not None:
+        along = normalize_axis(axis, len(shape_of(x)), primitive.name)
+        return reduced(primitive, x, along, keepdims)
     found = reduced(primitive, flat(x), 0, False)
     return found.reshape((1,) * len(shape_of(x))) if keepdims else found

@@ -13,7 +13,8 @@ import numpy as np
 
 from funcgrad.border import explained, operand
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.arguments import converted, integers, shape_argument
+from funcgrad.numpy.arguments import choice, converted, integers, shape_argument, sized
+from funcgrad.numpy.creation import made
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
 from funcgrad.primitives.indexing import gather
@@ -22,7 +23,7 @@ from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import move_axis, place, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Value
+from funcgrad.trace import RAW, Value, concrete
 
 __all__ = ["delete", "insert", "pad", "repeat", "resize", "tile"]
 
@@ -104,6 +105,7 @@ def tile(A: ArrayLike, reps: Any) -> Tensor:
     rank = max(len(shape), len(counts))
     shape, counts = (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(counts)) + counts
     narrow = reshape(value, shape=tuple([n for size in shape for n in (1, size)]))
+    sized(tuple([n * k for n, k in zip(shape, counts, strict=True)]), "tile")
     pairs = [pair for both in zip(counts, shape, strict=True) for pair in both]
     wide = broadcast_to(narrow, shape=tuple(pairs))
     result: Tensor = wrap(
@@ -128,10 +130,14 @@ def resize(a: ArrayLike, new_shape: Any) -> Tensor:
     count, size = int(np.prod(shape)), shape_of(value)[0]
     if not size:
         value, size = np.zeros(1, dtype_of(value)), 1
-    return _chosen(value, (np.arange(count) % size).reshape(shape), 0)
+    positions = concrete(made(np.arange, "resize", count)) % size
+    return _chosen(value, positions.reshape(shape), 0)
 
 
 # --------------------------------------------------------------------------------------- padding
+
+
+_MODES = ("edge", "reflect", "symmetric", "wrap")
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Tensor:
@@ -159,15 +165,11 @@ def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any)
     value = operand(array, "pad")
     shape = shape_of(value)
     widths = _widths(pad_width, len(shape))
+    choice(mode, (*_MODES, "constant", "empty"), "pad", "the mode")
     if mode in ("constant", "empty"):
         constants = kwargs.pop("constant_values", 0)
         _refuse_rest(kwargs)
         return _pad_constant(value, widths, constants)
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise ArgumentError(
-            f"pad: the mode {mode!r} is not there; it has to be 'constant', 'edge', 'reflect',"
-            " 'symmetric' or 'wrap'."
-        )
     if kwargs.pop("reflect_type", "even") != "even":
         raise ArgumentError("pad: only reflect_type='even' is there.")
     _refuse_rest(kwargs)

@@ -335,7 +335,7 @@ def piecewise(
     several = isinstance(condlist, (list, tuple)) and (not at.shape or np.ndim(condlist[0]) > 0)
     conditions = list(condlist) if several else [condlist]
     default: Any = 0
-    pieces = list(funclist)
+    pieces = sequence(funclist, "piecewise", "funclist")
     if len(pieces) == len(conditions) + 1:
         default = pieces.pop()
     if len(pieces) != len(conditions):

@@ -15,13 +15,14 @@ import numpy as np
 
 from funcgrad.border import explained, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.numpy.indexing import revealed, take
+from funcgrad.numpy.arguments import choice
+from funcgrad.numpy.indexing import as_integers, revealed, take
 from funcgrad.primitives import sorting as _p
 from funcgrad.primitives.joining import stack as _stack
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.trace import Value, concrete
 
 __all__ = [
     "UniqueAllResult",
@@ -217,10 +218,15 @@ def searchsorted(
     table, numbers = operand(a, "searchsorted"), operand(v, "searchsorted")
     if len(shape_of(table)) != 1:
         raise ShapeError(f"searchsorted: the table has to be 1-d, not {shape_of(table)}.")
-    if side not in ("left", "right"):
-        raise ArgumentError(f"searchsorted: side has to be 'left' or 'right', not {side!r}.")
+    choice(side, ("left", "right"), "searchsorted", "side")
     if sorter is not None:
-        table = _p.take_along_axis(table, operand(sorter, "searchsorted"), 0)
+        order = as_integers(sorter, "searchsorted", "sorter")
+        if shape_of(order) != shape_of(table):
+            raise ShapeError(
+                f"searchsorted: a sorter of the shape {shape_of(order)} does not fit the table, of"
+                f" the shape {shape_of(table)}."
+            )
+        table = concrete(take(table, order))
     result: Tensor = wrap(_p.searchsorted(table, numbers, side=side, lead=0))
     return result
 

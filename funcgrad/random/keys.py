@@ -149,7 +149,7 @@ def _integer(number: ArrayLike, operation: str, name: str, limit: int) -> Value:
     if isinstance(number, (bool, np.bool_)):
         raise DtypeError(f"{expected}, got the truth value {number}.")
     try:
-        value = operand(number, operation)
+        value = number if type(number) is int else operand(number, operation)
     except LeafError:
         raise DtypeError(f"{expected}, got {number!r}.") from None
     if type(value) is not int and dtype_of(value).kind not in "iu":

@@ -1,0 +1,164 @@
+"""Whatever is passed for a parameter: an error is one of funcgrad's, or the one that NumPy raises.
+
+Functions and parameters are found by discovery. Each call begins as one that works, and one of its
+arguments is replaced by an odd value. An ``AttributeError`` or ``KeyError`` from inside is an
+accident, whatever NumPy does; what NumPy refuses as an integer, a text or a shape is not computed
+with; and where both compute, both compute the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import FuncgradError
+from tests.differential.calls import generator_of
+from tests.differential.compare import Outcome, as_arrays, called, difference
+from tests.differential.draw import Draw
+from tests.differential.odd import odd_values
+from tests.differential.test_values import (
+    LOOSE_ZEROS,
+    PEERS,
+    WITHOUT_PEER,
+    functions,
+    of_python_booleans,
+)
+
+# NumPy's words for what tensors have no use for; flags are read by their truth.
+WITHOUT_MEANING = frozenset(
+    """
+    bias copy deg descending endpoint equal_nan include_initial increasing keepdims kind optimize
+    retstep return_counts return_index return_inverse returned right rowvar sparse stable
+    """.split()
+)
+# What ours take beyond NumPy's, and say so.
+WIDER = frozenset(
+    [
+        *[(name, "where") for name in ("all", "any", "max", "min", "sum", "prod", "amax", "amin")],
+        *[("diff", "prepend"), ("diff", "append"), ("nanstd", "correction")],
+        *[
+            ("indices", "dtype"),
+            ("nanvar", "correction"),
+            ("corrcoef", "0"),
+            ("inner", "1"),
+            ("piecewise", "0"),
+        ],
+    ]
+)
+DTYPES = frozenset("can_cast finfo iinfo isdtype promote_types result_type".split())
+# NumPy counts to 2**62 here, and loses count of references to objects that cannot be multiplied.
+ENDLESS = frozenset([("diff", "n")])
+NO_INTEGERS = frozenset(
+    "digit word bytes fraction nan inf rational decimal subclass object set dict".split()
+)
+ACCIDENTS = (
+    NotImplementedError,
+    AttributeError,
+    KeyError,
+    AssertionError,
+    NameError,
+    RecursionError,
+    RuntimeError,
+)
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def working_calls(name: str, wanted: int) -> Iterator[Call]:
+    """So many drawn calls with which ours and NumPy's function work."""
+    generator = generator_of(name)
+    assert generator is not None
+    for number in range(400):
+        args, kwargs = generator(Draw(zlib.crc32(name.encode()), 7, number))
+        arrays = [as_arrays(arg) for arg in args], {k: as_arrays(v) for k, v in kwargs.items()}
+        functions = getattr(fnp, name), PEERS.get(name, getattr(np, name))
+        if all(called(function, *arrays).error is None for function in functions):
+            yield (tuple(arrays[0]), arrays[1])
+            wanted -= 1
+        if not wanted:
+            return
+    raise AssertionError(f"no call of {name} works")
+
+
+def replaced(call: Call, function: Any, value: Any) -> Iterator[tuple[str, Call]]:
+    """The calls with one argument replaced, for every parameter that the function has."""
+    args, kwargs = call
+    for place in range(len(args)):
+        yield str(place), ((*args[:place], value(), *args[place + 1 :]), kwargs)
+    taken = [p.name for p in inspect.signature(function).parameters.values()][: len(args)]
+    for parameter in inspect.signature(function).parameters.values():
+        named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if named and parameter.name not in taken:
+            yield parameter.name, (args, {**kwargs, parameter.name: value()})
+
+
+def is_accident(own: Exception, expected: Exception | None) -> bool:
+    """Whether an error is none that was meant."""
+    if isinstance(own, FuncgradError):
+        return False
+    if isinstance(own, MemoryError) or str(own).startswith("The truth value of"):
+        return False  # more than there is; an array as a flag
+    return isinstance(own, ACCIDENTS) or not isinstance(own, type(expected))
+
+
+def for_numpy(x: Any) -> Any:
+    """The same value without tensors, which would lead NumPy's functions back to ours."""
+    if isinstance(x, fg.Tensor) and not x.ndim:
+        return np.asarray(x)[()]
+    if isinstance(x, fg.Tensor) or type(x).__name__ in ("Series", "DataFrame"):
+        return np.asarray(x)
+    if type(x) is list and any(isinstance(part, fg.Tensor) for part in x):
+        return [np.asarray(part) for part in x]
+    return x
+
+
+def judged(name: str, parameter: str, key: str, own: Outcome, expected: Outcome) -> str | None:
+    """What is wrong with an outcome; None where nothing is."""
+    if own.error is not None:
+        if isinstance(own.error, RuntimeError) and "no array today" in str(own.error):
+            return None  # the user's own words
+        if name in DTYPES and isinstance(own.error, (TypeError, ValueError)):
+            return None  # NumPy's own, and of the dtypes alone
+        accident = is_accident(own.error, expected.error)
+        return f"{type(own.error).__name__}: {own.error}" if accident else None
+    if parameter == "dtype" and key == "number":
+        return None  # NumPy asks numbers for their dtype
+    if parameter in WITHOUT_MEANING or (name, parameter) in WIDER:
+        return None
+    if expected.error is None:
+        return difference(own, expected, 1e9, name not in LOOSE_ZEROS)
+    if key in NO_INTEGERS and not isinstance(expected.error, ACCIDENTS):
+        return difference(own, expected)
+    return None
+
+
+def swept(name: str, calls: int = 1) -> Iterator[str]:
+    """What is wrong with a function, call by call."""
+    function, peer = getattr(fnp, name), PEERS.get(name, getattr(np, name))
+    for call in working_calls(name, calls):
+        for key, value in odd_values().items():
+            pairs = zip(*[replaced(call, function, value) for _ in "ab"], strict=True)
+            for (parameter, (args, kwargs)), (_, (others, named)) in pairs:
+                if of_python_booleans(args):
+                    continue
+                own = called(function, args, kwargs)
+                plain = {k: for_numpy(v) for k, v in named.items()}
+                expected = Outcome(error=NotImplementedError())
+                if key != "objects" and (name, parameter) not in ENDLESS:
+                    expected = called(peer, [for_numpy(arg) for arg in others], plain)
+                found = judged(name, parameter, key, own, expected)
+                if found:
+                    yield f"{name}, {parameter} = {key}: {found}"
+
+
+@pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
+def test_odd_arguments_meet_meant_errors(name):
+    wrong = list(swept(name))
+    assert not wrong, "\n".join(wrong[:5])
