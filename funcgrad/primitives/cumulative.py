@@ -274,6 +274,8 @@ cumulative_prod: Primitive = Primitive(
 
 # The product of all elements.
 
+_FEW: Final = 16
+
 
 def _products_of_others(x: Any) -> Any:
     """By products of pairs, and of pairs of pairs, of what is not zero: 0 where others are."""
@@ -286,9 +288,15 @@ def _products_of_others(x: Any) -> Any:
 
 
 def _paired(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The first half of the elements is paired with the second; of an odd number one is alone."""
-    if len(x) < 2:
-        return np.ones_like(x)
+    """The first half of the elements is paired with the second; of an odd number one is alone.
+
+    Of a few it is the product of what is before, times that of what is after.
+    """
+    if len(x) <= _FEW:
+        out = np.ones_like(x)
+        np.multiply.accumulate(x[:-1], 0, out=out[1:])
+        out[:-1] *= np.multiply.accumulate(x[:0:-1], 0)[::-1]
+        return out
     half = len(x) // 2
     first, second, alone = x[:half], x[half : 2 * half], x[2 * half :]
     others = _paired(np.concatenate([first * second, alone]) if len(alone) else first * second)

@@ -71,8 +71,7 @@ def table(name: str, way: str, lengths: Sequence[int]) -> Iterator[str]:
     for kind in longest:
         for work in found:
             work[kind]()  # the first time of all
-        repeats = 1 if "first" in kind or kind == "program" else 3
-        times = [seconds(work[kind], repeats) for work in found]
+        times = [seconds(work[kind], 3) for work in found]
         bytes_held = [peak(work[kind]) for work in found]
         time, memory = exponent(lengths, times), exponent(lengths, bytes_held)
         mark = "  <-" if max(time, memory) > expected + SLACK else ""
