@@ -77,9 +77,10 @@ def subjects(words: list[str]) -> Iterator[Subject]:
                 out = subject.function(fg.tensor(subject.point[:2]))
                 out = subject.function(fg.tensor(subject.point))
                 gradient = fg.grad(total(subject))(subject.point)
+                depends = out.dtype.kind == "f" and np.any(np.asarray(gradient))
             except Exception:
                 continue
-            if out.dtype.kind == "f" and np.any(np.asarray(gradient)):
+            if depends:
                 yield subject
 
 
