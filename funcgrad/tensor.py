@@ -63,6 +63,15 @@ class Tensor(ArrayMethods, Conversions):
 
     Operators, indexing and the methods are NumPy's. ``==`` compares elements, so tensors are not
     hashable, as arrays are not. ``np.asarray(t)`` is a read-only view, ``np.array(t)`` a copy.
+
+    Notes
+    -----
+    No public name of NumPy or funcgrad leads from a tensor to memory that can be written to, and no
+    flag can be lifted. Compiled code that ignores NumPy's read-only flag can still write to the
+    view, and so to the tensor: ``ufunc.at`` (NumPy's; given the tensor itself, it refuses), the raw
+    wrappers in ``scipy.linalg.blas`` and ``scipy.linalg.lapack`` and other f2py modules, and
+    pointers (``ctypes``, Numba, Cython). Give them ``np.array(t)``, a copy. So can code that looks
+    for private attributes or asks the garbage collector.
     """
 
     __slots__ = ("_data",)

@@ -76,6 +76,56 @@ def test_no_view_can_be_made_writable(way: str) -> None:
     assert_array_equal(t, [1.0, 2.0, 3.0])
 
 
+POINTERS = frozenset({"ctypes"})
+"""What leads out of Python: no flag is looked at there."""
+
+
+def led_to(x: Any) -> list[Any]:
+    """What the public attributes of an array, or of what exports its memory, lead to."""
+    found = []
+    for name in dir(x):
+        if not name.startswith("_") and name not in POINTERS:
+            try:
+                found.append(getattr(x, name))
+            except (AttributeError, ValueError, TypeError):  # not for this dtype or shape
+                continue
+    for ask in (memoryview, np.asarray, lambda x: x.view(), lambda x: x.view(np.recarray)):
+        try:
+            found.append(ask(x))
+        except (AttributeError, ValueError, TypeError, NotImplementedError):
+            continue
+    return [each for each in found if not callable(each)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_public_name_leads_to_memory_that_can_be_written_to(way: str) -> None:
+    t = fg.tensor([1.0, 2.0, 3.0])
+    array = arrays_of(t)[way]
+    if array.flags.writeable:  # NumPy copied
+        return
+    seen: list[Any] = []
+    front: list[Any] = [array]
+    for _ in range(4):
+        found = [each for x in front for each in led_to(x)]
+        front = [each for each in found if hasattr(each, "__array_interface__")][:200]
+        front += [each for each in found if isinstance(each, memoryview)][:50]
+        seen += [each for each in front if np.shares_memory(np.asarray(each), array)]
+    assert seen
+    for x in seen:
+        if isinstance(x, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                x.setflags(write=True)
+        elif isinstance(x, memoryview):
+            assert x.readonly
+
+
+def test_the_walk_finds_what_a_memoryview_leads_to() -> None:
+    """What is read only and over a memoryview of an array leads back to the array."""
+    array = np.ones(3)
+    view = np.asarray(buffer_of(array).toreadonly())
+    assert any(each is array for each in led_to(view.base))
+
+
 @pytest.mark.parametrize(
     "write",
     [
