@@ -124,7 +124,7 @@ def is_weak(value: Value) -> bool:
     (True, False)
     """
     while type(value) not in RAW and isinstance(value, TracedValue):
-        value = value._data
+        value = value._value
     return type(value) in NUMBERS
 
 

@@ -7,12 +7,12 @@ of numbers: ``_reveal`` decides, and every conversion goes through it.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from funcgrad.border import read_only
-from funcgrad.errors import DtypeError, ImmutableError, ShapeError, TracerError
+from funcgrad.errors import ArgumentError, DtypeError, ImmutableError, ShapeError, TracerError
 from funcgrad.habits import Habits
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import TracedValue, Value, held_by_an_array
@@ -50,7 +50,7 @@ class Conversions(Habits):
         """Where the elements are: always ``"cpu"``, the array API's name for it."""
         return "cpu"
 
-    _data: Any
+    _value: Any
 
     def _reveal(self, use: str, exact: bool) -> Any:
         """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
@@ -105,6 +105,14 @@ class Conversions(Habits):
         """The elements as nested lists of Python numbers."""
         return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
 
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """The tensor itself: the array API's name for a copy elsewhere, of which there is none."""
+        if device != "cpu" or stream is not None:
+            raise ArgumentError(
+                f'to_device: the only device is "cpu", without a stream; got {device!r}.'
+            )
+        return self
+
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """A read-only view as an array: the name by which Matplotlib, for one, asks for it."""
         return self.__array__()
@@ -146,10 +154,10 @@ class Conversions(Habits):
         return read_only(array)
 
     def __repr__(self) -> str:
-        return _shown(np.asarray(self._data)) if self._trace is None else _traced(self)
+        return _shown(np.asarray(self._value)) if self._trace is None else _traced(self)
 
     def __str__(self) -> str:
-        return str(np.asarray(self._data)) if self._trace is None else _traced(self)
+        return str(np.asarray(self._value)) if self._trace is None else _traced(self)
 
     def __format__(self, spec: str) -> str:
         """As of a float where there is a format: that is a look at the number."""
@@ -198,7 +206,7 @@ def _traced(tracer: Conversions) -> str:
         if value._trace is not None:
             more += f", in {value._trace.title}"
             has_numbers = has_numbers and value._trace.has_numbers
-        value = value._data
+        value = value._value
     if has_numbers:
         return _shown(np.asarray(value), "Traced", more)
     return f"Traced({Spec(tracer.shape, tracer.dtype)}{more})"

@@ -88,7 +88,7 @@ def spec_inside(value: Value) -> Spec:
         return spec_of(value)
     inner = value
     while isinstance(inner, TracedValue):
-        inner = inner._data
+        inner = inner._value
     return replace(spec_of(value), weak=spec_of(inner).weak)
 
 

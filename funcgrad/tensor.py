@@ -31,7 +31,7 @@ from funcgrad.border import (
     operand,
 )
 from funcgrad.conversion import Conversions
-from funcgrad.errors import ArgumentError, ImmutableError, LeafError, UnsizedError
+from funcgrad.errors import ImmutableError, LeafError, UnsizedError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -74,9 +74,9 @@ class Tensor(ArrayMethods, Conversions):
     for private attributes or asks the garbage collector.
     """
 
-    __slots__ = ("_data",)
+    __slots__ = ("_value",)
     _trace: Any = None
-    _data: Value
+    _value: Value
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -87,12 +87,12 @@ class Tensor(ArrayMethods, Conversions):
     @property
     def shape(self) -> Shape:
         """The sizes of the axes."""
-        return shape_of(self._data)
+        return shape_of(self._value)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of the elements."""
-        return dtype_of(self._data)
+        return dtype_of(self._value)
 
     @property
     def ndim(self) -> int:
@@ -103,14 +103,6 @@ class Tensor(ArrayMethods, Conversions):
     def size(self) -> int:
         """The number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
-
-    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """The tensor itself: the array API's name for a copy elsewhere, of which there is none."""
-        if device != "cpu" or stream is not None:
-            raise ArgumentError(
-                f'to_device: the only device is "cpu", without a stream; got {device!r}.'
-            )
-        return self
 
     @property
     def T(self) -> Tensor:
@@ -300,7 +292,7 @@ class Tensor(ArrayMethods, Conversions):
     # Conversion.
 
     def _reveal(self, use: str, exact: bool) -> Any:
-        return self._data
+        return self._value
 
     def __reduce__(self) -> Any:
         return tensor, (np.array(self._reveal("pickle", exact=True)),)
@@ -351,7 +343,7 @@ def wrap(value: Value) -> Tensor:
     """A value for the user's hands: a raw value becomes a tensor, a tracer is returned as it is."""
     if type(value) in RAW:
         result: Tensor = _new(Tensor)
-        result._data = value
+        result._value = value
         return result
     tracer: Tensor = value
     return tracer
@@ -398,15 +390,15 @@ def apply1(primitive: Primitive, x: Any, *, as_operator: bool = False) -> Tensor
     try:
         if trace is not None:
             value = trace.process1(primitive, x)
-        elif type(x._data) in STRONG:
-            value = primitive.evaluate(x._data)
+        elif type(x._value) in STRONG:
+            value = primitive.evaluate(x._value)
         else:
-            value = bind1(primitive, x._data)
+            value = bind1(primitive, x._value)
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in STRONG:
         result: Tensor = _new(Tensor)
-        result._data = value
+        result._value = value
         return result
     return wrap(value) if as_operator or not primitive.operator else strong(value)
 
@@ -423,7 +415,7 @@ def apply2(primitive: Primitive, x: Any, y: Any, *, as_operator: bool = False) -
         raise explained(error, primitive.name, x, y) from error
     if type(value) in STRONG:
         result: Tensor = _new(Tensor)
-        result._data = value
+        result._value = value
         return result
     return wrap(value) if as_operator or not primitive.operator else strong(value)
 

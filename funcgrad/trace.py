@@ -90,11 +90,15 @@ _COVER: Final = "setting an array element with a sequence."
 
 
 class TracedValue:
-    """What ``bind`` sees of a wrapper: its trace (None when concrete) and the value inside."""
+    """What ``bind`` sees of a wrapper: its trace (None when concrete) and the value inside.
+
+    That is not called ``_data``: under this name ``numpy.ma`` looks for the array in any object,
+    and would take the number out of a tracer without its derivative.
+    """
 
     __slots__ = ()
     _trace: Any  # a Trace; None when concrete
-    _data: Value
+    _value: Value
 
 
 class Trace:
@@ -272,7 +276,7 @@ def bind1(primitive: Operation, x: Value) -> Value:
         trace = x._trace
         if trace is not None:
             return trace.process1(primitive, x)
-        x = x._data
+        x = x._value
     if type(x) in NUMBERS and primitive.operator:
         return number_of(primitive.evaluate, primitive.operator, x)
     return primitive.evaluate(x)
@@ -311,7 +315,7 @@ def concrete(x: Value) -> Value:
     >>> concrete(2.0)
     2.0
     """
-    return x if type(x) in RAW or x._trace is not None else x._data
+    return x if type(x) in RAW or x._trace is not None else x._value
 
 
 def innermost(first: Trace, second: Trace) -> Trace:

@@ -239,3 +239,40 @@ def test_ufuncs_give_numpys_results_or_a_clear_error(call: Any) -> None:
 def test_most_ufuncs_are_reached() -> None:
     reached = [call.id for call in ufuncs() if check_concrete(call.values[0], SAMPLES)]
     assert len(reached) > 200
+
+
+# --------------------------------------------------------------------------- masked arrays
+
+MASKED = [
+    name
+    for name in np.ma.__all__
+    if callable(getattr(np.ma, name)) and not isinstance(getattr(np.ma, name), type)
+]
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_numbers_do_not_leave_a_trace_through_masked_arrays(name: str) -> None:
+    call = getattr(np.ma, name)
+    for args in SAMPLES:
+        inexact = inexact_arrays(args)
+        expected = outcome(call, copied(args))
+        if inexact and not isinstance(expected, Exception):
+            moved = outcome(call, exchanged(args, [x * (1 + x.dtype.type(1e-6)) for x in inexact]))
+            fg.vjp(partial(follow_inside, call, args, expected, moved), *inexact)
+
+
+def follow_inside(call: Any, args: Any, expected: Any, moved: Any, *traced: Any) -> Any:
+    found = outcome(call, exchanged(args, traced))
+    if not isinstance(found, Exception):
+        assert_followed(found, expected, moved, type(traced[0]))
+    return traced[0]
+
+
+def test_masked_arrays_lead_to_no_memory_of_a_tensor() -> None:
+    t = fg.tensor([1.0, 2.0])
+    data = np.ma.getdata(t)
+    with pytest.raises(ValueError, match="read-only"):
+        data[0] = 7.0
+    masked = np.ma.masked_greater(t, 1.5)
+    np.testing.assert_array_equal(masked.mask, [False, True])
+    np.testing.assert_array_equal(t, [1.0, 2.0])

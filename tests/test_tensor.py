@@ -486,7 +486,7 @@ def test_asarray_is_a_view_and_array_a_copy(char: str) -> None:
         assert not view.flags.writeable
         assert copied.flags.writeable
         assert (
-            fg.tensor(view)._data is view
+            fg.tensor(view)._value is view
             or np.shares_memory(np.asarray(fg.tensor(view)), view)
             or not x.size
         )

@@ -56,7 +56,7 @@ def reduced(
     primitive: Primitive, a: ArrayLike, axis: AxisLike, keepdims: bool, **params: Any
 ) -> Tensor:
     """Apply a reduction to what a user passed."""
-    x = a._data if type(a) is Tensor else operand(a, primitive.name)
+    x = a._value if type(a) is Tensor else operand(a, primitive.name)
     rank = len(shape_of(x))
     axes = _EVERY[rank] if axis is None else normalize_axes(axis, rank, primitive.name)
     try:

@@ -310,7 +310,7 @@ def _outside(entry: Any, size: int) -> list[int]:
     """The first index out of bounds, if any can be seen."""
     for array in entry.indices if type(entry) is _Arrays else (entry,):
         if type(array) in RAW or array._trace is None:
-            array = np.asarray(array if type(array) in RAW else array._data)
+            array = np.asarray(array if type(array) in RAW else array._value)
             bad = array[(array < -size) | (array >= size)]
             if bad.size:
                 return [int(bad.flat[0])]

@@ -58,7 +58,7 @@ class Batched(Tensor):
     @property
     def shape(self) -> Shape:
         """The sizes of the axes of one example."""
-        return shape_of(self._data)[1:]
+        return shape_of(self._value)[1:]
 
     def _reveal(self, use: str, exact: bool) -> Any:
         self._trace.check()
@@ -92,18 +92,18 @@ class Batcher(Trace):
     def follow(self, data: Value) -> Batched:
         """A tracer for a value with the batch on axis 0."""
         tracer: Batched = _new(Batched)
-        tracer._data = data
+        tracer._value = data
         tracer._trace = self
         return tracer
 
     def parts(self, value: Value) -> tuple[Value, bool]:
         """A value as the transformations around this one see it, and whether it has the batch."""
         if type(value) is Batched and value._trace is self:
-            return value._data, True
+            return value._value, True
         return concrete(value), False
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
-        return self.follow(change(tracer._data))
+        return self.follow(change(tracer._value))
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -111,7 +111,7 @@ class Batcher(Trace):
             return self.process(primitive, (x,), {})
         if not self._open:
             self.check()
-        return self.follow(bind1(primitive, x._data))
+        return self.follow(bind1(primitive, x._value))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for elementwise operations whose axes line up already."""

@@ -144,8 +144,8 @@ class _Rehearsal(Stager):
         results: list[Any] = super()._define(operation, args, params, outs)
         flags = [self._is_followed(arg) for arg in args]
         for result in results:
-            if type(result._data) not in RAW:
-                result._data = self.inner(result._data)
+            if type(result._value) not in RAW:
+                result._value = self.inner(result._value)
             if _reaches(operation, flags, result):
                 self._followed.add(result._index)
         return results

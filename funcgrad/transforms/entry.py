@@ -14,13 +14,13 @@ For ``f(x) = x + 1`` on a tensor of ten elements they read about so::
             a0, = args                                      try:
             if type(a0) is not Tensor:                          token = choose(silent)
                 return MISS                                     o0, = run(v0)
-            v0 = a0._data                                   except GuardError:
+            v0 = a0._value                                   except GuardError:
             if v0.shape != (10,) or v0.dtype ...:               return MISS
                 return MISS                                 finally:
         except Exception:                                       restore(token)
             return MISS                                 ...
         for attempt in signature.attempts:              t0 = new(Tensor)
-            result = attempt(v0, ())                    t0._data = o0
+            result = attempt(v0, ())                    t0._value = o0
             if result is not MISS:                      return t0
                 return result
         return MISS
@@ -177,7 +177,7 @@ class _Arguments:
         if given is Tensor:
             name = self.named(text)
             self.refuse(f"type({name}) is not {body.name(Tensor)}")
-            text = f"{name}._data"
+            text = f"{name}._value"
         body.line(f"{value} = {text}", 2)
         if isinstance(kind, type):
             self.refuse(f"type({value}) is not {body.name(kind)}")
@@ -272,7 +272,7 @@ def write_attempt(
         body.line(f"{out} = {body.name(_apart)}({out}, given)", 2)
     for number, out in enumerate(outputs):
         body.line(f"t{number} = {body.name(object.__new__)}({body.name(Tensor)})")
-        body.line(f"t{number}._data = {out}")
+        body.line(f"t{number}._value = {out}")
     body.line(f"return {_written(body, program.result)}")
     return body.function("attempt", f"{inputs}given")
 

@@ -48,7 +48,7 @@ class Dual(Tensor):
 
     def _reveal(self, use: str, exact: bool) -> Any:
         self._trace.check()
-        return reveal_primal(self._data, use, exact)
+        return reveal_primal(self._value, use, exact)
 
 
 class Pusher(Trace):
@@ -75,7 +75,7 @@ class Pusher(Trace):
         if tangent is None:
             return primal
         tracer = _new(Dual)
-        tracer._data = primal
+        tracer._value = primal
         tracer._tangent = tangent
         tracer._trace = self
         return tracer
@@ -83,11 +83,11 @@ class Pusher(Trace):
     def parts(self, value: Value) -> tuple[Value, Value]:
         """The primal and the tangent (or None) of a value."""
         if type(value) is Dual and value._trace is self:
-            return value._data, value._tangent
+            return value._value, value._tangent
         return concrete(value), None
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
-        return self.dual(change(tracer._data), change(tracer._tangent))
+        return self.dual(change(tracer._value), change(tracer._tangent))
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -95,7 +95,7 @@ class Pusher(Trace):
             return self.process(primitive, (x,), {})
         if not self._open:
             self.check()
-        data = x._data
+        data = x._value
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         return self.dual(out, settle(times(x._tangent, primitive.factors[0], out, data), out))
 
@@ -133,7 +133,7 @@ class Pusher(Trace):
         """Evaluate further out, and push the tangents through."""
         self.check()
         if len(args) == 1:  # which then is followed here
-            x, tangent = args[0]._data, args[0]._tangent
+            x, tangent = args[0]._value, args[0]._tangent
             out = bind(primitive, (x,), params)
             return self.dual(out, push_forward(primitive, (x,), (tangent,), out, params))
         parts = [self.parts(arg) for arg in args]
@@ -251,4 +251,4 @@ def check_pairs(operation: str, primals: Any, tangents: Any) -> None:
 
 def _primal(pusher: Pusher, leaf: Any) -> Any:
     followed = type(leaf) is Dual and leaf._trace is pusher
-    return wrap(leaf._data) if followed else leaf
+    return wrap(leaf._value) if followed else leaf

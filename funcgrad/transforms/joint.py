@@ -191,7 +191,7 @@ def example(value: Value) -> Value:
     """
     if type(value) in RAW:
         return value
-    data = example(value._data)
+    data = example(value._value)
     if type(value) is not Batched:
         return data
     return data[0] if len(data) else np.zeros(data.shape[1:], data.dtype)[()]

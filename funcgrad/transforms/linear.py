@@ -192,7 +192,7 @@ class LinearRecorder(Recorder):
                 " which depend on the function's own."
             )
         out = super().process(primitive, args, params)
-        data = out._data if type(out) is Recorded else out
+        data = out._value if type(out) is Recorded else out
         if _is_nonzero(data):
             raise DifferentiationError(
                 f"linear_transpose: the function is not linear but affine: {primitive.name} brings"

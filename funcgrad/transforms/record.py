@@ -99,7 +99,7 @@ class Recorded(Tensor):
 
     def _reveal(self, use: str, exact: bool) -> Any:
         self._trace.check()
-        return reveal_primal(self._data, use, exact)
+        return reveal_primal(self._value, use, exact)
 
 
 class Record:
@@ -198,7 +198,7 @@ class Recorder(Trace):
     def inner(self, value: Value) -> Value:
         """A value as the transformations around this one see it."""
         if type(value) is Recorded and value._trace is self:
-            return value._data
+            return value._value
         return concrete(value)
 
     def slot(self) -> int:
@@ -231,12 +231,12 @@ class Recorder(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        data = x._data
+        data = x._value
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         index = self._count()
         self._append((pull_unary, index, primitive, x._index, data, out))
         tracer: Recorded = _new(Recorded)
-        tracer._data = out
+        tracer._value = out
         tracer._index = index
         tracer._trace = self
         return tracer
@@ -246,14 +246,14 @@ class Recorder(Trace):
         first = second = -1
         if type(x) is Recorded and x._trace is self:
             first = x._index
-            x = x._data
+            x = x._value
         elif type(x) is Tensor:
-            x = x._data
+            x = x._value
         if type(y) is Recorded and y._trace is self:
             second = y._index
-            y = y._data
+            y = y._value
         elif type(y) is Tensor:
-            y = y._data
+            y = y._value
         if (type(x) in STRONG and type(y) in RAW) or (type(y) in STRONG and type(x) in RAW):
             out = primitive.evaluate(x, y)
         else:
@@ -273,7 +273,7 @@ class Recorder(Trace):
         index = self._count()
         self._append((pull, index, primitive, first, second, x, y, kept))
         tracer: Recorded = _new(Recorded)
-        tracer._data = out
+        tracer._value = out
         tracer._index = index
         tracer._trace = self
         return tracer
@@ -284,7 +284,7 @@ class Recorder(Trace):
         """Evaluate further out, and append an entry if a derivative can flow."""
         operands: tuple[int, ...]
         if len(args) == 1:  # which then is followed here
-            data = args[0]._data
+            data = args[0]._value
             operands, primals = (args[0]._index,), (data,)
             if type(data) in STRONG:
                 out = primitive.evaluate(data, **params)
@@ -313,7 +313,7 @@ class Recorder(Trace):
         index = self._count()
         self._append((pull, index, primitive, operands, primals, out, params))
         tracer: Recorded = _new(Recorded)
-        tracer._data = out
+        tracer._value = out
         tracer._index = index
         tracer._trace = self
         return tracer
@@ -375,7 +375,7 @@ class Recorder(Trace):
 
     def _tracer(self, data: Value, index: int) -> Recorded:
         tracer: Recorded = _new(Recorded)
-        tracer._data = data
+        tracer._value = data
         tracer._index = index
         tracer._trace = self
         return tracer
@@ -458,7 +458,7 @@ def transpose_linear(
     ]
     pulled = record.pull([index for index, _ in pairs], [ct for _, ct in pairs])
     return [
-        None if ct is None else fit(ct, zero._data, zero.shape)
+        None if ct is None else fit(ct, zero._value, zero.shape)
         for ct, zero in zip(pulled, zeros, strict=True)
     ]
 

@@ -78,7 +78,7 @@ class Staged(Tensor):
     def _reveal(self, use: str, exact: bool) -> Any:
         self._trace.check(self)
         self._trace.need_numbers()
-        value = self._data
+        value = self._value
         raw = value if type(value) in RAW else value._reveal(use, exact)
         self._trace.look(self, use, exact, raw)
         return raw
@@ -176,14 +176,14 @@ class Stager(Trace):
         """The numbers of a value."""
         if type(value) is Staged:
             if value._trace is self:
-                return value._data
+                return value._value
             if self._around is not None:
                 return self._around.inner(value)
         return concrete(value)
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         """A tracer with the values inside it changed."""
-        return self._tracer(change(tracer._data), tracer._index)
+        return self._tracer(change(tracer._value), tracer._index)
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
@@ -369,7 +369,7 @@ class Stager(Trace):
 
     def _tracer(self, data: Value, index: int) -> Staged:
         tracer: Staged = _new(Staged)
-        tracer._data = data
+        tracer._value = data
         tracer._index = index
         tracer._trace = self
         return tracer

@@ -289,7 +289,7 @@ class Counter(Trace):
 
     def follow(self, value):
         tracer = object.__new__(Counted)
-        tracer._data, tracer._trace = value, self
+        tracer._value, tracer._trace = value, self
         return tracer
 
     def check(self):
@@ -297,7 +297,7 @@ class Counter(Trace):
 
     def process(self, primitive, args, params):
         self.names.append(primitive.name)
-        inner = [arg._data if type(arg) is Counted else arg for arg in args]
+        inner = [arg._value if type(arg) is Counted else arg for arg in args]
         return self.follow(bind(primitive, tuple(inner), params))
 
 
@@ -307,7 +307,7 @@ def test_a_transformation_of_ones_own_sees_the_operations() -> None:
         counter = Counter(level)
         out = f(counter.follow(1.0))
     assert counter.names == ["sin", "multiply"]
-    assert_allclose(out._data, 2.0 * np.sin(1.0))
+    assert_allclose(out._value, 2.0 * np.sin(1.0))
 
 
 def test_a_program_of_a_jitted_function_has_its_operations() -> None:

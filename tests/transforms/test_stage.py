@@ -465,7 +465,7 @@ def test_staging_keeps_no_intermediate() -> None:
 
     def f(x: Any) -> Any:
         y = fnp.sin(x)
-        alive.append(weakref.ref(np.asarray(y._data)))
+        alive.append(weakref.ref(np.asarray(y._value)))
         return fnp.cos(y)
 
     gc.disable()
