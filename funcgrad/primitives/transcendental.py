@@ -396,7 +396,7 @@ def _waves(x: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     sign = 1 - 2 * np.abs(np.fmod(whole, 2))
     rest = x - whole
     sine = sign * np.sin(np.pi * rest)
-    cosine = sign * np.sin(np.pi * (0.5 - np.where(rest.real < 0, -rest, rest)))
+    cosine = sign * np.sin(np.pi * (0.5 - np.where(np.real(rest) < 0, -rest, rest)))
     return sine, cosine
 
 
