@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -29,11 +29,10 @@ from tests.fuzz.operations import (
     MOTIFS,
     NAMED,
     PRIMITIVES,
-    every_function,
     parameter_text,
 )
+from tests.fuzz.styles import FUNCTIONS, LARGE, Style, Weights, style_of
 from tests.fuzz.syntax import (
-    CALLS,
     Body,
     Nest,
     Program,
@@ -44,10 +43,8 @@ from tests.fuzz.syntax import (
     reads_of,
 )
 from tests.fuzz.values import drawn, is_tame
-from tests.passes.forms_of_matrices import GROUNDS
-from tests.passes.generator import FORMS
 
-__all__ = ["SCOPE", "BrokenError", "Style", "Weights", "generate", "operation_names"]
+__all__ = ["SCOPE", "BrokenError", "generate"]
 
 SCOPE: Final[Mapping[str, Any]] = {
     "__builtins__": builtins,
@@ -55,37 +52,18 @@ SCOPE: Final[Mapping[str, Any]] = {
 }
 """What the text of programs can name."""
 
-_FUNCTIONS: Final = every_function()
 _REFUSED: Final = (FuncgradError, TypeError, ValueError, IndexError, ArithmeticError)
 _DERIVED: Final = frozenset("grad jvp vjp linearize hvp jit_grad".split())
 _BATCHED: Final = frozenset("vmap vmap_last".split())
 _RULED: Final = frozenset("checkpoint custom_jvp custom_vjp linear_rule".split())
-_BRANCHES: Final = ("if", "for", "while", "rows")
 _BROADCAST: Final = frozenset(
     name for name, each in PRIMITIVES.items() if each.batch is batch_elementwise
-)
-_OPERATIONS: Final = (
-    *PRIMITIVES,
-    *[f"fnp.{name}" for name in _FUNCTIONS],
-    *[f"look {k}" for k in range(len(LOOKS))],
-)
-_MOTIFS: Final = tuple(f"motif {k}" for k in range(len(MOTIFS)))
-_FORMS: Final = (
-    *[f"form {name}" for name in FORMS],
-    *[
-        f"ground {name} {k}"
-        for name, each in GROUNDS.items()
-        for k, made in enumerate(each.forms)
-        if made.__name__ != "calls"  # whose rule is that of another function, on purpose
-    ],
 )
 _SEVERAL: Final = frozenset(
     "split array_split hsplit vsplit dsplit divmod modf frexp meshgrid unstack broadcast_arrays"
     " tril_indices_from triu_indices_from diag_indices_from".split()
 )
 """Functions with more than one result."""
-
-Weights = Callable[[str], float]
 
 
 class BrokenError(Exception):
@@ -95,69 +73,6 @@ class BrokenError(Exception):
         super().__init__(str(error))
         self.program = program
         self.error = error
-
-
-def operation_names() -> tuple[str, ...]:
-    """Everything that a style draws from: primitives, functions, motifs, kinds of nesting."""
-    return (*_OPERATIONS, *_MOTIFS, *_FORMS, *_BRANCHES, *CALLS)
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """What one program is like."""
-
-    operations: tuple[str, ...]
-    nests: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    dtype: np.dtype[Any]
-    edges: bool
-    closes: bool
-    length: int
-
-
-_SHAPES: Final = (
-    ((3, 3),),
-    ((2, 2), (2,)),
-    ((3,), ()),
-    ((2, 3), (3,), (3, 2)),
-    ((),),
-    ((4,), (2, 2), (2, 1, 2)),
-    ((2, 3), (0, 3), (1, 3)),
-    ((5, 5),),
-)
-_SQUARE: Final = (((2, 2),), ((3, 3),), ((5, 5),), ((8, 8),))
-
-_THEMES: Final = (
-    (0.55, (*_OPERATIONS, *_MOTIFS), _SHAPES),
-    (0.1, _MOTIFS, _SHAPES),
-    (0.15, tuple(name for name in _MOTIFS if "@" in MOTIFS[int(name[6:])]), _SQUARE),
-    (0.17, _FORMS, (((3, 3),), ((4, 4),))),
-    (0.03, (*_FORMS, *_MOTIFS), (((128, 8), (8,)),)),  # what passes do to arrays of some size
-)
-"""How often styles are of a kind, what they draw from, and the shapes of their arguments."""
-
-
-def _style(rng: np.random.Generator, weights: Weights, closures: bool) -> Style:
-    _, names, shapes = _THEMES[rng.choice(len(_THEMES), p=[share for share, *_ in _THEMES])]
-    nests = (*_BRANCHES, *CALLS)
-    return Style(
-        operations=_picked(rng, names, weights, int(rng.integers(2, 8))),
-        nests=_picked(rng, nests, weights, int(rng.integers(0, 4))),
-        shapes=shapes[rng.integers(len(shapes))],
-        dtype=np.dtype(str(rng.choice(list("ddddddddfffeDDF")))),
-        edges=bool(rng.random() < 0.1),
-        closes=bool(rng.random() < 0.2) and closures,
-        length=int(rng.integers(2, 11)),
-    )
-
-
-def _picked(
-    rng: np.random.Generator, names: Sequence[str], weights: Weights, count: int
-) -> tuple[str, ...]:
-    sizes = np.array([weights(name) for name in names])
-    return tuple(
-        str(name) for name in rng.choice(list(names), count, replace=False, p=sizes / sizes.sum())
-    )
 
 
 def generate(rng: np.random.Generator, weights: Weights, closures: bool = True) -> Program:
@@ -170,7 +85,7 @@ def generate(rng: np.random.Generator, weights: Weights, closures: bool = True) 
     closures : bool
         Whether functions with rules of their own may close over values of the program.
     """
-    style = _style(rng, weights, closures)
+    style = style_of(rng, weights, closures)
     maker = _Maker(rng, style)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -258,7 +173,7 @@ class _Maker:
         value = namespace[statement.target]
         if not isinstance(value, (fg.Tensor, bool, int, float)):
             return False
-        most = 5000 if self.style.shapes[0] == (128, 8) else 200
+        most = 5000 if self.style.shapes[0] == LARGE else 200
         if not is_tame(value, self.style.edges, most):
             return False
         self.values[statement.target] = value
@@ -336,7 +251,7 @@ class _Maker:
     def function(self, name: str) -> bool:
         """A function of ``funcgrad.numpy`` on what its parameters' names ask for."""
         texts, reads, ndim = [], [], 0
-        for parameter in _FUNCTIONS[name].parameters.values():
+        for parameter in FUNCTIONS[name].parameters.values():
             required = parameter.default is parameter.empty
             if parameter.name in ARRAYS and (required or self.rng.random() < 0.3):
                 found = self.anywhere(lambda value: np.ndim(value) > 0 or self.rng.random() < 0.3)
