@@ -132,6 +132,20 @@ def sums_of_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     )
 
 
+def sums_of_slices(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Sums of products of slices that follow each other, joined along either axis."""
+    deep, other = fnp.stack([x, y, x - y]), fnp.stack([y, y * x, x])
+    pairs = [*zip(deep, other, strict=True)][:: pick(1, -1)]
+    terms = pick(
+        lambda: [a @ b for a, b in pairs],
+        lambda: [a.T @ b for a, b in pairs],
+        lambda: [a @ b.T for a, b in pairs],
+        lambda: [a.T @ b.T for a, b in pairs],
+    )
+    total = sum(terms[1:], terms[0]) / 3
+    return pick(lambda: total, lambda: total.T)
+
+
 def sums_of_outer_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     """Sums of columns times rows."""
 
@@ -357,7 +371,13 @@ _PRODUCTS: Final = (
     products_in_any_order,
     late_products,
 )
-_SUMS: Final = (sums_of_products, sums_of_outer_products, sums_of_vectors, sums_in_any_order)
+_SUMS: Final = (
+    sums_of_products,
+    sums_of_slices,
+    sums_of_outer_products,
+    sums_of_vectors,
+    sums_in_any_order,
+)
 _CONTRACTED: Final = (sums_around, sums_of_stacks, transpositions)
 _ROWS: Final = (steps_of_loops, elementwise_steps, within_rows)
 
