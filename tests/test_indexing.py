@@ -357,6 +357,14 @@ def test_choosing_functions_agree_with_numpy(data: st.DataObject) -> None:
     np.testing.assert_array_equal(np.asarray(fnp.extract(x > 0, x)), np.extract(x > 0, x))
 
 
+def test_indices_that_do_not_broadcast_are_caught_as_numpys_are() -> None:
+    for x in (np.zeros((3, 4)), fg.tensor(np.zeros((3, 4)))):
+        with pytest.raises(IndexError, match="shape mismatch"):
+            x[[0, 1], [0, 1, 2]]
+        with pytest.raises(IndexError, match="shape mismatch"):
+            fg.tensor(x).at[[0, 1], [0, 1, 2]].set(1.0)
+
+
 def test_positions_convert_in_both_directions() -> None:
     flat = np.array([0, 5, 3])
     parts = fnp.unravel_index(flat, (2, 3))

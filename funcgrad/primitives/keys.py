@@ -301,7 +301,9 @@ def explain_index(shape: Shape, key: Any, error: Exception) -> Exception:
             f" the shape {shape}."
         )
     shapes = [shape_of(i) for entry in entries if type(entry) is _Arrays for i in entry.indices]
-    return ShapeError(
+    # Index arrays that do not broadcast are an IndexError to NumPy, and so to who catches it.
+    kind = AxisError if len(shapes) > 1 else ShapeError
+    return kind(
         f"Indexing a tensor of the shape {shape} with arrays of the shapes {shapes}: {error}"
     )
 
