@@ -175,7 +175,7 @@ def checked_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
     """
     try:
         result: np.dtype[Any] = np.dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DtypeError(f"{operation}: {dtype!r} is no dtype: {error}") from None
     if result not in DTYPES:
         raise DtypeError(

@@ -104,7 +104,7 @@ def as_dtype(dtype: Any, kinds: str, operation: str) -> np.dtype[Any]:
     """
     try:
         wanted: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         raise DtypeError(f"{operation}: {dtype!r} is no dtype.") from None
     if wanted.kind not in kinds or wanted not in DTYPES:
         names = {

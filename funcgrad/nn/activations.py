@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.border import ArrayLike
+from funcgrad.border import ArrayLike, operand
 from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
@@ -81,7 +81,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     Tensor([-0.1,  0. ,  2. ])
     """
     value: Tensor = wrap(real_value(x, "leaky_relu"))
-    result: Tensor = fnp.where(value > 0, value, negative_slope * value)
+    result: Tensor = fnp.where(value > 0, value, operand(negative_slope, "leaky_relu") * value)
     return result
 
 
@@ -113,7 +113,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
     """
     value: Tensor = wrap(real_value(x, "elu"))
     negative_part = fnp.where(value > 0, 0, value)  # the exponential might overflow
-    result: Tensor = fnp.where(value > 0, value, alpha * fnp.expm1(negative_part))
+    result: Tensor = fnp.where(value > 0, value, operand(alpha, "elu") * fnp.expm1(negative_part))
     return result
 
 

@@ -6,14 +6,14 @@ Tensor([0.69314718, 0.        ])
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
+from funcgrad.border import ArrayLike, checked_dtype, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.logits import log_total, real_value, relative_logits
+from funcgrad.numpy.arguments import integer
 from funcgrad.primitives.elementwise import square
 from funcgrad.primitives.logic import equal, logical_and
 from funcgrad.primitives.reduction import reduce_sum
@@ -62,14 +62,14 @@ def one_hot(
     value = operand(labels, "one_hot")
     if dtype_of(value).kind not in "iu":
         raise DtypeError(f"one_hot: labels have to be integers, got {dtype_of(value)}.")
-    count = index(num_classes)
+    count, kind = integer(num_classes, "one_hot", "num_classes"), checked_dtype(dtype, "one_hot")
     if count < 0:
         raise ArgumentError(f"one_hot: num_classes has to be at least 0, got {count}.")
     shape = shape_of(value)
     place = normalize_axis(axis, len(shape) + 1, "one_hot")
     positions = reshape(value, shape=(*shape[:place], 1, *shape[place:]))
     classes = np.arange(count).reshape((count,) + (1,) * (len(shape) - place))
-    hot: Tensor = wrap(cast(equal(positions, classes), dtype=np.dtype(dtype)))
+    hot: Tensor = wrap(cast(equal(positions, classes), dtype=kind))
     return hot
 
 

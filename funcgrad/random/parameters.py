@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad.border import ArrayLike, operand
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import Shape, shape_of
+from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, concrete
 
@@ -29,8 +29,13 @@ def require(
     ------
     ArgumentError
         The condition does not hold.
+    DtypeError
+        A parameter is complex, and has no order.
     """
-    raws = [concrete(operand(value, operation)) for value in values]
+    given = [operand(value, operation) for value in values]
+    if any(dtype_of(value).kind == "c" for value in given):
+        raise DtypeError(f"{operation}: the parameters of {described} have to be real.")
+    raws = [concrete(value) for value in given]
     if all(type(raw) in RAW for raw in raws) and not np.all(condition(*raws)):
         got = ", ".join(map(str, values))
         raise ArgumentError(f"{operation}: the parameters have to satisfy {described}, got {got}.")
