@@ -58,7 +58,7 @@ from funcgrad.transforms.lookups import (
 )
 from funcgrad.transforms.watch import Watch, chosen, content, entries
 
-__all__ = ["Capture"]
+__all__ = ["Capture", "shared_generators"]
 
 _MOST: Final = 10_000
 _CONSTANTS: Final = frozenset({bool, int, float, complex, str, bytes, type(None), type(...)})
@@ -411,6 +411,13 @@ class Capture:
 def _is_constant(value: Any) -> bool:
     kind = type(value)
     return kind in _CONSTANTS or (issubclass(kind, np.generic) and kind in RAW)
+
+
+def shared_generators() -> list[Any]:
+    """The generators of random numbers that all code shares, libraries that draw from them too."""
+    places = (("numpy.random.mtrand", "_rand"), ("random", "_inst"))
+    found = [getattr(sys.modules.get(module), name, None) for module, name in places]
+    return [generator for generator in found if generator is not None]
 
 
 def _shared_generator(module: ModuleType) -> Any:

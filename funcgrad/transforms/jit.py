@@ -43,7 +43,7 @@ from funcgrad.programs import Program
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values, check_function
-from funcgrad.transforms.capture import Capture
+from funcgrad.transforms.capture import Capture, shared_generators
 from funcgrad.transforms.entry import MISS, Form, kind_of, write_entry
 from funcgrad.transforms.joint import example
 from funcgrad.transforms.probe import running_probes
@@ -275,12 +275,14 @@ class Jitted(Generic[P, R]):
                 " runs without being staged. Pass what it needs as an argument."
             )
             return MISS
-        alone, states = active_count() == 1, dumps(capture.generators)
+        alone = active_count() == 1
+        drawn = [*capture.generators, *(shared_generators() if alone else ())]
+        states = dumps(drawn)
         optimized = optimize(self._staged(args, kwargs), self._relaxed)
         if not NUMPY.supports(optimized):  # it closes over a traced value
             return MISS
         settled = capture.unchanged()  # else it may have been read before the change, or after
-        if states != dumps(capture.generators):
+        if states != dumps(drawn):
             settled = found.watched = False
             self._warn(
                 "draws random numbers from a generator outside of its arguments, and runs without"
@@ -460,8 +462,12 @@ def jit(
     Control flow may depend on numbers: each way is staged when it is first taken. What the function
     reads from outside is watched: names that were bound anew, attributes, elements and arrays that
     were written to are noticed, and the function is staged again. An array is compared with what it
-    was at each call; a tensor cannot change, and costs nothing. Not watched is what libraries keep
-    to themselves, such as their modules' attributes, and what is read from files or clocks.
+    was at each call; a tensor cannot change, and costs nothing. Not watched, and so a
+    constant of the program, is what libraries keep to themselves (the coefficients of a NumPy
+    polynomial or a spline, the elements of a data frame or a sparse matrix, a function's cache),
+    what is found under computed names (``globals()[name]``, ``eval``) or in ``builtins``, what is
+    read from files or clocks, and random numbers of generators that are made inside, as by
+    ``default_rng()`` and ``os.urandom``. Pass such values as arguments.
 
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 

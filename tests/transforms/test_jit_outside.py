@@ -9,6 +9,7 @@ import enum
 import functools
 import operator
 import os
+import statistics
 import sys
 import threading
 import types
@@ -18,8 +19,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import funcgrad as fg
+from funcgrad.transforms.jit import JitWarning
 from tests.transforms.changes import Bag, check, sets
 
 pytestmark = pytest.mark.filterwarnings("error::funcgrad.transforms.jit.JitWarning")
@@ -403,3 +406,18 @@ def test_a_program_keeps_rules_that_are_watched():
     rule.defvjp(lambda x: (x, None), lambda _, ct: (ct * factor[0],))
     program = fg.program(rule)(1.0)
     check(fg.grad(lambda x: program(x)), lambda: factor.__setitem__(0, 5.0))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: statistics.NormalDist().samples(1)[0],  # from the generator of `random`
+        lambda: scipy.stats.norm.rvs(),  # from that of `numpy.random`
+        lambda: scipy.stats.uniform.rvs(size=1)[0],
+    ],
+)
+def test_random_numbers_that_libraries_draw_are_noticed(draw: Any) -> None:
+    drawn = fg.jit(lambda x: x + draw())
+    with pytest.warns(JitWarning, match="draws random numbers"):
+        first = float(drawn(1.0))
+    assert len({first, *[float(drawn(1.0)) for _ in range(3)]}) == 4
