@@ -117,6 +117,9 @@ def test_negations_of_other_dtypes_stay() -> None:
     assert improved(lambda x, i: x + -i, x, i) == ["negative", "add"]  # -(-128) is -128
     assert improved(lambda x, z: x + -z, x, np.array([1j, -0.0])) == ["negative", "add"]
     single = np.ones(2, np.float32)
+    z, r = np.array([complex(1, -0.0)]), np.array([1.0])
+    assert improved(lambda z, r: z + -r, z, r) == ["negative", "add"]  # -0.0 + 0.0 is 0.0
+    assert improved(lambda z, r: z - -r, z, r) == ["negative", "subtract"]
     assert improved(lambda w, x: x + -w, 2.0, single) == ["subtract"]  # -w is as weak as w
 
 
