@@ -186,10 +186,14 @@ class Linearized:
         of ``push``, where there is one that takes less than to record ``push`` and to transpose
         that. Factors are conjugated. It has to be a sum of products of numbers that are positive
         where all arguments are.
+    linear_in : tuple of int
+        Arguments in which the operation is linear, together, for any values of the others: a
+        tangent may be pushed by it, and what was pushed can be transposed.
     """
 
     push: Callable[..., Value]
     pull: Callable[..., Sequence[Value]] | None = None
+    linear_in: tuple[int, ...] = ()
 
 
 class Discrete(Enum):

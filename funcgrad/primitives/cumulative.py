@@ -233,7 +233,7 @@ recurrence: Primitive = Primitive(
     "recurrence",
     _recurrence,
     lambda a, b, axis, reverse: Spec(b.shape, np.result_type(a.dtype, b.dtype)),
-    Linearized(_push_recurrence, _pull_recurrence),
+    Linearized(_push_recurrence, _pull_recurrence, linear_in=(1,)),
     _batch_recurrence,
     _recurrence_samples,
 )

@@ -212,8 +212,10 @@ class LinearRecorder(Recorder):
         params: Mapping[str, Any],
     ) -> bool:
         differential = primitive.differential
-        if differential is DISCRETE or isinstance(differential, Linearized):
+        if differential is DISCRETE:
             return False
+        if isinstance(differential, Linearized):
+            return {k for k, flag in enumerate(followed) if flag} <= {*differential.linear_in}
         if isinstance(differential, Linear):
             return differential.jointly or sum(followed) == 1
         if primitive in _SAWTEETH or (differential.selects and differential.reduces):

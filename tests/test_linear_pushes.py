@@ -1,0 +1,155 @@
+"""What forward mode pushes is linear, and is known to be: it is transposed wherever users do that.
+
+A tangent is pushed by operations that have to say of themselves that they are linear in what
+depends on it, or neither ``linear_transpose`` nor rules that call ``jvp`` could be transposed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitive import Linearized
+from funcgrad.primitives.cumulative import recurrence
+from funcgrad.tensor import apply
+from tests.conformance import (
+    Case,
+    assert_near,
+    direction,
+    directions,
+    every_case,
+    every_primitive,
+)
+
+CASES = [case for case in every_case(every_primitive()) if case.differentiable]
+MODERATE = [case for case in CASES if case.sample.smooth and not case.is_extreme]
+LINEARIZED = [case for case in CASES if isinstance(case.primitive.differential, Linearized)]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def by_case(cases: Any) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=str)
+
+
+def pushed(f: Callable[..., Any], point: Any) -> Callable[..., Any]:
+    """The derivative at a point, as a function of tangents."""
+    return lambda *tangents: fg.jvp(f, point, tangents)[1]
+
+
+def transposed(f: Callable[..., Any], ct: Any, *point: Any) -> Any:
+    """The pullback as the transpose of the push."""
+    return fg.linear_transpose(pushed(f, point), *point)(ct)
+
+
+def by_rule(f: Callable[..., Any], ct: Any, *point: Any) -> Any:
+    """The pullback of the same function with its own derivative for a rule."""
+    wrapped = fg.custom_jvp(lambda *args: f(*args))
+    wrapped.defjvp(lambda primals, tangents: fg.jvp(f, primals, tangents))
+    return fg.vjp(wrapped, *point)[1](ct)
+
+
+def by_rule_of_a_rule(f: Callable[..., Any], ct: Any, *point: Any) -> Any:
+    """The same with a function for which the push goes by a rule, too."""
+    inner = fg.custom_jvp(lambda *args: f(*args))
+    inner.defjvp(lambda primals, tangents: fg.jvp(f, primals, tangents))
+    return by_rule(inner, ct, *point)
+
+
+def staged(pullback: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda f, ct, *point: fg.jit(lambda ct, *point: pullback(f, ct, *point))(ct, *point)
+
+
+def batched(pullback: Callable[..., Any]) -> Callable[..., Any]:
+    def one_of_two(f: Any, ct: Any, *point: Any) -> Any:
+        both = fg.vmap(lambda ct: pullback(f, ct, *point))(fnp.stack([ct * 2, ct]))
+        return tuple([g[1] for g in both])
+
+    return one_of_two
+
+
+def of_a_program(f: Callable[..., Any], ct: Any, *point: Any) -> Any:
+    return fg.linear_transpose(fg.program(pushed(f, point))(*point), *point)(ct)
+
+
+PULLBACKS = [transposed, by_rule, by_rule_of_a_rule]
+WAYS: dict[str, Callable[..., Any]] = {
+    "program": of_a_program,
+    **{pullback.__name__: pullback for pullback in PULLBACKS},
+    **{f"staged {pullback.__name__}": staged(pullback) for pullback in PULLBACKS},
+    **{f"batched {pullback.__name__}": batched(pullback) for pullback in PULLBACKS},
+}
+
+
+@by_case(CASES)
+def test_a_push_is_transposed(case: Case) -> None:
+    positions = case.differentiable
+    f, point = case.function(positions), tuple([fg.tensor(x) for x in case.point(positions)])
+    out, pull = fg.vjp(f, *point)
+    ct = fg.tensor(direction(case.rng(), out))
+    expected = pull(ct)
+    for way, pullback in WAYS.items():
+        assert_near(pullback(f, ct, *point), expected, 1e-10, way)
+
+
+@by_case(MODERATE)
+def test_a_transposed_push_differentiates(case: Case) -> None:
+    """In either mode, as the pullback does."""
+    positions = case.differentiable
+    f, point = case.function(positions), tuple([fg.tensor(x) for x in case.point(positions)])
+    ct = fg.tensor(direction(case.rng(), f(*point)))
+    along = tuple([fg.tensor(v) for v in directions(case.rng(), point)])
+
+    def pulled(*at: Any) -> Any:
+        return fg.vjp(f, *at)[1](ct)
+
+    forward, reverse = fg.jvp(pulled, point, along)[1], fg.vjp(pulled, *point)[1](along)
+    for pullback in PULLBACKS:
+
+        def other(*at: Any, pullback: Callable[..., Any] = pullback) -> Any:
+            return pullback(f, ct, *at)
+
+        assert_near(fg.jvp(other, point, along)[1], forward, 1e-9, pullback.__name__)
+        assert_near(fg.vjp(other, *point)[1](along), reverse, 1e-9, pullback.__name__)
+
+
+@by_case(LINEARIZED)
+def test_linear_arguments_of_linearized_operations(case: Case) -> None:
+    """Sums and multiples go through, and nothing comes of zeros."""
+    differential: Any = case.primitive.differential
+    linear = differential.linear_in
+    f, point, rng = case.function(linear), case.point(linear), case.rng()
+    if linear:
+        first, second = directions(rng, point), directions(rng, point)
+        mixed = [2 * x - 3 * y for x, y in zip(first, second, strict=True)]
+        assert_near(f(*mixed), 2 * f(*first) - 3 * f(*second), 1e-9, str(case))
+        assert not np.any(np.asarray(f(*[x * 0 for x in first])))
+
+
+def test_some_linearized_operations_are_linear_in_an_argument() -> None:
+    declared: list[Any] = [case.primitive.differential for case in LINEARIZED]
+    assert any(differential.linear_in for differential in declared)
+    assert any(not differential.linear_in for differential in declared)
+
+
+def test_what_is_not_linear_is_refused() -> None:
+    x = fg.tensor([1.0, 2.0, 3.0])
+
+    def steps(a: Any, b: Any) -> Any:
+        return apply(recurrence, a, b, axis=0, reverse=False)
+
+    with pytest.raises(
+        fg.errors.DifferentiationError, match=r"recurrence is not .* argument.s. 0,"
+    ):
+        fg.linear_transpose(lambda a: steps(a, x), x)
+    with pytest.raises(fg.errors.DifferentiationError, match=r"recurrence .* argument.s. 0, 1,"):
+        fg.linear_transpose(steps, x, x)
+    with pytest.raises(fg.errors.DifferentiationError, match="cumprod is not linear"):
+        fg.linear_transpose(fnp.cumprod, x)
