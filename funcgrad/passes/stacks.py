@@ -38,6 +38,7 @@ from funcgrad.primitives.structural import (
     transpose,
     view,
 )
+from funcgrad.primitives.transcendental import sinc_derivative
 from funcgrad.programs import Program
 
 __all__ = ["FEWEST", "FILLS", "VIEWS", "Group", "Slot", "Stacks", "find_stacks"]
@@ -50,8 +51,9 @@ FILLS: Final = frozenset({place, broadcast_to})
 _MOVES: Final = frozenset({*VIEWS, *FILLS, cast_discrete, cast_inexact})
 """What is done to all rows by doing it along the other axes."""
 
-_UNEVEN: Final = frozenset({shift, fmax, fmin})
-"""What makes zeros of either sign by what stands elsewhere in the array, or by the place in it."""
+_UNEVEN: Final = frozenset({shift, fmax, fmin, sinc_derivative})
+"""What makes zeros of either sign, or other last bits, by what stands elsewhere in the array, or by
+the place in it. (``sinc_derivative`` collects the elements near 0, and computes them apart.)"""
 
 _SMALL: Final = 2**13
 """Bytes of an array that is so small that the call takes longer than the work."""

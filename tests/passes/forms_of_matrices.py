@@ -412,6 +412,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         "schedule": Ground((*_PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),
         "merge_common_subexpressions": Ground((*_PRODUCTS, *_SUMS, *_ROWS)),
         "remove_dead_code": Ground((*_CONTRACTED, *_ROWS, calls)),
+        "simplified": Ground((*_PRODUCTS, *_ROWS, calls)),
         "optimize": Ground((*_PRODUCTS, *_SUMS, *_CONTRACTED, calls), exact=False),
         "prepared": Ground((*_PRODUCTS, *_SUMS, *_CONTRACTED, *_ROWS, calls), exact=False),
         "inlined": Ground((calls, *_ROWS)),
