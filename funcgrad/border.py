@@ -26,6 +26,7 @@ from funcgrad.trace import NUMBERS, RAW, TracedValue, Value
 
 __all__ = [
     "FREE",
+    "REFUSALS",
     "ArrayLike",
     "checked_dtype",
     "described",
@@ -64,6 +65,9 @@ where the user knows of one example, and sizes by letters that the user never wr
 
 _LEAST: Final = -(2**63)
 _GREATEST: Final = 2**64 - 1
+
+REFUSALS: Final = (ValueError, TypeError, IndexError, OverflowError)
+"""What NumPy raises where arguments do not fit, for ``explained`` to put in words."""
 
 FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of raw values that nobody can write to."""

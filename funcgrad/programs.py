@@ -25,7 +25,7 @@ from itertools import count
 from typing import Any, Final
 
 from funcgrad import trees
-from funcgrad.border import operand
+from funcgrad.border import REFUSALS, explained, operand
 from funcgrad.equations import Constant, Equation, Guard, body_of, spec_inside
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
 from funcgrad.primitive import Primitive
@@ -400,10 +400,13 @@ class Program:
 
 def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
     """The results of an equation, under whatever transformations follow its operands."""
-    if isinstance(equation.operation, Primitive):
-        return [bind(equation.operation, operands, dict(equation.params))]
-    results: list[Value] = equation.operation.bind(operands)
-    return results
+    operation, params = equation.operation, dict(equation.params)
+    if not isinstance(operation, Primitive):
+        return list(operation.bind(operands))
+    try:
+        return [bind(operation, operands, params)]
+    except REFUSALS as error:
+        raise explained(error, operation.name, *operands, **params) from error
 
 
 def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:

@@ -30,14 +30,16 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from funcgrad.border import REFUSALS
 from funcgrad.equations import Guard, identity
-from funcgrad.errors import FuncgradError, TracerError
+from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs import Program
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.trace import Value
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.entry import told_by_operation
 from funcgrad.transforms.flat import run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.joint import (
@@ -136,7 +138,12 @@ class ProgramCall:
         if trace is None:
             if self._run is None:
                 self._run = self._compile(self.program)
-            return list(self._run(*args))
+            try:
+                return list(self._run(*args))
+            except GuardError:
+                raise
+            except REFUSALS as error:
+                raise told_by_operation(self.program, args, error) from error
         trace.check()
         try:
             if isinstance(trace, Recorder) and not isinstance(trace, LinearRecorder):

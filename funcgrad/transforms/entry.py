@@ -29,14 +29,14 @@ For ``f(x) = x + 1`` on a tensor of ten elements they read about so::
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.border import freeze
+from funcgrad.border import REFUSALS, freeze
 from funcgrad.errors import GuardError
 from funcgrad.modes import MODES, quiet
 from funcgrad.primitive import Primitive
@@ -48,7 +48,15 @@ from funcgrad.transforms.generated import Body
 from funcgrad.transforms.static import exact
 from funcgrad.trees import Structure
 
-__all__ = ["MISS", "Form", "Kind", "kind_of", "write_attempt", "write_entry"]
+__all__ = [
+    "MISS",
+    "Form",
+    "Kind",
+    "kind_of",
+    "told_by_operation",
+    "write_attempt",
+    "write_entry",
+]
 
 Kind: TypeAlias = type[Any] | tuple[Shape, str]
 """What of a raw value a program is made for: the type of a number, or shape and dtype."""
@@ -264,7 +272,8 @@ def write_attempt(
         body.line("if given:")  # a rule of the user's may keep what it is called with
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
     call = f"{body.name(run)}({inputs})"
-    _write_run(body, f"{', '.join(outputs)}, = {call}" if outputs else call)
+    told = f"{body.name(told_by_operation)}({body.name(program)}, ({inputs}), error)"
+    _write_run(body, f"{', '.join(outputs)}, = {call}" if outputs else call, told)
     shared = [out for out, new in zip(outputs, _new_outputs(program), strict=True) if not new]
     if shared:
         body.line("if given:")
@@ -277,6 +286,19 @@ def write_attempt(
     return body.function("attempt", f"{inputs}given")
 
 
+def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
+    """The error of a compiled program, as the operation that fails tells it.
+
+    What compiled code raises says what is wrong, but not where. So the program is evaluated
+    operation by operation, which fails likewise, and names the operation and its arguments.
+    """
+    try:
+        program.evaluate(values)
+    except Exception as told:
+        return error if isinstance(told, GuardError) else told
+    return error
+
+
 def _new_outputs(program: Program) -> list[bool]:
     """Of the outputs, whether they are surely arrays of their own: a ufunc makes new ones."""
     new = [False] * len(program.inputs) + [True] * len(program.constants)
@@ -286,8 +308,11 @@ def _new_outputs(program: Program) -> list[bool]:
     return [new[variable] for variable in program.outputs]
 
 
-def _write_run(body: Body, statement: str) -> None:
-    """A statement that runs a program, with NumPy's default warnings off."""
+def _write_run(body: Body, statement: str, told: str) -> None:
+    """A statement that runs a program, with NumPy's default warnings off.
+
+    ``told`` is what to raise where it raises an ``error``.
+    """
     modes, depth = MODES, 1
     if modes is not None:
         body.line(f"if {body.name(modes.read)}() is {body.name(modes.usual)}:")
@@ -298,6 +323,8 @@ def _write_run(body: Body, statement: str) -> None:
         body.line(statement, 3)
         body.line(f"except {body.name(GuardError)}:", 2)
         body.line(f"return {body.name(MISS)}", 3)
+        body.line(f"except {body.name(REFUSALS)} as error:", 2)
+        body.line(f"raise {told} from error", 3)
         body.line("finally:", 2)
         body.line("if token is None:", 3)  # an interrupt came as soon as the modes were chosen
         body.line(f"{choose}({body.name(modes.usual)})", 4)
@@ -310,6 +337,8 @@ def _write_run(body: Body, statement: str) -> None:
     body.line(statement, depth + 2)
     body.line(f"except {body.name(GuardError)}:", depth)
     body.line(f"return {body.name(MISS)}", depth + 1)
+    body.line(f"except {body.name(REFUSALS)} as error:", depth)
+    body.line(f"raise {told} from error", depth + 1)
 
 
 def _written(body: Body, structure: Structure) -> str:
