@@ -1,16 +1,17 @@
 """Contractions take up what stands around them: sums of their result, and transpositions.
 
 A sum over a product of arrays is a product with fewer indices, and need not be there as a whole.
+Each product of two numbers stays one of the terms: what is added up beforehand, and multiplied
+then, belongs to ``relax.py``, since an infinite factor makes NaN of some sums only.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> x, y = fnp.ones((30, 20, 10)), fnp.ones((20, 10, 40))
->>> staged = fg.program(lambda x, y: fnp.sum(fnp.einsum("nki,kij->nkj", x, y), axis=0))(x, y)
+>>> staged = fg.program(lambda x, y: fnp.sum(fnp.einsum("nki,kij->nkj", x, y), axis=1))(x, y)
 >>> print(fold_into_contractions(staged).to_text(sources=False))
-program <lambda>(x: float64[30,20,10], y: float64[20,10,40]) -> float64[20,40]
-  a: float64[20,10] = sum x axis=(0,) keepdims=False
-  b: float64[20,40] = contract a y subscripts='ki,kij->kj'
-  return b
+program <lambda>(x: float64[30,20,10], y: float64[20,10,40]) -> float64[30,40]
+  a: float64[30,40] = contract x y subscripts='nki,kij->nj'
+  return a
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from funcgrad.primitives.structural import reshape, transpose
 from funcgrad.programs import Program
 from funcgrad.shape import Shape
 
-__all__ = ["fold_into_contractions"]
+__all__ = ["fold_into_contractions", "subscripts_of_matmul"]
 
 _LARGE: Final = 2**14
 """From so many numbers on, NumPy's loops over products need less time than arrays of them."""
@@ -43,18 +44,13 @@ _SHORT: Final = 64
 _LONG: Final = 2**7
 """Sums along rows of at least so many numbers are quicker as dot products."""
 
-_SAVING: Final = 4
-"""How many products a number that is summed beforehand has to save."""
-
 
 def fold_into_contractions(program: Program) -> Program:
     """Make sums and transpositions part of the products of arrays that they are applied to.
 
-    A sum over what only one factor depends on is done on that factor first. Results are rounded as
-    if the terms of their sums had been added in another order: each is off by no more than
-    ``n * eps * sum(abs(a * b))`` for sums of n terms in all, and is not finite where it was not.
-    Where infinities of either sign met to NaN there may be an infinity, if one factor of theirs
-    was the same.
+    Results are rounded as if the terms of their sums had been added in another order: each is off
+    by no more than ``n * eps * sum(abs(a * b))`` for sums of n terms in all. NaN and infinities
+    stay where they were, since the terms do.
     """
     while any(equation.operation in _RULES for equation in program.equations):
         folding = _Folding(program)
@@ -151,11 +147,13 @@ def _sum(site: _Site) -> int | None:
     if maker.operation is contract:
         return _sum_of_contraction(site, maker, dict(maker.params)["subscripts"])
     if maker.operation is matmul:
-        return _sum_of_contraction(site, maker, _of_matmul(*map(site.shape, maker.operands)))
+        return _sum_of_contraction(
+            site, maker, subscripts_of_matmul(*map(site.shape, maker.operands))
+        )
     return None
 
 
-def _of_matmul(x: Shape, y: Shape) -> str | None:
+def subscripts_of_matmul(x: Shape, y: Shape) -> str | None:
     """The subscripts of a product of matrices or vectors; None where stacks are repeated."""
     stack = ascii_letters[3 : 3 + max(len(x), len(y), 2) - 2]
     lead, follow = x[:-2], y[:-2]
@@ -172,30 +170,10 @@ def _sum_of_contraction(site: _Site, maker: Equation, subscripts: str | None) ->
         return None
     x, y = maker.operands
     first, second, out = split_subscripts(subscripts)
-    sizes = dict(zip(first + second, site.shape(x) + site.shape(y), strict=True))
     kept = _without(out, site.params["axis"])
-    alone = [
-        [c for c in own if c not in other + kept]
-        for own, other in ((first, second), (second, first))
-    ]
-    volume = prod(sizes.values())
-    beforehand = [
-        prod(site.shape(each)) for each, letters in zip((x, y), alone, strict=True) if letters
-    ]
-    if beforehand and volume < _SAVING * sum(beforehand):
-        return None
-    x, first = _summed(site, x, first, alone[0])
-    y, second = _summed(site, y, second, alone[1])
+    if not {*first} ^ {*second} <= {*kept}:
+        return None  # what only one factor has would be added up before it is multiplied
     return site.finished(_product(site, x, y, first, second, kept))
-
-
-def _summed(site: _Site, variable: int, letters: str, alone: Sequence[str]) -> tuple[int, str]:
-    """A factor, summed over its indices that nothing else has, and those that are left."""
-    if not alone:
-        return variable, letters
-    axis = tuple([letters.index(letter) for letter in alone])
-    kept = "".join([letter for letter in letters if letter not in alone])
-    return site.append(reduce_sum, variable, axis=tuple(sorted(axis)), keepdims=False), kept
 
 
 def _product(site: _Site, x: int, y: int, first: str, second: str, out: str) -> int:
@@ -230,7 +208,7 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
     shape, axis = site.shape(site.equation.operands[0]), site.params["axis"]
     size = prod(shape)
     if site.shape(x) != shape or site.shape(y) != shape:
-        return _sum_of_repeated(site, x, y) or _sum_of_repeated(site, y, x)
+        return None  # so here, for what is repeated along the sum
     if len(axis) == len(shape):
         if len(shape) > 1:
             x, y = [site.append(reshape, each, shape=(size,)) for each in (x, y)]
@@ -243,16 +221,6 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
     letters = ascii_letters[: len(shape)]
     kept = _without(letters, axis)
     return site.finished(site.append(contract, x, y, subscripts=f"{letters},{letters}->{kept}"))
-
-
-def _sum_of_repeated(site: _Site, x: int, y: int) -> int | None:
-    """The sum of products of which one factor is the same all along the sum."""
-    shape, axis = site.shape(site.equation.operands[0]), site.params["axis"]
-    own = (1,) * (len(shape) - len(site.shape(y))) + site.shape(y)
-    if site.shape(x) != shape or prod(shape) < _SOME or any(own[k] > 1 for k in axis):
-        return None
-    total = site.append(reduce_sum, x, axis=axis, keepdims=True)
-    return site.finished(site.append(multiply, total, y))
 
 
 # Transpositions and repetitions.

@@ -12,6 +12,7 @@ multiply_by_reciprocals  ``x / c`` is ``x * (1 / c)``           2 ulp
 group_small_factors      ``(f * a) * b`` is ``f * (a * b)``     3 ulp
 share_factors            ``f * a + f * b`` is ``f * (a + b)``   3 ulp of ``|f a| + |f b|``
 sum_before_scaling       ``sum(f * a)`` is ``sum(f) * a``       n + 1 ulp of the sum of ``|f a|``
+sum_before_multiplying   ``sum(f @ a)`` is ``sum(f) @ a``       n ulp of the sum of all ``|f a|``
 ======================== ====================================== ==================================
 
 What none of them does: ``x * 0 = 0``, ``x - x = 0``, ``x / x = 1``, ``x + 0.0 = x``. NaN and
@@ -34,10 +35,12 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.equations import Equation, Params
+from funcgrad.passes.contractions import subscripts_of_matmul
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.scale import factor_and_rest, scalar
 from funcgrad.passes.workbench import Rules, Workbench, improve, joined
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import add, divide, multiply, subtract
 from funcgrad.primitives.reduction import broadcast_to, reduce_mean, reduce_sum
 from funcgrad.primitives.structural import reshape
@@ -51,8 +54,12 @@ __all__ = [
     "multiply_by_reciprocals",
     "relax",
     "share_factors",
+    "sum_before_multiplying",
     "sum_before_scaling",
 ]
+
+_SAVING: Final = 4
+"""How many products a number that is summed beforehand has to save."""
 
 
 def relax(program: Program) -> Program:
@@ -315,6 +322,63 @@ def _repeated(bench: Workbench, equation: Equation) -> int | None:
     return None if count is None else bench.put(equation, multiply, (moved, count))
 
 
+def sum_before_multiplying(program: Program) -> Program:
+    """A sum over what only one factor of a product depends on is done on that factor first.
+
+    The sum of all rows of ``f @ a`` is that of the rows of ``f``, times ``a``. Where n products are
+    added up in all, at most n ulp of the sum of their sizes apart.
+    """
+    return improve(program, _PRODUCTS)
+
+
+def _summed_product(bench: Workbench, equation: Equation) -> int | None:
+    variable, params = equation.operands[0], dict(equation.params)
+    maker, result = bench.makers[variable], equation.results[0]
+    if maker is None or maker.operation not in (matmul, contract) or result.dtype.kind != "f":
+        return None
+    specs = [bench.specs[operand] for operand in maker.operands]
+    shapes = [spec.shape for spec in specs]
+    if any(spec.dtype != result.dtype for spec in specs) or not prod(bench.specs[variable].shape):
+        return None
+    subscripts = dict(maker.params).get("subscripts") or subscripts_of_matmul(*shapes)
+    if subscripts is None or not bench.is_read_once(variable):
+        return None
+    first, second, out = split_subscripts(subscripts)
+    kept = "".join([letter for k, letter in enumerate(out) if k not in params["axis"]])
+    alone = [{*first} - {*second, *kept}, {*second} - {*first, *kept}]
+    sizes = dict(zip(first + second, shapes[0] + shapes[1], strict=True))
+    read = [prod(shape) for shape, letters in zip(shapes, alone, strict=True) if letters]
+    if not (first and second) or not read or prod(sizes.values()) < _SAVING * sum(read):
+        return None
+    factors, letters = zip(
+        *[
+            _summed_factor(bench, equation, *each)
+            for each in zip(maker.operands, (first, second), alone, strict=True)
+        ],
+        strict=True,
+    )
+    text = (("subscripts", f"{','.join(letters)}->{kept}"),)
+    shape = tuple([sizes[letter] for letter in kept])
+    product = bench.put(equation, contract, factors, text, Spec(shape, result.dtype))
+    if shape == result.shape:
+        return product
+    return bench.put(equation, reshape, (product,), (("shape", result.shape),))
+
+
+def _summed_factor(
+    bench: Workbench, equation: Equation, variable: int, letters: str, alone: set[str]
+) -> tuple[int, str]:
+    """A factor, summed over its indices that nothing else has, and those that are left."""
+    if not alone:
+        return variable, letters
+    axis = tuple([k for k, letter in enumerate(letters) if letter in alone])
+    spec = bench.specs[variable]
+    shape = tuple([n for k, n in enumerate(spec.shape) if k not in axis])
+    params: Params = (("axis", axis), ("keepdims", False))
+    total = bench.put(equation, reduce_sum, (variable,), params, Spec(shape, spec.dtype))
+    return total, "".join([letter for letter in letters if letter not in alone])
+
+
 def _table(*rules: tuple[Primitive, Callable[[Workbench, Equation], int | None]]) -> Rules:
     table: dict[Any, Any] = {}
     for operation, rule in rules:
@@ -332,5 +396,8 @@ _SUMS: Final = _table(
     (reduce_sum, _repeated),
     (reduce_mean, _repeated),
 )
+_PRODUCTS: Final = _table((reduce_sum, _summed_product))
 
-RELAXED: Final[Rules] = MappingProxyType(joined(_CONSTANTS, _RECIPROCALS, _SUMS, _GROUPS, _FACTORS))
+RELAXED: Final[Rules] = MappingProxyType(
+    joined(_CONSTANTS, _RECIPROCALS, _SUMS, _PRODUCTS, _GROUPS, _FACTORS)
+)

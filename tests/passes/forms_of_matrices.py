@@ -388,7 +388,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         "fold_into_contractions": Ground(
             _CONTRACTED,
             exact=False,
-            free={"_LARGE": 0, "_SOME": 0, "_LONG": 0, "_SAVING": 0},
+            free={"_LARGE": 0, "_SOME": 0, "_LONG": 0},
         ),
         "copy_products_with_identities": Ground(
             (products_with_identities,),

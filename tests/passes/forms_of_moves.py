@@ -229,6 +229,19 @@ def _sum_of_equals(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     return as_matrix(total[0] if total.ndim == 3 else total, x, y)
 
 
+def _summed_product(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
+    wide = fnp.concatenate([y, x, y, x, y], axis=1)
+    product, axis = pick(
+        lambda: (x @ wide, (0,)),
+        lambda: (wide.T @ x, (1,)),
+        lambda: (fnp.einsum("ij,jk->ki", x, wide), (1,)),
+        lambda: (wide.T @ wide, (0, 1)),
+        lambda: (fnp.stack([x, y]) @ wide, (0, 1)),
+    )
+    total = operation(product, axis=axis, keepdims=pick(True, False)) / 64
+    return as_matrix(fnp.ravel(fnp.broadcast_to(total, total.shape or (1,)))[:1], x, y)
+
+
 MOVING: Final[Mapping[str, Form]] = MappingProxyType(
     {
         "axes._reshaped": _two_reshapes,
@@ -249,6 +262,7 @@ MOVING: Final[Mapping[str, Form]] = MappingProxyType(
         "relax._shared": _common_factor,
         "relax._scaled_sum": _scaled_sum,
         "relax._repeated": _sum_of_equals,
+        "relax._summed_product": _summed_product,
     }
 )
 """By the name of a rule, what it is made for."""

@@ -66,47 +66,17 @@ def test_any_program_means_the_same(change: Any, name: str) -> None:
 # ----------------------------------------------------------------------- sums of contractions
 
 SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], list[str]]] = {
-    "what one factor has alone is summed first": (
-        lambda x, y: fnp.sum(fnp.einsum("nki,kij->nkj", x, y), axis=0),
-        (50, 4, 6),
-        (4, 6, 5),
-        ["sum", "contract"],
-    ),
     "what both have is summed with the rest": (
         lambda x, y: fnp.sum(fnp.einsum("nki,kij->nkj", x, y), axis=1),
         (50, 4, 6),
         (4, 6, 5),
         ["contract"],
     ),
-    "rows of a product of matrices": (
-        lambda x, y: fnp.sum(x @ y, axis=0),
-        (30, 20),
-        (20, 10),
-        ["sum", "matmul"],
-    ),
-    "columns of a product of matrices, kept": (
-        lambda x, y: fnp.sum(x @ y, axis=1, keepdims=True),
-        (30, 20),
-        (20, 10),
-        ["sum", "matmul", "reshape"],
-    ),
-    "all of a product of matrices": (
-        lambda x, y: fnp.sum(x @ y),
-        (30, 20),
-        (20, 10),
-        ["sum", "sum", "matmul"],
-    ),
     "a stack of products": (
         lambda x, y: fnp.sum(x @ y, axis=0),
         (7, 30, 20),
         (7, 20, 10),
         ["contract"],
-    ),
-    "a stack with one matrix": (
-        lambda x, y: fnp.sum(x @ y, axis=0),
-        (7, 30, 20),
-        (20, 10),
-        ["sum", "matmul"],
     ),
     "all products of numbers": (
         lambda x, y: fnp.sum(x * y),
@@ -125,12 +95,6 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], list
         (100, 200),
         (100, 200),
         ["contract"],
-    ),
-    "what is repeated along the sum": (
-        lambda x, y: fnp.sum(x * y, axis=1),
-        (100, 200),
-        (100, 1),
-        ["sum", "multiply", "reshape"],
     ),
 }
 
@@ -158,16 +122,18 @@ def test_rounding_is_that_of_a_sum_in_another_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_stays_so(name: str, special: float) -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_nan_and_infinities_stay_where_they_were(name: str, seed: int) -> None:
     f, first, second, _ = SUMS[name]
-    for place in (0, 1):
-        args = [numbers(*first), numbers(*second, seed=1)]
-        args[place].flat[7] = special
-        program = staged(f, *args)
-        with np.errstate(all="ignore"):
-            own, other = fold_into_contractions(program)(*args), program(*args)
-        assert_array_equal(np.isfinite(np.asarray(own)), np.isfinite(np.asarray(other)))
+    rng = np.random.default_rng(seed)
+    args = [numbers(*first), numbers(*second, seed=1)]
+    for arg in args:
+        places = rng.integers(arg.size, size=max(3, arg.size // 50))
+        arg.flat[places] = rng.choice([np.inf, -np.inf, 0.0, np.nan], places.size)
+    program = staged(f, *args)
+    with np.errstate(all="ignore"):
+        own, other = fold_into_contractions(program)(*args), program(*args)
+    assert_array_equal(np.where(np.isfinite(own), 0, own), np.where(np.isfinite(other), 0, other))
 
 
 @pytest.mark.parametrize(
@@ -178,9 +144,16 @@ def test_what_is_not_finite_stays_so(name: str, special: float) -> None:
         lambda x, y: fnp.sum((x * x).astype(int), axis=0),
         lambda x, y: fnp.sum(x[:3, :3] * y[:3, :3], axis=0),
         lambda x, y: fnp.sum(fnp.outer(x[0, :2], y[:2, 0]), axis=0),
+        # Where x has infinities of either sign, which factors that are added up before do not have:
+        lambda x, y: fnp.sum(x @ y, axis=0),
+        lambda x, y: fnp.sum(x @ y, axis=1, keepdims=True),
+        lambda x, y: fnp.sum(x @ y),
+        lambda x, y: fnp.sum(fnp.stack([x, x]) @ y, axis=0),
+        lambda x, y: fnp.sum(fnp.einsum("ni,kij->nkj", x, fnp.stack([y, y])), axis=0),
+        lambda x, y: fnp.sum(fnp.broadcast_to(x, (9, 30, 20)) * y.T, axis=0),
     ],
 )
-def test_what_others_need_or_saves_nothing_stays(f: Any) -> None:
+def test_what_others_need_or_changes_terms_or_saves_nothing_stays(f: Any) -> None:
     x, y = numbers(30, 20), numbers(20, 30, seed=1)
     program = staged(f, x, y)
     assert fold_into_contractions(program) == program

@@ -133,3 +133,34 @@ def test_passes_keep_what_programs_mean(grounds: Any) -> None:
         check = assert_bits if own.exact else assert_near
         check(found(*args), program(*args))
     assert changed >= PROGRAMS // 8, f"{name} changes {changed} of {PROGRAMS} programs"
+
+
+@pytest.mark.parametrize(
+    "grounds", [name for name, own in GROUNDS.items() if not own.exact], indirect=True
+)
+def test_sums_in_another_order_keep_nan_and_infinities(grounds: Any) -> None:
+    name, own = grounds
+    changed = 0
+    for seed in range(PROGRAMS):
+        rng = np.random.default_rng(seed)
+        program, args = staged([(None, own.forms[seed % len(own.forms)])], seed, "d", tame=True)
+        found = PASSES[name](program)
+        changed += found != program
+        for _ in range(6):
+            special = tuple([_with_infinities(rng, arg) for arg in args])
+            results = zip(
+                trees.leaves(found(*special)), trees.leaves(program(*special)), strict=True
+            )
+            for pair in results:
+                own_kept, kept = [np.where(np.isfinite(each), 0.0, each) for each in pair]
+                np.testing.assert_array_equal(own_kept, kept)
+    assert changed >= PROGRAMS // 8
+
+
+def _with_infinities(rng: np.random.Generator, value: Any) -> Any:
+    """Whole numbers, so that no order of sums rounds, and infinities of either sign."""
+    whole = np.array([-2.0, -1.0, 1.0, 2.0, 3.0])
+    if not np.ndim(value):
+        return value
+    drawn = rng.choice([*whole, np.inf, -np.inf], np.shape(value), p=[0.18] * 5 + [0.05] * 2)
+    return drawn.astype(value.dtype)

@@ -135,6 +135,20 @@ CASES: dict[str, Case] = {
         51,
         lambda f, r, c: np.mean(abs(f * r), axis=0),
     ),
+    "sum of rows of f @ a": (
+        relax.sum_before_multiplying,
+        lambda f, r, c: fnp.sum(fnp.einsum("ni,kij->nkj", f, fnp.stack([f[10:]] * 2)), axis=0),
+        "view stack sum contract",
+        50 * 40,
+        lambda f, r, c: np.stack([np.sum(abs(f) @ abs(f[10:]), axis=0)] * 2),
+    ),
+    "sum of columns of a stack of products": (
+        relax.sum_before_multiplying,
+        lambda f, r, c: fnp.sum(fnp.stack([f, f]) @ f.T, axis=-1, keepdims=True),
+        "stack transpose sum contract reshape",
+        50 * 40,
+        lambda f, r, c: np.stack([np.sum(abs(f) @ abs(f.T), axis=-1, keepdims=True)] * 2),
+    ),
     "sum of equals": (
         relax.sum_before_scaling,
         lambda f, r, c: fnp.sum(fnp.broadcast_to(r, (50, 40)), axis=0),
