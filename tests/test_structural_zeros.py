@@ -13,6 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.primitive import Partials, Primitive, Sample, Selection
+from tests.conformance import every_primitive
 
 Function = Callable[[Any], Any]
 
@@ -423,3 +425,62 @@ def test_a_rule_of_ones_own_that_no_example_reaches() -> None:
         np.testing.assert_array_equal(fg.vmap(slope)(np.array([x, 4.0]))[0], expected)
         np.testing.assert_array_equal(fg.grad(fg.jit(safe))(x), expected)
     np.testing.assert_array_equal(fg.vmap(slope)(np.array([0.0, 4.0])), [0.0, 0.25])
+
+
+# ---------------------------------------------------------------------------------- masks
+
+
+SELECTING = [
+    pytest.param(primitive, sample, id=f"{primitive.name} {k}")
+    for primitive in every_primitive()
+    if isinstance(primitive.differential, Partials) and primitive.differential.selects
+    for k, sample in enumerate(primitive.samples())
+]
+
+
+@pytest.mark.parametrize(("primitive", "sample"), SELECTING)
+def test_masks_are_of_flags(primitive: Primitive, sample: Sample) -> None:
+    """Sums of masks say where anything is present; as numbers, 1 and -1 would be nothing."""
+    assert isinstance(primitive.differential, Partials)
+    values = [np.asarray(arg) for arg in sample.args]
+    out = np.asarray(primitive.evaluate(*values, **sample.params))
+    if primitive.differential.reduces:
+        out = primitive.evaluate(*values, **{**sample.params, "keepdims": True})
+    for factor in primitive.differential.factors:
+        if callable(factor):
+            made = factor(out, *values, **sample.params)
+            mask = made.mask if isinstance(made, Selection) else made
+            assert np.asarray(mask).dtype == np.bool_
+
+
+CONDITIONS = (
+    np.array([True, True, False]),
+    np.array([1.0, -1.0, 0.0]),
+    np.array([np.nan, -0.5, -0.0], np.float32),
+    np.array([1, -1, 0]),
+    np.array([1j, -1j, 0]),
+)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.dtype.name)
+@pytest.mark.parametrize("way", [fg.jit, fg.checkpoint, lambda f: f])
+def test_numbers_choose_as_flags_do(condition: Any, way: Any) -> None:
+    def chosen(c: Any, x: Any, y: Any) -> Any:
+        return fnp.where(
+            fnp.logical_not(c), fnp.exp(x[:3]), fnp.where(True, x[1:], 0.0) + fnp.sin(y)
+        )
+
+    def gradients(c: Any) -> Any:
+        made = way(chosen)
+
+        def loss(x: Any, y: Any) -> Any:
+            return fnp.sum(made(c, x, y) * x[:3]) + fnp.sum(x[::2])
+
+        gradient = fg.grad(loss, argnums=(0, 1))
+        return gradient, fg.jit(gradient), fg.vmap(gradient, in_axes=None, axis_size=2)
+
+    x, y = np.array([0.5, -1.0, 2.0, 0.25]), 2.0
+    wanted = gradients(condition != 0)[0](x, y)
+    for gradient in gradients(condition):
+        for own, other in zip(gradient(x, y), wanted, strict=True):
+            assert_allclose(np.asarray(own), np.broadcast_to(other, np.shape(own)))

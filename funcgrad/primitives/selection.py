@@ -28,6 +28,7 @@ from funcgrad.primitives.logic import (
     less_equal,
     logical_not,
     logical_or,
+    not_equal,
 )
 from funcgrad.shape import dtype_of
 from funcgrad.trace import RAW, Value, bind1, bind2
@@ -48,12 +49,19 @@ def _where_samples() -> Iterator[Sample]:
     yield Sample((condition, x + 1j, y * 1j))
     yield Sample((condition, x, 1j))
     yield Sample((condition, np.array([np.inf, 1.0, np.nan]), y), smooth=False)
+    yield Sample((np.array([1, 0, -1]), x, y))
+    yield Sample((np.array([1.0, -1.0, 0.0]), x, y), smooth=False)
+
+
+def _true(condition: Value) -> Value:
+    """Where numbers count as true. As masks they would do harm: 1 and -1 add up to nothing."""
+    return condition if dtype_of(condition).kind == "b" else bind2(not_equal, condition, 0)
 
 
 where = elementwise(
     "where",
     np.where,
-    partials=(None, lambda _, c, x, y: c, lambda _, c, x, y: bind1(logical_not, c)),
+    partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: bind1(logical_not, c)),
     selects=True,
     samples=_where_samples,
 )
