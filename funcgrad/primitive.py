@@ -270,6 +270,7 @@ class Primitive:
     form: str = field(init=False, repr=False)
     quick: bool = field(init=False, repr=False)
     bilinear: bool = field(init=False, repr=False)
+    additive: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Lay out what the hot paths read of the differential."""
@@ -279,6 +280,8 @@ class Primitive:
         object.__setattr__(self, "form", _form_of(self.differential))
         object.__setattr__(self, "quick", quick and None not in partials.factors)
         object.__setattr__(self, "bilinear", _is_product(self.differential))
+        additive = quick and all(isinstance(factor, Constant) for factor in partials.factors)
+        object.__setattr__(self, "additive", additive)
 
     def routes(self, arity: int) -> tuple[Any, ...]:
         """For each argument something that is not None if a derivative flows through it."""

@@ -117,12 +117,12 @@ class Tensor(ArrayMethods, Conversions):
     @property
     def real(self) -> Tensor:
         """The real part."""
-        return apply1(real, self, as_operator=True)
+        return apply1(real, self, True)
 
     @property
     def imag(self) -> Tensor:
         """The imaginary part."""
-        return apply1(imag, self, as_operator=True)
+        return apply1(imag, self, True)
 
     @property
     def at(self) -> Any:
@@ -192,13 +192,13 @@ class Tensor(ArrayMethods, Conversions):
         return operate_generally(matmul, other, self)
 
     def __neg__(self) -> Tensor:
-        return apply1(ew.negative, self, as_operator=True)
+        return apply1(ew.negative, self, True)
 
     def __pos__(self) -> Tensor:
-        return apply1(ew.positive, self, as_operator=True)
+        return apply1(ew.positive, self, True)
 
     def __abs__(self) -> Tensor:
-        return apply1(ew.absolute, self, as_operator=True)
+        return apply1(ew.absolute, self, True)
 
     def __round__(self, ndigits: int | None = None) -> Any:
         """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
@@ -209,7 +209,7 @@ class Tensor(ArrayMethods, Conversions):
     # Bits and comparison.
 
     def __invert__(self) -> Tensor:
-        return apply1(logic.bitwise_invert, self, as_operator=True)
+        return apply1(logic.bitwise_invert, self, True)
 
     def __and__(self, other: ArrayLike) -> Tensor:
         return operate_generally(logic.bitwise_and, self, other)
@@ -382,8 +382,8 @@ def strong(value: Value) -> Tensor:
     return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
 
 
-def apply1(primitive: Primitive, x: Any, *, as_operator: bool = False) -> Tensor:
-    """``apply`` for one argument and no parameter, quicker."""
+def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
+    """``apply`` for one argument and no parameter, quicker: keyword-only ones would take longer."""
     if not isinstance(x, Tensor):
         x = wrap(operand(x, primitive.name))
     trace = x._trace
@@ -403,11 +403,15 @@ def apply1(primitive: Primitive, x: Any, *, as_operator: bool = False) -> Tensor
     return wrap(value) if as_operator or not primitive.operator else strong(value)
 
 
-def apply2(primitive: Primitive, x: Any, y: Any, *, as_operator: bool = False) -> Tensor:
+def apply2(primitive: Primitive, x: Any, y: Any, as_operator: bool = False) -> Tensor:
     """``apply`` for two arguments and no parameter, quicker."""
-    if not isinstance(x, Tensor) and type(x) not in FREE:
+    if type(x) is Tensor:
+        x = x._value
+    elif type(x) not in FREE and not isinstance(x, Tensor):
         x = operand(x, primitive.name)
-    if not isinstance(y, Tensor) and type(y) not in FREE:
+    if type(y) is Tensor:
+        y = y._value
+    elif type(y) not in FREE and not isinstance(y, Tensor):
         y = operand(y, primitive.name)
     try:
         value = bind2(primitive, x, y)
@@ -423,7 +427,7 @@ def apply2(primitive: Primitive, x: Any, y: Any, *, as_operator: bool = False) -
 def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:
     """An operator: it leaves what is no array to the other operand's class."""
     try:
-        return apply2(primitive, x, y, as_operator=True)
+        return apply2(primitive, x, y, True)
     except LeafError:
         return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 

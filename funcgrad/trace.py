@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from operator import pos
 from time import perf_counter_ns
 from typing import Any, Final, TypeAlias
 
@@ -41,6 +42,7 @@ from funcgrad.errors import EscapedTracerError, TracerError
 from funcgrad.modes import quiet
 
 __all__ = [
+    "BITWISE",
     "NUMBERS",
     "RAW",
     "STRONG",
@@ -77,6 +79,9 @@ NUMBERS: Final = frozenset({bool, int, float, complex})
 
 STRONG: Final = RAW - NUMBERS
 """The others, whose dtype counts."""
+
+BITWISE: Final = frozenset("&|^")
+"""The operators that make truth values of truth values."""
 
 Operation: TypeAlias = Any
 """A ``Primitive``; that class is a layer above, and only ``evaluate`` and ``operator`` are read."""
@@ -284,28 +289,32 @@ def bind1(primitive: Operation, x: Value) -> Value:
 
 def bind2(primitive: Operation, x: Value, y: Value) -> Value:
     """``bind`` for two arguments and no parameter."""
-    trace = None if type(x) in RAW else x._trace
-    other = None if type(y) in RAW else y._trace
-    if trace is not other:
-        if trace is None:
-            trace = other
-        elif other is not None:
-            trace = innermost(trace, other)
-    if trace is None:
+    if type(x) not in RAW or type(y) not in RAW:
+        trace = None if type(x) in RAW else x._trace
+        other = None if type(y) in RAW else y._trace
+        if trace is not other:
+            if trace is None:
+                trace = other
+            elif other is not None:
+                trace = innermost(trace, other)
+        if trace is not None:
+            return trace.process2(primitive, x, y)
         x, y = concrete(x), concrete(y)
-        if type(x) in NUMBERS and type(y) in NUMBERS and primitive.operator:
-            return number_of(primitive.evaluate, primitive.operator, x, y)
-        return primitive.evaluate(x, y)
-    return trace.process2(primitive, x, y)
+    if type(x) in NUMBERS and type(y) in NUMBERS and primitive.operator:
+        if primitive.operator not in BITWISE:
+            x, y = +x, +y
+        return primitive.evaluate(x, y).item()  # number_of, in fewer calls
+    return primitive.evaluate(x, y)
 
 
 def number_of(evaluate: Callable[..., Any], operator: str, *args: Any, **params: Any) -> Any:
     """What an operator makes of Python numbers: one again, with NumPy's arithmetic.
 
-    Truth values count as 0 and 1, as in Python, but stay truth values where bits are combined.
+    Truth values count as 0 and 1, as in Python, where a plus sign makes them so; but they stay
+    truth values where bits are combined.
     """
-    if bool in map(type, args) and operator not in "&|^":
-        args = tuple([int(arg) if type(arg) is bool else arg for arg in args])
+    if operator not in BITWISE:
+        args = tuple(map(pos, args))
     return evaluate(*args, **params).item()
 
 

@@ -246,8 +246,8 @@ def nan_to_num(
     params = {key: float(y) if isinstance(y, Tensor) else y for key, y in fills.items()}
     if dtype_of(value).kind != "c":
         return apply(_p.nan_to_num, value, **params)
-    parts = [apply(_p.nan_to_num, part, **params) for part in (real(value), imag(value))]
-    return apply2(join_parts, *parts)
+    first, second = [apply(_p.nan_to_num, part, **params) for part in (real(value), imag(value))]
+    return apply2(join_parts, first, second)
 
 
 def select(

@@ -45,6 +45,7 @@ from funcgrad.source.kernels import kernel_lines
 from funcgrad.source.literals import identifier, number_text, tuple_text
 from funcgrad.source.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
 from funcgrad.source.scope import Scope
+from funcgrad.trace import BITWISE
 
 __all__ = ["Operand", "Source", "numpy_source"]
 
@@ -151,7 +152,7 @@ class _Writer:
     def whole(self, equation: Equation, variable: int) -> str:
         """What stands for a Python number; truth values count as 0 and 1, see ``number_of``."""
         text, is_bool = self.text(variable), self.plan.specs[variable].dtype.kind == "b"
-        return f"int({text})" if is_bool and equation.operation.operator not in "&|^" else text
+        return f"int({text})" if is_bool and equation.operation.operator not in BITWISE else text
 
     def source(self) -> Source:
         program = self.program

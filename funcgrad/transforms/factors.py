@@ -22,10 +22,12 @@ from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
 from funcgrad.trace import Value
 
-__all__ = ["NUMBERS", "in_precision_of", "operands_of_factors"]
+__all__ = ["PRECISE", "in_precision_of", "operands_of_factors"]
 
-NUMBERS: Final = frozenset({int, float, complex})
-"""Python's numbers, which take the precision of what they meet; a bool is NumPy's boolean there."""
+PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
+"""The exact types of what ``in_precision_of`` leaves alone, whatever the result: Python's numbers,
+which take the precision of what they meet (a bool is NumPy's boolean there), and numbers of the
+highest precision that there is. Asked first, it spares scalar programs the rest."""
 
 
 def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:

@@ -32,7 +32,7 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, ClosureError, check_closure
-from funcgrad.transforms.factors import NUMBERS, in_precision_of
+from funcgrad.transforms.factors import PRECISE, in_precision_of
 from funcgrad.transforms.push import push_forward, settle, times, zeros_like
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
@@ -109,11 +109,11 @@ class Pusher(Trace):
         y, second = self.parts(y)
         out = bind2(primitive, x, y)
         if primitive.quick:
-            dtype = dtype_of(out)
-            if type(x) not in NUMBERS and (type(x) is bool or x.dtype is not dtype):
-                x = in_precision_of(dtype, x)
-            if type(y) not in NUMBERS and (type(y) is bool or y.dtype is not dtype):
-                y = in_precision_of(dtype, y)
+            if not primitive.additive:
+                if type(x) not in PRECISE and (type(x) is bool or x.dtype is not out.dtype):
+                    x = in_precision_of(dtype_of(out), x)
+                if type(y) not in PRECISE and (type(y) is bool or y.dtype is not out.dtype):
+                    y = in_precision_of(dtype_of(out), y)
             if first is not None:
                 first = times(first, primitive.factors[0], out, x, y)
             if second is not None:

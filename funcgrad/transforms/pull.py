@@ -28,7 +28,7 @@ from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.collage import UNSETTLED, Collage
-from funcgrad.transforms.factors import NUMBERS, in_precision_of, operands_of_factors
+from funcgrad.transforms.factors import PRECISE, in_precision_of, operands_of_factors
 from funcgrad.transforms.masked import (
     Cotangent,
     Masked,
@@ -169,11 +169,12 @@ def pull_binary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     if type(ct) is Masked:
         pull_partials(cotangents, ct, (None, 0, primitive, (first, second), (x, y), out, {}))
         return
-    left, right, dtype = x, y, ct.dtype
-    if type(x) not in NUMBERS and (type(x) is bool or x.dtype is not dtype):
-        left = in_precision_of(dtype, x)
-    if type(y) not in NUMBERS and (type(y) is bool or y.dtype is not dtype):
-        right = in_precision_of(dtype, y)
+    left, right = x, y
+    if not primitive.additive:
+        if type(x) not in PRECISE and (type(x) is bool or x.dtype is not ct.dtype):
+            left = in_precision_of(ct.dtype, x)
+        if type(y) not in PRECISE and (type(y) is bool or y.dtype is not ct.dtype):
+            right = in_precision_of(ct.dtype, y)
     if first >= 0:
         g = _pulled(ct, primitive.factors[0], x, out, left, right)
         if cotangents[first] is None:

@@ -67,9 +67,12 @@ def push_forward(
 
 def settle(tangent: Value, primal: Value) -> Value:
     """A tangent in the shape and the dtype of its primal."""
-    plain = type(tangent) is type(primal) is np.ndarray  # the commonest case, without detours
-    if plain and tangent.dtype is primal.dtype and tangent.shape == primal.shape:
-        return tangent
+    kind = type(tangent)
+    if kind is type(primal) and kind in RAW:  # the commonest cases, without detours
+        if kind is not np.ndarray:
+            return tangent
+        if tangent.dtype is primal.dtype and tangent.shape == primal.shape:
+            return tangent
     dtype = dtype_of(primal)
     if dtype_of(tangent) != dtype:
         tangent = cast(tangent, dtype=dtype)

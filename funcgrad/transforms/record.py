@@ -55,8 +55,6 @@ from funcgrad.transforms.pull import (
 __all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
-_ADD: Final = ew.add
-_SUBTRACT: Final = ew.subtract
 _new: Final[Any] = object.__new__
 
 
@@ -261,8 +259,7 @@ class Recorder(Trace):
         kept = out
         if primitive.quick:
             pull = pull_binary
-            plain_sum = primitive is _ADD or primitive is _SUBTRACT
-            if plain_sum and type(out) is np.ndarray and out.size >= LARGE:
+            if primitive.additive and type(out) is np.ndarray and out.size >= LARGE:
                 x, y, kept = outlined(x), outlined(y), outlined(out)
         elif primitive.bilinear:
             pull = pull_bilinear
