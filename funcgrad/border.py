@@ -26,6 +26,8 @@ from funcgrad.trace import NUMBERS, RAW, TracedValue, Value
 
 __all__ = [
     "FREE",
+    "GREATEST",
+    "LEAST",
     "REFUSALS",
     "ArrayLike",
     "checked_dtype",
@@ -63,8 +65,9 @@ _PLAINER: Final = (
 """By what NumPy's complaint contains, other words for it. Its own name the shapes of whole batches,
 where the user knows of one example, and sizes by letters that the user never wrote."""
 
-_LEAST: Final = -(2**63)
-_GREATEST: Final = 2**64 - 1
+LEAST: Final = -(2**63)
+GREATEST: Final = 2**64 - 1
+"""The integers that arrays hold."""
 
 REFUSALS: Final = (ValueError, TypeError, IndexError, OverflowError)
 """What NumPy raises where arguments do not fit, for ``explained`` to put in words."""
@@ -144,7 +147,7 @@ def operand(x: Any, operation: str) -> Value:
         The array's dtype is none that tensors have.
     """
     if type(x) in FREE or isinstance(x, TracedValue):
-        if type(x) is int and not _LEAST <= x <= _GREATEST:
+        if type(x) is int and not LEAST <= x <= GREATEST:
             raise RangeError(f"{operation}: the integer {_shown(x)} has more than 64 bits.")
         return x
     if isinstance(x, np.ndarray):

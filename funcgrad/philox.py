@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import DtypeError, LeafError, ShapeError
+from funcgrad.numpy.arguments import shape_argument
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.random_bits import (
     BITS,
@@ -83,10 +83,7 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
     ShapeError
         It is no number and no sequence of numbers, or one is negative.
     """
-    try:
-        sizes = tuple(map(index, shape)) if isinstance(shape, Sequence) else (index(shape),)
-    except TypeError:
-        sizes = (-1,)
+    sizes = shape_argument(shape, operation)
     if any(size < 0 for size in sizes):
         raise ShapeError(
             f"{operation}: a shape is a tuple of integers that are not negative, got {shape!r}."

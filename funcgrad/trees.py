@@ -36,9 +36,10 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform, overload
+from typing import Any, NamedTuple, TypeAlias
 
-from funcgrad.errors import LeafError, TreeError
+from funcgrad.errors import FunctionError, LeafError, TreeError
+from funcgrad.records import is_frozen_dataclass, pytree, static_field
 
 __all__ = [
     "KeyPath",
@@ -61,55 +62,10 @@ __all__ = [
     "walk",
 ]
 
-T = TypeVar("T")
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 KeyPath: TypeAlias = tuple[str, ...]  # steps in Python's syntax: ("['layers']", "[1]", ".bias")
 Node: TypeAlias = tuple[type[Any], int, Any]  # a container: its type, number of children, aux
 Token: TypeAlias = Node | None  # None stands for a leaf
-
-
-def static_field(**options: Any) -> Any:
-    """Declare a dataclass field that is a hashable part of the structure, and not a child.
-
-    >>> @pytree
-    ... class Power:
-    ...     base: float
-    ...     exponent: int = static_field(default=2)
-    >>> flatten(Power(3.0))
-    ([3.0], Structure(Power(base=*, exponent=2)))
-    """
-    metadata = {**(options.pop("metadata", None) or {}), "static": True}
-    return dataclasses.field(**options, metadata=metadata)
-
-
-@overload
-def pytree(cls: type[T], /) -> type[T]: ...
-@overload
-def pytree(**options: bool) -> Callable[[type[T]], type[T]]: ...
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
-def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
-    """Make a class a frozen dataclass, and so a pytree whose children are its fields.
-
-    Options are those of `dataclass`. A frozen dataclass stays as it is; another raises `TreeError`.
-
-    >>> @pytree(slots=True)
-    ... class Point:
-    ...     x: float
-    ...     y: float
-    >>> map(lambda value: 10 * value, Point(1.0, 2.0))
-    Point(x=10.0, y=20.0)
-    """
-    if cls is None:
-        return functools.partial(pytree, **options)
-    if "__dataclass_params__" not in vars(cls):
-        return dataclasses.dataclass(frozen=True, **options)(cls)
-    if not _is_frozen_dataclass(cls):
-        raise TreeError(f"dataclass {cls.__qualname__} is not frozen: use @pytree, not @dataclass")
-    return cls
-
-
-def _is_frozen_dataclass(kind: type[Any]) -> bool:
-    return bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
 
 
 class _Record(NamedTuple):
@@ -139,7 +95,7 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
     # type has the last word, because a class itself and an object with __getattr__ are leaves.
     if hasattr(value, "__tree_flatten__") and hasattr(kind, "__tree_flatten__"):
         children, aux = value.__tree_flatten__()
-    elif hasattr(value, "__dataclass_fields__") and _is_frozen_dataclass(kind):
+    elif hasattr(value, "__dataclass_fields__") and is_frozen_dataclass(kind):
         children, aux = _fields(value)
     elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
         children, aux = value, _Record(value._fields)
@@ -274,6 +230,8 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
     >>> flatten([(1, 2), 3], is_leaf=lambda x: isinstance(x, tuple))
     ([(1, 2), 3], Structure([*, *]))
     """
+    if is_leaf is not None:
+        _check_function("is_leaf", is_leaf)
     found: list[Any] = []
     tokens: list[Token] = []
     leaf_types: set[type[Any]] = set()  # so that each type of leaf is examined once
@@ -309,6 +267,13 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     >>> unflatten(structure({"a": 0, "b": (0, 0)}), ["x", "y", "z"])
     {'a': 'x', 'b': ('y', 'z')}
     """
+    if not isinstance(structure, Structure):
+        raise TreeError(
+            "unflatten: the first argument has to be a structure, as structure(tree) or"
+            f" flatten(tree)[1] is, not {type(structure).__name__}."
+        )
+    if not isinstance(leaves, Iterable):
+        raise TreeError(f"unflatten: expected a list of leaves, got {type(leaves).__name__}.")
     given = list(leaves)
     if len(given) != structure.num_leaves:
         raise TreeError(f"the structure has {structure.num_leaves} leaves, got {len(given)}")
@@ -327,6 +292,11 @@ def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, An
             children.reverse()
             made[rest:] = [close(token, children)]
     return made[0]
+
+
+def _check_function(name: str, f: Any) -> None:
+    if not callable(f):
+        raise FunctionError(f"{name}: expected a function, got {type(f).__name__}.")
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -365,6 +335,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}
     """
+    _check_function("map", f)
     found, form = flatten(tree, is_leaf)
     others = [_align(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
     return _build(form.tokens, [f(*group) for group in zip(found, *others, strict=True)], _close)
@@ -376,6 +347,7 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf 
     >>> map_with_path(lambda path, leaf: key_path_text(path, "x"), {"a": 1, "b": [2]})
     {'a': "x['a']", 'b': ["x['b'][0]"]}
     """
+    _check_function("map_with_path", f)
     paths = iter(structure(tree, is_leaf).key_paths())
     return map(lambda *group: f(next(paths), *group), tree, *rest, is_leaf=is_leaf)
 
@@ -386,6 +358,7 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...) -> A
     >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)})
     6
     """
+    _check_function("reduce", f)
     found = leaves(tree)
     return functools.reduce(f, found if initializer is ... else [initializer, *found])
 

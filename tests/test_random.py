@@ -200,7 +200,7 @@ def test_lower_precision_rounds_the_same_numbers(draw):
 
 @pytest.mark.parametrize("shape", [-1, (2, -3), 1.5, (2.0,), "3", None])
 def test_bad_shapes(shape):
-    with pytest.raises(ShapeError, match="uniform: a shape is a tuple of integers"):
+    with pytest.raises(ShapeError, match="uniform: a shape is"):
         random.uniform(KEY, shape)
 
 

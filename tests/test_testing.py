@@ -312,7 +312,7 @@ def test_numpy_global_state_is_left_alone():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"order": 0}, "order has to be at least 1, got 0"),
+        ({"order": 0}, "order has to be from 1 to 10, got 0"),
         ({"order": 1.5}, "order has to be an integer"),
         ({"modes": "fwd"}, "modes has to be a sequence"),
         ({"modes": ()}, "modes has to be a sequence"),

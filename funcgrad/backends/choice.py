@@ -35,7 +35,7 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
     if backend is None:
         return NUMPY
     for known in _INSTALLED:
-        if backend == known.name:
+        if isinstance(backend, str) and backend == known.name:
             return known
     names = ", ".join([repr(known.name) for known in _INSTALLED])
     if isinstance(backend, str):

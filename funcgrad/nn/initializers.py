@@ -18,9 +18,10 @@ import numpy as np
 
 from funcgrad.border import ArrayLike
 from funcgrad.errors import ShapeError
+from funcgrad.numpy.creation import made
 from funcgrad.philox import ShapeLike, as_dtype, as_shape, standard_normal, standard_uniform
 from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor import Tensor
 
 __all__ = ["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "ones", "zeros"]
 
@@ -133,8 +134,7 @@ def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> T
     >>> zeros(None, 2)
     Tensor([0., 0.])
     """
-    result: Tensor = wrap(np.zeros(as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros")))
-    return result
+    return made(np.zeros, "zeros", as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros"))
 
 
 def ones(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
@@ -145,8 +145,7 @@ def ones(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> Te
     >>> ones(None, 2)
     Tensor([1., 1.])
     """
-    result: Tensor = wrap(np.ones(as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones")))
-    return result
+    return made(np.ones, "ones", as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones"))
 
 
 def _fans(shape: Shape, initializer: str) -> tuple[int, int]:

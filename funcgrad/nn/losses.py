@@ -14,6 +14,7 @@ from funcgrad.border import ArrayLike, checked_dtype, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy.arguments import integer
+from funcgrad.numpy.creation import made
 from funcgrad.primitives.elementwise import square
 from funcgrad.primitives.logic import equal, logical_and
 from funcgrad.primitives.reduction import reduce_sum
@@ -68,7 +69,9 @@ def one_hot(
     shape = shape_of(value)
     place = normalize_axis(axis, len(shape) + 1, "one_hot")
     positions = reshape(value, shape=(*shape[:place], 1, *shape[place:]))
-    classes = np.arange(count).reshape((count,) + (1,) * (len(shape) - place))
+    classes = np.asarray(made(np.arange, "one_hot", count)).reshape(
+        (count,) + (1,) * (len(shape) - place)
+    )
     hot: Tensor = wrap(cast(equal(positions, classes), dtype=kind))
     return hot
 

@@ -61,7 +61,7 @@ def reduced(
     axes = _EVERY[rank] if axis is None else normalize_axes(axis, rank, primitive.name)
     try:
         value = bind(primitive, (x,), {"axis": axes, "keepdims": keepdims, **params})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x, axis=axis) from error
     return wrap(value)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.errors import ArgumentError, CheckError
+from funcgrad.numpy.arguments import real_number
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.testing.numerical import (
     Estimate,
@@ -36,10 +37,14 @@ from funcgrad.testing.report import (
     table,
 )
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject, derivative, subject_of
+from funcgrad.transforms.arguments import is_whole
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+_MOST_ORDERS: Final = 10
+"""Each order takes as many checks as modes for each check of the order below."""
 
 
 def check_grads(
@@ -65,8 +70,8 @@ def check_grads(
         The point. It should not be at a kink of the function, nor so near the edge of its domain
         that a step leaves it.
     order : int
-        The highest order to check. Order 2 checks the derivatives of the derivatives, in all
-        sequences of the modes.
+        The highest order to check, from 1 to 10. Order 2 checks the derivatives of the derivatives,
+        in all sequences of the modes.
     modes : sequence of str
         ``"fwd"``, ``"rev"`` or both.
     atol, rtol : float, optional
@@ -91,7 +96,9 @@ def check_grads(
     DifferentiationError
         The arguments, or the results, hold nothing that can be differentiated.
     ArgumentError
-        ``order``, ``modes``, ``atol``, ``rtol`` or ``eps`` make no sense.
+        ``order``, ``modes``, ``atol``, ``rtol``, ``eps``, ``kwargs`` or ``seed`` make no sense.
+    DtypeError
+        ``atol``, ``rtol`` or ``eps`` is no real number.
 
     Notes
     -----
@@ -112,9 +119,11 @@ def check_grads(
         highest = index(order)
     except TypeError:
         raise ArgumentError(f"check_grads: order has to be an integer, got {order!r}.") from None
-    if highest < 1:
-        raise ArgumentError(f"check_grads: order has to be at least 1, got {highest}.")
-    _check(subject, options, highest, np.random.default_rng(seed))
+    if not 1 <= highest <= _MOST_ORDERS:
+        raise ArgumentError(
+            f"check_grads: order has to be from 1 to {_MOST_ORDERS}, got {highest}."
+        )
+    _check(subject, options, highest, _generator("check_grads", seed))
 
 
 def check_jvp(
@@ -134,7 +143,7 @@ def check_jvp(
     >>> check_jvp(lambda x, y: x * y, (2.0, 3.0))
     """
     subject, options = _prepared("check_jvp", f, args, ("fwd",), atol, rtol, eps, kwargs)
-    _check(subject, options, 1, np.random.default_rng(seed))
+    _check(subject, options, 1, _generator("check_jvp", seed))
 
 
 def check_vjp(
@@ -154,7 +163,15 @@ def check_vjp(
     >>> check_vjp(lambda x, y: x * y, (2.0, 3.0))
     """
     subject, options = _prepared("check_vjp", f, args, ("rev",), atol, rtol, eps, kwargs)
-    _check(subject, options, 1, np.random.default_rng(seed))
+    _check(subject, options, 1, _generator("check_vjp", seed))
+
+
+def _generator(operation: str, seed: Any) -> np.random.Generator:
+    if not is_whole(seed) or seed < 0:
+        raise ArgumentError(
+            f"{operation}: seed has to be an integer that is not negative, got {seed!r}."
+        )
+    return np.random.default_rng(index(seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +193,16 @@ def _prepared(
     kwargs: Mapping[str, Any] | None,
 ) -> tuple[Subject, _Options]:
     known = dict(MODE_NAMES)
-    if isinstance(modes, str) or not modes or not all(mode in known for mode in modes):
+    several = isinstance(modes, (tuple, list)) and len(modes) > 0
+    if not several or not all(isinstance(mode, str) and mode in known for mode in modes):
         raise ArgumentError(
             f"{operation}: modes has to be a sequence of {' and '.join(map(repr, known))}, got"
             f" {modes!r}. Write modes=('fwd', 'rev'), or ('rev',) for one of them."
         )
+    atol, rtol, eps = (
+        None if value is None else real_number(value, operation, name)
+        for name, value in (("atol", atol), ("rtol", rtol), ("eps", eps))
+    )
     for name, value in (("atol", atol), ("rtol", rtol)):
         if value is not None and not value >= 0:
             raise ArgumentError(f"{operation}: {name} has to be at least 0, got {value!r}.")

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.border import operand
-from funcgrad.errors import DifferentiationError
+from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.modes import quiet
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, is_inexact
@@ -92,6 +92,8 @@ def subject_of(
     ------
     DifferentiationError
         There is nothing to differentiate in, or the function returns nothing that has a derivative.
+    ArgumentError
+        ``kwargs`` is no mapping.
     """
     check_function(operation, f)
     if not isinstance(args, (tuple, list)):
@@ -99,6 +101,8 @@ def subject_of(
             f"{operation}: args has to be a tuple with one entry for each argument, got"
             f" {type(args).__name__}. Write {operation}(f, (x,))."
         )
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise ArgumentError(f"{operation}: kwargs has to be a dict, got {type(kwargs).__name__}.")
     keywords = dict(kwargs or {})
     leaves, names, structure = _leaves(operation, f, args)
     followed = [k for k, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]

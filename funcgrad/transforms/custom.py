@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
+from operator import index
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
@@ -18,7 +19,7 @@ from funcgrad.errors import DifferentiationError, ShapeError, TracerError
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.transforms.arguments import check_function, is_whole, values_of
 from funcgrad.transforms.call import Call, ClosureError, bind_call
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat import FlatFunction
@@ -38,7 +39,13 @@ class _Custom(Generic[P, R]):
     def __init__(self, f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_function(self._kind, f)
         self._function = f
-        self._static = tuple(nondiff_argnums)
+        several = isinstance(nondiff_argnums, (tuple, list))
+        if not several or not all(map(is_whole, nondiff_argnums)):
+            raise DifferentiationError(
+                f"{self._kind}: nondiff_argnums has to be a tuple of integers, got"
+                f" {nondiff_argnums!r}."
+            )
+        self._static = tuple(map(index, nondiff_argnums))
         self._rules: tuple[Callable[..., Any], ...] = ()
         update_wrapper(self, f, updated=())  # a custom function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)

@@ -36,7 +36,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.border import REFUSALS, freeze
+from funcgrad.border import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad.errors import GuardError
 from funcgrad.modes import MODES, quiet
 from funcgrad.primitive import Primitive
@@ -189,6 +189,8 @@ class _Arguments:
         body.line(f"{value} = {text}", 2)
         if isinstance(kind, type):
             self.refuse(f"type({value}) is not {body.name(kind)}")
+            if kind is int:
+                self.refuse(f"not {LEAST} <= {value} <= {GREATEST}")
             return
         shape, char = kind
         if not shape or given is not Tensor:  # else the shape tells it from a number

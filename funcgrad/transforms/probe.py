@@ -20,7 +20,22 @@ from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
 from funcgrad.transforms.record import Recorder, settled
 
-__all__ = ["ProbeSet", "collect_probes", "probe", "probe_again", "running_probes"]
+__all__ = ["ProbeSet", "check_names", "collect_probes", "probe", "probe_again", "running_probes"]
+
+
+def check_names(operation: str, names: Any) -> None:
+    """Check that the probes that are asked for are names.
+
+    Raises
+    ------
+    DifferentiationError
+        They are no tuple or list of texts.
+    """
+    several = isinstance(names, (tuple, list, set, frozenset))
+    if not several or not all(isinstance(name, str) for name in names):
+        raise DifferentiationError(
+            f"{operation}: probes has to be a tuple of names, as probes=('h',), got {names!r}."
+        )
 
 
 class ProbeSet:

@@ -42,7 +42,7 @@ from funcgrad.transforms.callables import (
     ValueAndSecondGradient,
     ValueGradientAndAux,
 )
-from funcgrad.transforms.probe import collect_probes
+from funcgrad.transforms.probe import check_names, collect_probes
 from funcgrad.transforms.record import Recorder, settled
 
 __all__ = ["grad", "value_and_grad", "vjp"]
@@ -225,6 +225,7 @@ def _gradient_function(
 ) -> Callable[..., Any]:
     check_function(operation, f)
     check_argnums(operation, argnums, has_aux)
+    check_names(operation, names)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ def test_outside_of_a_gradient_that_asks_a_probe_is_the_identity() -> None:
     assert_same(fg.vmap(square)(np.ones(2)), np.full(2, 9.0))
     assert_same(fg.probe([1, 2], "x"), np.array([1, 2]))
     assert_same(
-        fg.grad(lambda x: fg.probe(x, "other") * fg.probe(x, "y"), probes="y")(3.0),
+        fg.grad(lambda x: fg.probe(x, "other") * fg.probe(x, "y"), probes=("y",))(3.0),
         (6.0, {"y": 3.0}),
     )
 

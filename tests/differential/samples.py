@@ -1,0 +1,275 @@
+"""A call that works for every public function beside the array functions.
+
+Functions that make functions are sampled twice: what they take, with a use of the result, and what
+the result takes.
+
+>>> sample = samples()["fg.grad"]
+>>> sample.then(sample.function(*sample.args))
+Tensor(12.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+__all__ = ["Sample", "samples"]
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A function, arguments with which it works, and what is done with its result."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    then: Callable[[Any], Any] = _itself
+
+
+def cube(x: Any) -> Any:
+    """A function of one number."""
+    return x**3
+
+
+def pair(x: Any) -> Any:
+    """A function with an auxiliary result."""
+    return x**3, x
+
+
+def total(x: Any) -> Any:
+    """A function of a vector."""
+    return fnp.sum(x * x)
+
+
+X = fg.tensor([1.0, 2.0])
+TREE = {"a": X, "b": (3.0, None)}
+
+
+def _of_functions(
+    function: Callable[..., Any], f: Any = cube, x: Any = 2.0, **kwargs: Any
+) -> Sample:
+    return Sample(function, (f,), kwargs, then=lambda made: made(x))
+
+
+def transformations() -> dict[str, Sample]:
+    """What takes functions: the top level."""
+    made = {
+        "grad": _of_functions(fg.grad),
+        "value_and_grad": _of_functions(fg.value_and_grad),
+        "hessian": _of_functions(fg.hessian),
+        "jacfwd": _of_functions(fg.jacfwd),
+        "jacrev": _of_functions(fg.jacrev),
+        "jit": _of_functions(fg.jit),
+        "vmap": _of_functions(fg.vmap, x=X),
+        "checkpoint": _of_functions(fg.checkpoint),
+        "program": _of_functions(fg.program),
+        "hvp": Sample(fg.hvp, (total, (X,), (X,))),
+        "jvp": Sample(fg.jvp, (cube, (2.0,), (1.0,))),
+        "vjp": Sample(fg.vjp, (cube, 2.0), then=lambda made: made[1](1.0)),
+        "linearize": Sample(fg.linearize, (cube, 2.0), then=lambda made: made[1](1.0)),
+        "linear_transpose": Sample(fg.linear_transpose, (_double, X), then=lambda back: back(X)),
+        "stop_gradient": Sample(fg.stop_gradient, (X,)),
+        "probe": Sample(fg.probe, (X, "x")),
+        "tensor": Sample(fg.tensor, ([1.0, 2.0],)),
+        "pytree": Sample(fg.pytree, (type("Point", (), {}),)),
+        "static_field": Sample(fg.static_field),
+        "custom_jvp": Sample(fg.custom_jvp, (cube,), then=_with_rule),
+        "custom_vjp": Sample(fg.custom_vjp, (cube,), then=_with_rules),
+    }
+    return {f"fg.{name}": sample for name, sample in made.items()}
+
+
+def _double(x: Any) -> Any:
+    return 2 * x
+
+
+def _push(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return x**3, 3 * x**2 * t
+
+
+def _forth(x: Any) -> Any:
+    return x**3, x
+
+
+def _back(x: Any, cotangent: Any) -> Any:
+    return (3 * x**2 * cotangent,)
+
+
+def _with_rule(f: Any) -> Any:
+    f.defjvp(_push)
+    return fg.grad(f)(2.0)
+
+
+def _with_rules(f: Any) -> Any:
+    f.defvjp(_forth, _back)
+    return fg.grad(f)(2.0)
+
+
+def _ruled(push: Any) -> Any:
+    f = fg.custom_jvp(cube)
+    f.defjvp(push)
+    return fg.grad(f)(2.0)
+
+
+def _ruled_back(fwd: Any, bwd: Any) -> Any:
+    f = fg.custom_vjp(cube)
+    f.defvjp(fwd, bwd)
+    return fg.grad(f)(2.0)
+
+
+def made_functions() -> dict[str, Sample]:
+    """What transformations make, and what it takes."""
+    return {
+        "grad(f)": Sample(fg.grad(total), (X,)),
+        "value_and_grad(f)": Sample(fg.value_and_grad(total), (X,)),
+        "hessian(f)": Sample(fg.hessian(total), (X,)),
+        "jacfwd(f)": Sample(fg.jacfwd(cube), (X,)),
+        "jacrev(f)": Sample(fg.jacrev(cube), (X,)),
+        "jit(f)": Sample(fg.jit(cube), (X,)),
+        "jit(f, static)": Sample(fg.jit(_power, static_argnums=1), (X, 2)),
+        "vmap(f)": Sample(fg.vmap(cube), (X,)),
+        "checkpoint(f)": Sample(fg.grad(fg.checkpoint(total)), (X,)),
+        "program(f)": Sample(fg.program(cube), (X,)),
+        "program(f)(x)": Sample(fg.program(cube)(X), (X,)),
+        "custom_jvp(f)": Sample(_with_rule_of_its_own(), (X,)),
+        "custom_vjp(f)": Sample(_with_rules_of_its_own(), (X,)),
+        "custom_jvp.defjvp": Sample(_ruled, (_push,)),
+        "custom_vjp.defvjp": Sample(_ruled_back, (_forth, _back)),
+        "vjp(f, x)[1]": Sample(fg.vjp(cube, X)[1], (X,)),
+        "linearize(f, x)[1]": Sample(fg.linearize(cube, X)[1], (X,)),
+        "linear_transpose(f, x)": Sample(fg.linear_transpose(_double, X), (X,)),
+        "tree.ravel(tree)[1]": Sample(fg.tree.ravel(TREE)[1], ([1.0, 2.0, 3.0],)),
+    }
+
+
+def _power(x: Any, n: Any) -> Any:
+    return x * (2.0 if n == 2 else 3.0)
+
+
+def _with_rule_of_its_own() -> Any:
+    f = fg.custom_jvp(cube)
+    f.defjvp(_push)
+    return f
+
+
+def _with_rules_of_its_own() -> Any:
+    f = fg.custom_vjp(cube)
+    f.defvjp(_forth, _back)
+    return f
+
+
+def trees() -> dict[str, Sample]:
+    """Functions of pytrees."""
+    tree = fg.tree
+    form = tree.structure(TREE)
+    made = {
+        **{name: Sample(getattr(tree, name), (TREE,)) for name in ("flatten", "leaves")},
+        **{name: Sample(getattr(tree, name), (TREE,)) for name in ("structure", "ravel")},
+        "leaves_with_path": Sample(tree.leaves_with_path, (TREE,)),
+        "all": Sample(tree.all, ({"a": True},)),
+        "map": Sample(tree.map, (_double, TREE)),
+        "map (of two)": Sample(tree.map, (_sum, TREE, TREE)),
+        "map_with_path": Sample(tree.map_with_path, (_of_path, TREE)),
+        "reduce": Sample(tree.reduce, (_sum, (1.0, 2.0), 3.0)),
+        "transpose": Sample(tree.transpose, ((0, 0), [0, 0], ([1, 2], [3, 4]))),
+        "unflatten": Sample(tree.unflatten, (form, [1.0, 2.0])),
+    }
+    return {f"fg.tree.{name}": sample for name, sample in made.items()}
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def _of_path(path: Any, x: Any) -> Any:
+    return path, x
+
+
+def networks() -> dict[str, Sample]:
+    """Activations, losses and initializers."""
+    key = fg.random.key(0)
+    activations = """elu gelu leaky_relu log_sigmoid log_softmax logsumexp relu sigmoid silu softmax
+        softplus swish tanh""".split()
+    initializers = "glorot_normal glorot_uniform he_normal he_uniform ones zeros".split()
+    made = {
+        **{name: Sample(getattr(fg.nn, name), (X,)) for name in activations},
+        **{name: Sample(getattr(fg.nn, name), (key, (2, 3))) for name in initializers},
+        "cross_entropy": Sample(fg.nn.cross_entropy, ([[0.0, 1.0, 2.0]], [1])),
+        "one_hot": Sample(fg.nn.one_hot, ([0, 2], 3)),
+        "squared_error": Sample(fg.nn.squared_error, (X, [1.0, 3.0])),
+    }
+    return {f"fg.nn.{name}": sample for name, sample in made.items()}
+
+
+def _steps(optimizer: Any) -> Any:
+    """Two steps."""
+    state = optimizer.init(TREE)
+    _, state = optimizer.update(TREE, state, TREE)
+    return optimizer.update(TREE, state, TREE)[0]
+
+
+def optimizers() -> dict[str, Sample]:
+    """Optimizers, and what their functions take."""
+    made = {
+        name: Sample(getattr(fg.optim, name), (0.1,), then=_steps)
+        for name in ("adam", "adamw", "sgd")
+    }
+    for name in tuple(made):
+        optimizer = getattr(fg.optim, name)(0.1)
+        made[f"{name}(0.1).init"] = Sample(optimizer.init, (TREE,))
+        update = partial(optimizer.update)
+        made[f"{name}(0.1).update"] = Sample(update, (TREE, optimizer.init(TREE), TREE))
+    made["sgd (momentum)"] = Sample(fg.optim.sgd, (0.1, 0.9, True), then=_steps)
+    made["apply_updates"] = Sample(fg.optim.apply_updates, (TREE, TREE))
+    return {f"fg.optim.{name}": sample for name, sample in made.items()}
+
+
+def distributions() -> dict[str, Sample]:
+    """Random numbers."""
+    key = fg.random.key(0)
+    shaped = "exponential gumbel normal uniform bits".split()
+    made = {
+        **{name: Sample(getattr(fg.random, name), (key, (2,))) for name in shaped},
+        "bernoulli": Sample(fg.random.bernoulli, (key, 0.5, (2,))),
+        "categorical": Sample(fg.random.categorical, (key, [0.0, 1.0])),
+        "choice": Sample(fg.random.choice, (key, 5, (2,))),
+        "choice (of an array)": Sample(
+            fg.random.choice, (key, [1.0, 2.0, 3.0], (2,), False, [0.2, 0.3, 0.5])
+        ),
+        "fold_in": Sample(fg.random.fold_in, (key, 1)),
+        "key": Sample(fg.random.key, (0,)),
+        "permutation": Sample(fg.random.permutation, (key, np.eye(3))),
+        "randint": Sample(fg.random.randint, (key, (2,), 0, 5)),
+        "split": Sample(fg.random.split, (key,)),
+        "truncated_normal": Sample(fg.random.truncated_normal, (key, -1.0, 1.0)),
+    }
+    return {f"fg.random.{name}": sample for name, sample in made.items()}
+
+
+def checks() -> dict[str, Sample]:
+    """The checks of derivatives."""
+    return {
+        "fg.testing.check_grads": Sample(fg.testing.check_grads, (cube, (2.0,)), {"order": 1}),
+        "fg.testing.check_jvp": Sample(fg.testing.check_jvp, (cube, (2.0,))),
+        "fg.testing.check_vjp": Sample(fg.testing.check_vjp, (cube, (2.0,))),
+    }
+
+
+def samples() -> dict[str, Sample]:
+    """All of them, by the names that users write."""
+    families: Sequence[Callable[[], dict[str, Sample]]] = (
+        *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
+    )
+    return {name: sample for family in families for name, sample in family().items()}
