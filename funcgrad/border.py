@@ -151,7 +151,7 @@ def operand(x: Any, operation: str) -> Value:
             raise RangeError(f"{operation}: the integer {_shown(x)} has more than 64 bits.")
         return x
     if isinstance(x, np.ndarray):
-        if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        if type(x) is not np.ndarray and np.ma.is_masked(x):
             raise LeafError(
                 f"{operation}: got a masked array, whose mask would be lost. Fill it first, with"
                 " x.filled(...), and give the mask as where= or to fnp.where."

@@ -175,7 +175,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __pow__(self, other: ArrayLike) -> Tensor:
         if type(other) is int and other == 2:  # by far the commonest, and quicker than a power
-            return wrap(bind1(ew.square, self))
+            return apply1(ew.square, self, True)
         if type(other) in (int, float):
             if other < 0 and is_weak(self):  # as of integers in Python
                 other = float(other)
@@ -299,7 +299,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API's way to find the functions for this kind of array."""
-        from funcgrad import numpy as namespace
+        import funcgrad.numpy as namespace
 
         return namespace
 
@@ -345,8 +345,7 @@ def wrap(value: Value) -> Tensor:
         result: Tensor = _new(Tensor)
         result._value = value
         return result
-    tracer: Tensor = value
-    return tracer
+    return value  # type: ignore[no-any-return]  # a tracer
 
 
 def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
@@ -400,7 +399,9 @@ def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
         result: Tensor = _new(Tensor)
         result._value = value
         return result
-    return wrap(value) if as_operator or not primitive.operator else strong(value)
+    if type(value) in RAW or (primitive.operator and not as_operator):
+        return wrap(value) if as_operator else strong(value)
+    return value  # type: ignore[no-any-return]  # a tracer
 
 
 def apply2(primitive: Primitive, x: Any, y: Any, as_operator: bool = False) -> Tensor:
@@ -421,7 +422,9 @@ def apply2(primitive: Primitive, x: Any, y: Any, as_operator: bool = False) -> T
         result: Tensor = _new(Tensor)
         result._value = value
         return result
-    return wrap(value) if as_operator or not primitive.operator else strong(value)
+    if type(value) in RAW or (primitive.operator and not as_operator):
+        return wrap(value) if as_operator else strong(value)
+    return value  # type: ignore[no-any-return]  # a tracer
 
 
 def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:

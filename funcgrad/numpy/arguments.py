@@ -9,10 +9,12 @@ fraction or a text is no integer, and a number outside of a dtype's range is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from numbers import Real
 from operator import index
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from funcgrad.border import checked_dtype, explained, is_weak, operand
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.trace import RAW, Value, concrete
+from funcgrad.trace import NUMBERS, RAW, Value, concrete
 
 __all__ = [
     "check_lossless",
@@ -49,6 +51,8 @@ def integer(x: Any, operation: str, argument: str) -> int:
     DtypeError
         It is none: also a fraction, or a text, that could be turned into one.
     """
+    if type(x) is int:
+        return x
     try:
         return index(x)
     except TypeError as error:
@@ -97,8 +101,10 @@ def is_integer(x: Any) -> bool:
 
 def integers(x: Any, operation: str, argument: str) -> tuple[int, ...]:
     """One or several integers, as a tuple."""
-    several = not is_integer(x) and not isinstance(x, (float, str)) and hasattr(x, "__iter__")
-    members = sequence(x, operation, argument) if several else (x,)
+    if type(x) is int:
+        return (x,)
+    several = type(x) is tuple or not (is_integer(x) or isinstance(x, (float, str)))
+    members = sequence(x, operation, argument) if several and hasattr(x, "__iter__") else (x,)
     return tuple([integer(n, operation, argument) for n in members])
 
 
@@ -110,6 +116,8 @@ def sequence(x: Any, operation: str, argument: str) -> list[Any]:
     DtypeError
         It is none: it has no order, or no members.
     """
+    if type(x) in (list, tuple):
+        return list(x)
     try:
         if isinstance(x, (str, bytes, set, frozenset, dict)):
             raise TypeError
@@ -182,12 +190,14 @@ def strong(x: Value) -> Value:
     >>> strong(2.0)
     np.float64(2.0)
     """
-    if type(x) in (bool, int, float, complex):
+    if type(x) in NUMBERS:
         return np.asarray(x)[()]
     return cast(x, dtype=dtype_of(x)) if is_weak(x) else x
 
 
-_PYTHON_NUMBERS = (("b", False), ("iu", 0), ("f", 0.0), ("c", 0j))
+_PYTHON_NUMBERS: Final[Mapping[str, Any]] = MappingProxyType(
+    {"b": False, "i": 0, "f": 0.0, "c": 0j}
+)
 
 
 def common_dtype(*values: Value) -> np.dtype[Any]:
@@ -198,9 +208,8 @@ def common_dtype(*values: Value) -> np.dtype[Any]:
     """
 
     def kind(x: Value) -> Any:
-        if not is_weak(x):
-            return dtype_of(x)
-        return next(n for kinds, n in _PYTHON_NUMBERS if dtype_of(x).kind in kinds)
+        dtype = dtype_of(x)
+        return _PYTHON_NUMBERS[dtype.kind] if is_weak(x) else dtype
 
     return np.result_type(*map(kind, values))
 
@@ -216,7 +225,7 @@ def converted(x: Value, dtype: np.dtype[Any], operation: str) -> Value:
         The number is complex, and the dtype is not.
     """
     raw = concrete(x)
-    if type(raw) in (bool, int, float, complex):
+    if type(raw) in NUMBERS:
         try:
             return np.asarray(raw, dtype)[()]
         except (OverflowError, TypeError, ValueError) as error:

@@ -189,7 +189,7 @@ def _freed(x: Value, low: Value, high: Value) -> Value:
     So they are independent of the array. Elements beyond such bounds are so already.
     """
     low, high = concrete(low), concrete(high)
-    if type(low) in RAW and type(high) in RAW and not np.any(np.equal(low, high)):
+    if type(low) in RAW and type(high) in RAW and not np.count_nonzero(low == high):
         return x  # the rule: bounds are known, and apart
     met = logical_and(equal(x, low), equal(low, high))
     return apply(_p.where, met, low, x)
@@ -204,10 +204,9 @@ def _bounds(a: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Value, Va
         limits = np.iinfo(dtype_of(x))
         low = None if type(low) is int and low <= limits.min else low
         high = None if type(high) is int and high >= limits.max else high
-    given = [bound for bound in (low, high) if bound is not None]
-    if len(given) == 2:
-        kind = common_dtype(x, *given)
-        x, low, high = (converted(value, kind, "clip") for value in (x, low, high))
+    if low is not None and high is not None:
+        kind = common_dtype(x, low, high)
+        x, low, high = [converted(value, kind, "clip") for value in (x, low, high)]
     return x, low, high
 
 

@@ -280,7 +280,7 @@ _FEW: Final = 16
 def _products_of_others(x: Any) -> Any:
     """By products of pairs, and of pairs of pairs, of what is not zero: 0 where others are."""
     zero = x == 0
-    if not np.any(zero):
+    if not np.count_nonzero(zero):
         return _paired(x)
     others = np.add.reduce(zero, 0) - zero
     nothing = np.add.reduce(x * 0, 0)  # NaN beside infinities
@@ -370,9 +370,11 @@ def _others(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
         return np.ones(shape, dtype_of(x))
     order = (*axis, *[a for a in range(len(shape)) if a not in axis])
     moved: Shape = tuple([shape[a] for a in order])
-    rows = reshape(transpose(x, axes=order), shape=(prod(moved[: len(axis)]), *moved[len(axis) :]))
-    products = reshape(product_of_others(rows), shape=moved)
-    return transpose(products, axes=inverse_axes(order))
+    rows = (prod(moved[: len(axis)]), *moved[len(axis) :])
+    if order == tuple(range(len(shape))):  # as without an axis: nothing moves
+        return reshape(product_of_others(reshape(x, shape=rows)), shape=shape)
+    products = product_of_others(reshape(transpose(x, axes=order), shape=rows))
+    return transpose(reshape(products, shape=moved), axes=inverse_axes(order))
 
 
 def _prod_samples() -> Iterator[Sample]:

@@ -387,10 +387,14 @@ class _Ended(Recorder):
         self._ledger.current()
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
-        return self.process(primitive, (x,), {})
+        if self._ledger.current() is None:
+            return bind1(primitive, self.inner(x))
+        return super().process1(primitive, x)
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
-        return self.process(primitive, (x, y), {})
+        if self._ledger.current() is None:
+            return bind2(primitive, self.inner(x), self.inner(y))
+        return super().process2(primitive, x, y)
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
