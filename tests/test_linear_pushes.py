@@ -13,7 +13,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.primitive import Linearized
-from funcgrad.primitives.cumulative import recurrence
+from funcgrad.primitives.recurrence import recurrence
 from funcgrad.tensor import apply
 from tests.conformance import (
     Case,

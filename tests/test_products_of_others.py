@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitives.cumulative import cumulative_prod, product_of_others, recurrence
+from funcgrad.primitives.cumulative import cumulative_prod, product_of_others
+from funcgrad.primitives.recurrence import recurrence
 from tests.conformance import every_primitive
 
 WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
@@ -89,6 +90,92 @@ def test_running_products_are_derived_exactly(row: list[float]) -> None:
     scale = 1e-300 + np.abs(expected).max()
     for jacobian in (fg.jacrev, fg.jacfwd):
         assert_allclose(jacobian(fnp.cumprod)(np.array(row)), expected, 1e-13, 1e-290 * scale)
+
+
+extremes = st.lists(
+    st.sampled_from([0.0, 0.0, 2.0, -3.0, 0.5, 1e200, -1e200, 1e-200, 1e120, 1e-120]),
+    min_size=1,
+    max_size=9,
+)
+
+
+def exact_jacobian(row: list[float]) -> list[list[Fraction]]:
+    """That of the running products: of results, and in each of factors."""
+    jacobian = []
+    for i in range(len(row)):
+        others = other_products(row[: i + 1])
+        jacobian.append(others + [Fraction(0)] * (len(row) - i - 1))
+    return jacobian
+
+
+def within_the_range(row: list[float]) -> bool:
+    """Whether all running products are, and all their derivatives that are not 0 do not vanish."""
+    products = [Fraction(1)]
+    for factor in row:
+        products.append(products[-1] * Fraction(factor))
+    tiny, huge = Fraction(1e-290), Fraction(1e290)
+    derivatives = [d for derivatives in exact_jacobian(row) for d in derivatives]
+    return all(p == 0 or tiny < abs(p) < huge for p in products) and all(
+        d == 0 or tiny < abs(d) for d in derivatives
+    )
+
+
+def assert_exact(found: Any, terms: list[list[Fraction]]) -> None:
+    """Sums of terms, of which what is beyond the range is infinite."""
+    for own, summands in zip(np.asarray(found).tolist(), terms, strict=True):
+        exact, scale = sum(summands, Fraction(0)), sum(map(abs, summands), Fraction(0))
+        if scale < Fraction(1e300):
+            assert abs(Fraction(own) - exact) <= Fraction(1e-13) * scale
+        elif abs(exact) > Fraction(2) ** 1024:
+            assert abs(own) == np.inf
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@given(extremes.filter(within_the_range))
+@example([0.0, 0.0, 1e200, 1e200, 2.0])
+@example([0.0, 1e200, 1e200, 0.0])
+@example([1e-200, 1.0, 1e200, 1e200])
+@settings(max_examples=200)
+def test_running_products_of_extreme_numbers(staged: bool, row: list[float]) -> None:
+    """In either mode what leaves the range on the way, and comes back, is as it is exactly."""
+    x, weights, n = np.array(row), np.arange(1.0, len(row) + 1), len(row)
+    jacobian = exact_jacobian(row)
+    install: Any = fg.jit if staged else lambda f: f
+    with np.errstate(all="ignore"):
+        gradient = install(fg.grad(lambda x: fnp.sum(fnp.cumprod(x) * weights)))(x)
+        tangent = install(lambda x: fg.jvp(fnp.cumprod, (x,), (weights,))[1])(x)
+    numbers = [Fraction(w) for w in weights.tolist()]
+    assert_exact(gradient, [[numbers[i] * jacobian[i][k] for i in range(n)] for k in range(n)])
+    assert_exact(tangent, [[numbers[k] * jacobian[i][k] for k in range(n)] for i in range(n)])
+
+
+LONG: dict[str, Callable[[np.random.Generator], Any]] = {
+    "vanishing": lambda rng: rng.uniform(0.2, 0.9, 3000),
+    "of both signs": lambda rng: rng.uniform(0.9, 1.1, (2, 1000)) * rng.choice([-1, 1], (2, 1000)),
+    "growing": lambda rng: rng.uniform(1.0, 1.3, (3, 1500)),
+    "vanishing and growing": lambda _: np.repeat([0.01, 100.0], [150, 150]),
+    "with a zero": lambda rng: np.insert(rng.uniform(0.5, 1.5, 200), 40, 0.0),
+    "of float32": lambda rng: rng.uniform(0.9, 1.1, 100).astype(np.float32),
+    "behind a larger one": lambda rng: np.append(2.0**500, rng.uniform(0.9, 1.1, 100)),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_modes_agree_on_long_running_products(kind: str) -> None:
+    """One of them by division where that is as exact, the other by factors only."""
+    rng = np.random.default_rng(3)
+    x = LONG[kind](rng)
+    _, pull = fg.vjp(lambda x: fnp.cumprod(x, axis=-1), x)
+    ct = np.asarray(rng.uniform(0.5, 1.5, x.shape), x.dtype)
+    places = [0, 1, 39, 40, 41, x.shape[-1] // 2, x.shape[-1] - 1]
+    found = np.asarray(pull(ct)[0])[..., places]
+    for k, own in zip(places, np.moveaxis(found, -1, 0), strict=True):
+        one = np.zeros_like(x)
+        one[..., k] = 1
+        pushed = np.asarray(fg.jvp(lambda x: fnp.cumprod(x, axis=-1), (x,), (one,))[1])
+        expected = np.sum(pushed * ct, axis=-1)
+        tolerance = 1e-4 if x.dtype == np.float32 else 1e-11
+        assert_allclose(own, expected, rtol=tolerance, atol=1e-290)
 
 
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 500, 5000])

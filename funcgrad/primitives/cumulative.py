@@ -11,18 +11,25 @@ array([1., 3., 6.])
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isqrt, log2, prod
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.primitive import Linear, Linearized, Primitive, Sample
-from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.elementwise import absolute
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Key
+from funcgrad.primitives.recurrence import (
+    all_finite,
+    arrays_and_axes,
+    batch_along_axis,
+    conjugate,
+    one_by_one,
+    recurrence,
+    shifted,
+)
 from funcgrad.primitives.reduction import (
-    broadcast_to,
     numbers,
     reduce_sum,
     reduce_text,
@@ -37,32 +44,11 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "product_of_others",
-    "recurrence",
+    "pulled_products",
     "reduce_prod",
 ]
 
 _multiply: Final[Any] = np.multiply.reduce
-
-
-def _batch(
-    primitive: Primitive,
-    size: int,
-    args: tuple[Value, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Value:
-    """The axis is one further back."""
-    return primitive(args[0], **{**params, "axis": params["axis"] + 1})
-
-
-def _arrays() -> Iterator[tuple[Any, int]]:
-    rng = np.random.default_rng(31)
-    for shape, axis in (((5,), 0), ((2, 3), 1), ((4, 2), 0), ((1,), 0), ((0, 2), 0), ((2, 0), 0)):
-        yield rng.uniform(-2, 2, shape), axis
-    yield rng.uniform(-2, 2, (4, 6))[::-2, ::3], 1
-    yield rng.uniform(-2, 2, (2, 3)) + 1j * rng.uniform(-2, 2, (2, 3)), 1
-    yield np.array([2.0, 0.0, 3.0, 0.0, 5.0]), 0
-    yield np.arange(4, dtype=np.int8), 0
 
 
 # Running sums.
@@ -82,7 +68,7 @@ def _cumulative_source(x: Any, axis: int, reverse: bool) -> str:
 
 
 def _sum_samples() -> Iterator[Sample]:
-    for x, axis in _arrays():
+    for x, axis in arrays_and_axes():
         yield Sample((x,), {"axis": axis, "reverse": False})
         yield Sample((x,), {"axis": axis, "reverse": True})
 
@@ -95,149 +81,10 @@ cumulative_sum: Primitive = Primitive(
         (lambda ct, x, axis, reverse: cumulative_sum(ct, axis=axis, reverse=not reverse),),
         structural=True,
     ),
-    _batch,
+    batch_along_axis,
     _sum_samples,
     _cumulative_source,
 )
-
-
-# First-order linear recurrences, of which the tangents of running products are one.
-
-
-def _along(axis: int, start: int | None, stop: int | None) -> Key:
-    return Key((*(slice(None),) * axis, slice(start, stop)))
-
-
-def _shifted(x: Value, axis: int, first: float, backward: bool) -> Value:
-    """The elements one place further along an axis, or further back, behind a number."""
-    shape = shape_of(x)
-    if not shape[axis]:
-        return x
-    edge = np.full((*shape[:axis], 1, *shape[axis + 1 :]), first, dtype_of(x))
-    if backward:
-        return concatenate(view(x, key=_along(axis, 1, None)), edge, axis=axis)
-    return concatenate(edge, view(x, key=_along(axis, None, -1)), axis=axis)
-
-
-_LONGEST_BLOCK: Final = 64
-
-
-def _recurrence(a: Any, b: Any, axis: int, reverse: bool) -> Any:
-    """All blocks of an axis at once, and then from block to block.
-
-    This takes a product of the factors in a block. A block is so short that it neither overflows
-    nor vanishes, so every term is what the factors make of it one after the other.
-    """
-    dtype = np.result_type(a, b)
-    a, b = [np.moveaxis(np.asarray(part, dtype), axis, 0) for part in (a, b)]
-    if reverse:
-        a, b = a[::-1], b[::-1]
-    shape, size = b.shape, len(b)
-    if not b.size:
-        return np.zeros(np.moveaxis(b, 0, axis).shape, dtype)
-    length = _block_length(a, size)
-    blocks, lanes = -(-size // length), b.size // size
-    factors, states = np.zeros((2, blocks * length, lanes), dtype)
-    factors[:size], states[:size] = a.reshape(size, lanes), b.reshape(size, lanes)
-    factors, states = [
-        np.ascontiguousarray(part.reshape(blocks, length, lanes).swapaxes(0, 1))
-        for part in (factors, states)
-    ]
-    term = np.empty((blocks, lanes), dtype)
-    for k in range(1, length):
-        np.multiply(factors[k], states[k - 1], out=term)
-        states[k] += term
-        factors[k] *= factors[k - 1]
-    factors[:, 0] = 0  # nothing is before the first block
-    states += factors * _carried(factors[-1], states[-1])
-    out = states.swapaxes(0, 1).reshape(blocks * length, *shape[1:])[:size]
-    return np.ascontiguousarray(np.moveaxis(out[::-1] if reverse else out, 0, axis))
-
-
-def _block_length(a: np.ndarray[Any, Any], size: int) -> int:
-    sizes = np.abs(a[1:])
-    sizes = sizes if np.all(sizes) else sizes[sizes != 0]
-    length = min(_LONGEST_BLOCK, isqrt(size - 1) + 1)
-    if not sizes.size:
-        return length
-    least, greatest = float(np.min(sizes)), float(np.max(sizes))
-    if not greatest < np.inf:  # or NaN
-        return 1
-    powers = max(abs(log2(least)), abs(log2(greatest)))
-    return max(1, min(length, int((np.finfo(sizes.dtype).maxexp - 2) / max(powers, 1))))
-
-
-def _carried(factors: np.ndarray[Any, Any], states: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What comes into each block from the blocks before it."""
-    carried = np.zeros_like(states)
-    if states.shape[1] > 1:
-        for k in range(1, len(states)):
-            carried[k] = factors[k - 1] * carried[k - 1] + states[k - 1]
-        return carried
-    state, numbers = 0.0, []
-    for factor, own in zip(factors[:, 0].tolist(), states[:, 0].tolist(), strict=True):
-        numbers.append(state)
-        state = factor * state + own
-    carried[:, 0] = numbers
-    return carried
-
-
-def _push_recurrence(
-    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, axis: int, reverse: bool
-) -> Value:
-    total = tangents[1]
-    if tangents[0] is not None:
-        change = tangents[0] * _shifted(out, axis, 0.0, reverse)
-        total = change if total is None else total + change
-    return recurrence(a, total, axis=axis, reverse=reverse)
-
-
-def _pull_recurrence(
-    ct: Value, out: Value, a: Value, b: Value, axis: int, reverse: bool
-) -> tuple[Value, Value]:
-    behind = _shifted(_conjugate(a), axis, 0.0, not reverse)
-    for_b = recurrence(behind, ct, axis=axis, reverse=not reverse)
-    return for_b * _conjugate(_shifted(out, axis, 0.0, reverse)), for_b
-
-
-def _conjugate(x: Value) -> Value:
-    return conj(x) if dtype_of(x).kind == "c" else x
-
-
-def _batch_recurrence(
-    primitive: Primitive,
-    size: int,
-    args: tuple[Value, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Value:
-    a, b = [
-        arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))
-        for arg, flag in zip(args, batched, strict=True)
-    ]
-    return primitive(a, b, axis=params["axis"] + 1, reverse=params["reverse"])
-
-
-def _recurrence_samples() -> Iterator[Sample]:
-    rng = np.random.default_rng(37)
-    for x, axis in _arrays():
-        if x.dtype.kind in "fc":
-            for reverse in (False, True):
-                b = rng.uniform(-2, 2, x.shape).astype(x.dtype)
-                yield Sample((x, b), {"axis": axis, "reverse": reverse})
-    long = rng.uniform(-1, 1, 150)
-    yield Sample((long, long[::-1]), {"axis": 0, "reverse": False})
-
-
-recurrence: Primitive = Primitive(
-    "recurrence",
-    _recurrence,
-    lambda a, b, axis, reverse: Spec(b.shape, np.result_type(a.dtype, b.dtype)),
-    Linearized(_push_recurrence, _pull_recurrence, linear_in=(1,)),
-    _batch_recurrence,
-    _recurrence_samples,
-)
-"""``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on; or from the end."""
 
 
 # Running products.
@@ -245,18 +92,116 @@ recurrence: Primitive = Primitive(
 
 def _push_product(tangents: tuple[Value, ...], out: Value, x: Value, axis: int) -> Value:
     """That of y[i] = x[i] y[i - 1]."""
-    changes = tangents[0] * _shifted(out, axis, 1.0, backward=False)
+    changes = tangents[0] * shifted(out, axis, 1.0, backward=False)
     return recurrence(x, changes, axis=axis, reverse=False)
 
 
-def _pull_product(ct: Value, out: Value, x: Value, axis: int) -> tuple[Value]:
-    behind = _shifted(_conjugate(x), axis, 0.0, backward=True)
+def _factors(ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
+    """What is later than an element, summed up, and the product of what is before."""
+    behind = shifted(conjugate(x), axis, 0.0, backward=True)
     later = recurrence(behind, ct, axis=axis, reverse=True)
-    return (later * _conjugate(_shifted(out, axis, 1.0, backward=False)),)
+    return later, conjugate(shifted(cumulative_prod(x, axis=axis), axis, 1.0, backward=False))
+
+
+def _pulled(ct: Any, x: Any, axis: int) -> Any:
+    """By division, where the running products say all; else by the factors, one after the other."""
+    if x.dtype.kind == "f" and x.dtype == ct.dtype and x.size:
+        quick = _divided(ct, x, axis)
+        if quick is not None:
+            return quick
+    later, before = _factors(ct, x, axis)
+    out = later * before
+    if out.dtype.kind != "f" or all_finite(out) or not (all_finite(x) and all_finite(ct)):
+        return out
+    x, ct = [np.moveaxis(np.asarray(part, out.dtype), axis, 0) for part in (x, ct)]
+    behind = np.concatenate([x[1:], np.zeros_like(x[:1])])
+    mantissas, exponents = _running_products(x)
+    weights = mantissas[::-1], exponents[::-1]
+    return np.moveaxis(one_by_one(behind[::-1], ct[::-1], weights)[::-1], 0, axis)
+
+
+def _running_products(x: Any) -> tuple[Any, Any]:
+    """The products of what is before each element, as mantissas and exponents of any size."""
+    mantissas, exponents = np.ones_like(x), np.zeros(x.shape, np.int64)
+    for k in range(1, len(x)):
+        mantissas[k], more = np.frexp(mantissas[k - 1] * np.frexp(x[k - 1])[0])
+        exponents[k] = exponents[k - 1] + np.frexp(x[k - 1])[1] + more
+    return mantissas, exponents
+
+
+def _divided(ct: Any, x: Any, axis: int) -> Any:
+    """The sum of all later running products over the element: two passes instead of a recurrence.
+
+    That is as exact unless factors are far from 1, or products that vanished would have grown
+    again, or something overflows: then it is None.
+    """
+    limits = np.finfo(x.dtype)
+    span = 2.0 ** (limits.maxexp // 50)
+    sizes = x if np.minimum.reduce(x, None) > 0 else np.abs(x)
+    greatest, least = np.maximum.reduce(sizes, None), np.minimum.reduce(sizes, None)
+    if not 1 / span <= least <= greatest <= span:
+        return None
+    products = np.multiply.accumulate(x, axis)
+    if greatest > 1:
+        sizes = np.abs(products) if np.minimum.reduce(products, None) < 0 else products
+        if np.minimum.reduce(sizes, None) < limits.tiny * span:
+            return None
+    products *= ct
+    leading = (slice(None),) * axis
+    backwards = (*leading, slice(None, None, -1))
+    sums = np.add.accumulate(products[backwards], axis)[backwards]
+    if not np.all(np.isfinite(sums[(*leading, slice(1))])):
+        return None
+    sums /= x
+    return sums
+
+
+def _push_pulled(tangents: tuple[Value, ...], out: Value, ct: Value, x: Value, axis: int) -> Value:
+    if tangents[1] is None:
+        return pulled_products(tangents[0], x, axis=axis)
+    later, before = _factors(ct, x, axis)
+    own, products = tangents[1], cumulative_prod(x, axis=axis)
+    behind = shifted(conjugate(x), axis, 0.0, backward=True)
+    change = shifted(conjugate(own), axis, 0.0, backward=True)
+    change = change * shifted(later, axis, 0.0, backward=True)
+    change = recurrence(
+        behind, change if tangents[0] is None else tangents[0] + change, axis=axis, reverse=True
+    )
+    pushed = _push_product((own,), products, x, axis)
+    return change * before + later * conjugate(shifted(pushed, axis, 0.0, backward=False))
+
+
+def _pull_pulled(v: Value, out: Value, ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
+    later, before = _factors(ct, x, axis)
+    for_ct = recurrence(x, v * conjugate(before), axis=axis, reverse=False)
+    by_later = conjugate(for_ct) * shifted(later, axis, 0.0, backward=True)
+    by_before = shifted(conjugate(v) * later, axis, 0.0, backward=True)
+    for_x = shifted(by_later, axis, 0.0, backward=False)
+    return for_ct, for_x + pulled_products(by_before, x, axis=axis)
+
+
+def _pulled_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(41)
+    for x, axis in arrays_and_axes():
+        if x.dtype.kind in "fc":
+            ct = rng.uniform(-2, 2, x.shape).astype(x.dtype)
+            yield Sample((ct, x), {"axis": axis})
+            yield Sample((ct, x / 9), {"axis": axis})
+
+
+pulled_products: Primitive = Primitive(
+    "pulled_products",
+    _pulled,
+    lambda ct, x, axis: Spec(x.shape, np.result_type(ct.dtype, x.dtype)),
+    Linearized(_push_pulled, _pull_pulled, linear_in=(0,)),
+    batch_along_axis,
+    _pulled_samples,
+)
+"""The cotangent of the factors of running products: the transpose of what pushes a tangent."""
 
 
 def _product_samples() -> Iterator[Sample]:
-    for x, axis in _arrays():
+    for x, axis in arrays_and_axes():
         yield Sample((x,), {"axis": axis})
     yield Sample((np.array([np.inf, 0.0, np.nan]),), {"axis": 0}, smooth=False)
 
@@ -265,8 +210,8 @@ cumulative_prod: Primitive = Primitive(
     "cumprod",
     lambda x, axis: np.multiply.accumulate(x, axis),
     lambda x, axis: Spec(x.shape, np.multiply.accumulate(np.zeros(1, x.dtype)).dtype),
-    Linearized(_push_product, _pull_product),
-    _batch,
+    Linearized(_push_product, lambda ct, out, x, axis: (pulled_products(ct, x, axis=axis),)),
+    batch_along_axis,
     _product_samples,
     lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
 )
@@ -344,7 +289,7 @@ def _paired_with_tangents(x: Value, tangent: Value) -> tuple[Value, Value]:
 
 
 def _others_samples() -> Iterator[Sample]:
-    for x, axis in _arrays():
+    for x, axis in arrays_and_axes():
         if x.dtype.kind in "fc":
             yield Sample((np.moveaxis(x, axis, 0),))
     yield Sample((np.array([0.0, 3.0, 0.0, 2.0, 1.5]),))

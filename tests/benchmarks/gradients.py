@@ -8,6 +8,7 @@ function reached. Times compare two lines of one run, and nothing else::
     python -m tests.benchmarks.gradients prod sinc  # those with a word in their name
 """
 
+import resource
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ SIZE = 100_000
 MOST = 8.0
 SLOWEST = 0.1
 REPEATS = 7
+MEMORY = 4 << 30
+"""In bytes: a function whose result takes more (``diag`` of a vector) is no subject."""
 
 _rng = np.random.default_rng(0)
 VECTOR = _rng.uniform(0.2, 0.9, SIZE)
@@ -120,6 +123,7 @@ def reached(subject: Subject) -> set[str]:
 
 def main(words: list[str]) -> None:
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     names: set[str] = set()
     rows = []
     for subject in subjects(words):
