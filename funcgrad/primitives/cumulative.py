@@ -36,7 +36,7 @@ from funcgrad.primitives.reduction import (
     reduction,
 )
 from funcgrad.primitives.rounding import binary_exponent, ldexp
-from funcgrad.primitives.structural import inverse_axes, move_axis, reshape, transpose, view
+from funcgrad.primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
@@ -103,8 +103,15 @@ def _factors(ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
     return later, conjugate(shifted(cumulative_prod(x, axis=axis), axis, 1.0, backward=False))
 
 
+def _in_precision_of(ct: Value, x: Value) -> Value:
+    """Factors as products with a cotangent have them."""
+    dtype = np.result_type(dtype_of(ct), dtype_of(x))
+    return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
+
+
 def _pulled(ct: Any, x: Any, axis: int) -> Any:
     """By division, where the running products say all; else by the factors, one after the other."""
+    x = _in_precision_of(ct, x)
     if x.dtype.kind == "f" and x.dtype == ct.dtype and x.size:
         quick = _divided(ct, x, axis)
         if quick is not None:
@@ -159,8 +166,9 @@ def _divided(ct: Any, x: Any, axis: int) -> Any:
 def _push_pulled(tangents: tuple[Value, ...], out: Value, ct: Value, x: Value, axis: int) -> Value:
     if tangents[1] is None:
         return pulled_products(tangents[0], x, axis=axis)
+    x = _in_precision_of(ct, x)
     later, before = _factors(ct, x, axis)
-    own, products = tangents[1], cumulative_prod(x, axis=axis)
+    own, products = _in_precision_of(ct, tangents[1]), cumulative_prod(x, axis=axis)
     behind = shifted(conjugate(x), axis, 0.0, backward=True)
     change = shifted(conjugate(own), axis, 0.0, backward=True)
     change = change * shifted(later, axis, 0.0, backward=True)
@@ -172,6 +180,7 @@ def _push_pulled(tangents: tuple[Value, ...], out: Value, ct: Value, x: Value, a
 
 
 def _pull_pulled(v: Value, out: Value, ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
+    x = _in_precision_of(ct, x)
     later, before = _factors(ct, x, axis)
     for_ct = recurrence(x, v * conjugate(before), axis=axis, reverse=False)
     by_later = conjugate(for_ct) * shifted(later, axis, 0.0, backward=True)
