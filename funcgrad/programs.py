@@ -35,7 +35,7 @@ from funcgrad.source.listing import listing
 from funcgrad.source.literals import letters
 from funcgrad.source.writer import numpy_source
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, bind, concrete, rerun
+from funcgrad.trace import RAW, Value, concrete, rerun
 from funcgrad.trees import Structure
 
 __all__ = ["Program"]
@@ -404,7 +404,7 @@ def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
     if not isinstance(operation, Primitive):
         return list(operation.bind(operands))
     try:
-        return [bind(operation, operands, params)]
+        return [operation(*operands, **params)]
     except REFUSALS as error:
         raise explained(error, operation.name, *operands, **params) from error
 

@@ -94,6 +94,8 @@ class _Rehearsal(Stager):
 
     def inner(self, value: Value) -> Value:
         """The numbers of a value, which the recorder does not follow."""
+        if type(value) is Staged and value._trace is self and type(value._value) in RAW:
+            return value._value
         return _primal(self.recorder, super().inner(value))
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
@@ -188,8 +190,10 @@ def _reaches(operation: Any, flags: Sequence[bool], result: Any) -> bool:
         return operation.program is None or any(flags)
     if operation.differential is DISCRETE:
         return False
-    routes = operation.routes(len(flags))
-    return any(flag and route is not None for flag, route in zip(flags, routes, strict=True))
+    for flag, route in zip(flags, operation.routes(len(flags)), strict=True):
+        if flag and route is not None:
+            return True
+    return False
 
 
 def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:

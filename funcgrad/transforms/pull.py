@@ -70,6 +70,7 @@ LARGE: Final = 2048
 by keeping an outline."""
 
 _DOUBLE: Final = frozenset({float, np.float64})
+"""Types of single numbers whose cotangents are of double precision."""
 
 
 class Outline:
@@ -155,7 +156,9 @@ def pull_unary(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
         g = ct * factor(out, x)  # in one expression, so that NumPy can reuse the factor's memory
         if g.dtype.kind == "c":
             g = ct * conj(factor(out, x))
-    if type(x) is not np.ndarray or g.dtype is not x.dtype:
+    if type(g) is np.float64 and type(x) in _DOUBLE:
+        pass  # the commonest case of scalar programs: it fits
+    elif type(x) is not np.ndarray or g.dtype is not x.dtype:
         g = fit(g, x, shape_of(x))
     if cotangents[operand] is None:
         cotangents[operand] = g
@@ -196,7 +199,9 @@ def _pulled(ct: Value, factor: Any, own: Value, out: Value, x: Value, y: Value) 
         g = ct * factor(out, x, y)
         if g.dtype.kind == "c":
             g = ct * conj(factor(out, x, y))
-    if type(own) is not np.ndarray or g.dtype is not own.dtype or own.shape != out.shape:
+    if type(g) is np.float64 and type(own) in _DOUBLE and type(out) in _DOUBLE:
+        pass  # as above
+    elif type(own) is not np.ndarray or g.dtype is not own.dtype or own.shape != out.shape:
         g = fit(g, own, shape_of(out))
     return -g if factor is OPPOSITE else g  # the sign comes last: summed, there are fewer to turn
 
@@ -221,8 +226,6 @@ def pull_bilinear(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
 
 def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
     """Give a cotangent the dtype of its argument, and undo the argument's broadcast to ``wide``."""
-    if type(ct) is np.float64 and type(x) in _DOUBLE and not wide:
-        return ct  # the commonest case of scalar programs
     shape = shape_of(x)
     if shape != wide:
         ct = unbroadcast(ct, shape, wide)

@@ -61,9 +61,8 @@ _new: Final[Any] = object.__new__
 def _operators(primitive: Primitive) -> tuple[Any, Any]:
     """An operator of recorded values and its reflection, in one call rather than five.
 
-    Half of what recording an operation on a small array costs is calls on the way to
-    ``Recorder.process2``; here they are left out where the other operand is a number, a concrete
-    tensor or recorded likewise.
+    The calls on the way to ``process2`` are half of what recording a small operation costs; they
+    are left out where the other operand is a number, a concrete tensor or recorded likewise.
     """
 
     def operate(self: Recorded, other: Any) -> Any:
@@ -411,8 +410,7 @@ class _Ended(Recorder):
 
 def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
     """Whether a derivative reaches an operand that is followed."""
-    routes = primitive.routes(len(operands))
-    for operand, route in zip(operands, routes, strict=True):
+    for operand, route in zip(operands, primitive.routes(len(operands)), strict=True):
         if operand >= 0 and route is not None:
             return True
     return False
@@ -422,6 +420,8 @@ def settled(ct: Value, x: Value) -> Value:
     """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
     if ct is None:
         return np.zeros(shape_of(x), dtype_of(x))[()]
+    if type(ct) is type(x) in FREE:  # numbers
+        return ct
     if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
         return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
     shape = shape_of(x)

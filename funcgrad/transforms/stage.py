@@ -199,7 +199,7 @@ class Stager(Trace):
             out = bind(primitive, values, params)
         else:
             out = _stand_in(primitive.result(*map(spec_inside, values), **params))
-        return self._define(primitive, args, _hashable(params), [out])[0]
+        return self._define(primitive, args, _hashable(params) if params else (), [out])[0]
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
