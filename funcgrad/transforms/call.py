@@ -53,12 +53,15 @@ class Part:
         Which of its results are there; the others are None.
     results : tuple of values
         Those that it had.
+    reaches : bool
+        Whether it computes with traced values around, be it for nothing.
     """
 
     program: Any
     closed: tuple[Value, ...]
     present: tuple[bool, ...]
     results: tuple[Value, ...]
+    reaches: bool
 
     def over(self, values: Sequence[Value]) -> Callable[..., list[Value]]:
         """The function of its own values, and of these in the place of those closed over."""

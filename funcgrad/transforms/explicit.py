@@ -28,7 +28,7 @@ from funcgrad.equations import spec_inside
 from funcgrad.errors import TracerError
 from funcgrad.planning.inline import inlined
 from funcgrad.programs import Program
-from funcgrad.trace import Value
+from funcgrad.trace import Value, running_traces
 from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call
 
 __all__ = ["Knot", "Knots", "StagedCall", "explicit", "key_of", "part", "staged_call"]
@@ -153,8 +153,15 @@ def part(
         present[:] = [result is not None for result in results]
         return [result for result in results if result is not None]
 
+    before = _variables()
     program, closed, outs = stager.nested(there, name, values, knots)
-    return Part(program, tuple(closed), tuple(present), tuple(outs))
+    reaches = bool(closed) or _variables() > before
+    return Part(program, tuple(closed), tuple(present), tuple(outs), reaches)
+
+
+def _variables() -> int:
+    """How many variables the programs around have: more after work on their values alone."""
+    return sum([trace.variables for trace in running_traces()])
 
 
 def staged_call(
@@ -213,10 +220,11 @@ def explicit(
     except Exception as error:  # it may be one that nobody will need
         failure = error
     closed = tuple({id(each): each for own in (body, *rules) for each in own.closed}.values())
-    if not closed and not (stager.freezes and rules):
-        return call, ()
-    if failure is not None:
+    if failure is not None and closed:
         raise failure
+    reaches = stager.freezes or any(each.reaches for each in (body, *rules))
+    if not closed and not (reaches and rules):
+        return call, ()
     over = [knot.around(rule.over(closed)) for rule in rules]
     own = call.opened(body.over(closed), over, Sizes(len(values), len(closed), len(body.results)))
     knot.tie(own)

@@ -106,13 +106,13 @@ class Stager(Trace):
         "_inputs",
         "_is_nested",
         "_lock",
-        "_next",
         "_numbers",
         "_open",
         "_reruns",
         "freezes",
         "knots",
         "title",
+        "variables",
     )
 
     def __init__(
@@ -136,7 +136,7 @@ class Stager(Trace):
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
         self._lock: Lock = Lock() if around is None else around._lock
-        self._next = 0
+        self.variables = 0
         self._open = True
 
     def close(self) -> None:
@@ -163,8 +163,8 @@ class Stager(Trace):
         """A tracer for an input; all inputs come before the first operation."""
         spec = spec_inside(value)
         self._inputs.append(spec)
-        self._next = len(self._inputs)
-        return self._tracer(value if self._has_numbers else _stand_in(spec), self._next - 1)
+        self.variables = len(self._inputs)
+        return self._tracer(value if self._has_numbers else _stand_in(spec), self.variables - 1)
 
     def need_numbers(self) -> None:
         """Give up if values are stand-ins."""
@@ -339,8 +339,8 @@ class Stager(Trace):
         operands = tuple([self._variable(arg) for arg in args])
         results = tuple([spec_inside(out) for out in outs])
         with self._lock:  # a function may use threads of its own
-            first = self._next
-            self._next += len(outs)
+            first = self.variables
+            self.variables += len(outs)
         equation = Equation(operation, operands, params, results, self._source(), self._epoch())
         self._equations.append((first, equation))
         return [self._tracer(out, first + k) for k, out in enumerate(outs)]

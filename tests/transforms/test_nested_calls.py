@@ -21,10 +21,13 @@ Function = Callable[[Any], Any]
 Wrapper = Callable[[Function], Function]
 
 
-def formula(position: int, x: Any, around: tuple[Any, ...]) -> Any:
-    """What a layer computes of its argument and of what it closes over."""
+def formula(position: int, x: Any, around: tuple[Any, ...], idle: bool) -> Any:
+    """What a layer computes of its argument and of what it closes over, or only of the former."""
     total = fnp.sin(x + 0.1 * position)
     for k, other in enumerate(around):
+        if idle:
+            _ = fnp.cos(other)
+            continue
         total = total * (1.0 + 0.2 * fnp.cos(other * (k + 1.0))) + 0.1 * other * x
     return total
 
@@ -63,12 +66,15 @@ TRANSFORMATIONS: dict[str, Wrapper] = {
 NAMES = (*RULES, *TRANSFORMATIONS)
 
 
-def nested(layers: tuple[str, ...], has_rules: bool) -> Function:
-    """The function that the layers make, the first the outermost."""
+def nested(layers: tuple[str, ...], has_rules: bool, idle: bool = False) -> Function:
+    """The function that the layers make, the first the outermost.
+
+    ``idle``: what is done with values around is for nothing.
+    """
 
     def build(position: int, around: tuple[Any, ...]) -> Function:
         def own(x: Any) -> Any:
-            out = formula(position, x, around)
+            out = formula(position, x, around, idle)
             if position + 1 < len(layers):
                 inside = build(position + 1, (*around, x))
                 # Of the argument, of what is closed over, and of a number.
@@ -101,10 +107,10 @@ MODES: dict[str, Callable[[Function], Any]] = {
 }
 
 
-def check(layers: tuple[str, ...], mode: str) -> None:
+def check(layers: tuple[str, ...], mode: str, idle: bool = False) -> None:
     of = MODES[mode]
-    expected = fg.tree.map(np.asarray, of(nested(layers, has_rules=False)))
-    assert_same(of(nested(layers, has_rules=True)), expected, rtol=1e-8)
+    expected = fg.tree.map(np.asarray, of(nested(layers, False, idle)))
+    assert_same(of(nested(layers, True, idle)), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -112,6 +118,16 @@ def check(layers: tuple[str, ...], mode: str) -> None:
 @pytest.mark.parametrize("outer", NAMES)
 def test_every_pair(outer: str, inner: str, mode: str) -> None:
     check((outer, inner), mode)
+
+
+@pytest.mark.parametrize("mode", ["grad of jit", "grad of program"])
+@pytest.mark.parametrize("inner", RULES)
+@pytest.mark.parametrize("outer", NAMES)
+def test_what_is_staged_may_reach_values_around_for_nothing(
+    outer: str, inner: str, mode: str
+) -> None:
+    """What is called later must not do again what only had a meaning then."""
+    check((outer, inner), mode, idle=True)
 
 
 @settings(max_examples=60, deadline=None)
