@@ -20,8 +20,6 @@ from typing import Any as _Any
 from funcgrad import errors, tree
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.checkpoint import checkpoint
-from funcgrad.transforms.custom import custom_jvp, custom_vjp
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.jacobian import hessian, hvp, jacfwd, jacrev
 from funcgrad.transforms.linear import linear_transpose, linearize
@@ -33,6 +31,8 @@ from funcgrad.trees import pytree, static_field
 if TYPE_CHECKING:
     from funcgrad import nn, numpy, optim, random, testing
     from funcgrad.programs import Program
+    from funcgrad.transforms.checkpoint import checkpoint
+    from funcgrad.transforms.custom import custom_jvp, custom_vjp
     from funcgrad.transforms.jit import jit
     from funcgrad.transforms.stage import program
 
@@ -74,6 +74,9 @@ __version__ = "0.1.0"
 _SUBMODULES = ("nn", "numpy", "optim", "random", "testing")
 _FUNCTIONS = (
     ("Program", "funcgrad.programs"),
+    ("checkpoint", "funcgrad.transforms.checkpoint"),
+    ("custom_jvp", "funcgrad.transforms.custom"),
+    ("custom_vjp", "funcgrad.transforms.custom"),
     ("jit", "funcgrad.transforms.jit"),
     ("program", "funcgrad.transforms.stage"),
 )
