@@ -30,13 +30,16 @@ from funcgrad.trace import RAW, Value
 from funcgrad.transforms.collage import UNSETTLED, Collage
 from funcgrad.transforms.factors import PRECISE, in_precision_of, operands_of_factors
 from funcgrad.transforms.masked import (
+    LARGE,
     Cotangent,
     Masked,
     Patchwork,
     broadcast,
+    buffered,
     is_raw,
     merged,
     plain,
+    selected,
     unbroadcast,
 )
 
@@ -64,10 +67,6 @@ Entry: TypeAlias = tuple[Any, ...]
 Cotangents: TypeAlias = Any
 """A list by variable, or a mapping that yields None for what it lacks."""
 
-
-LARGE: Final = 2048
-"""The size from which it costs less to save memory than to use it: by adding to a sum in place, or
-by keeping an outline."""
 
 _DOUBLE: Final = frozenset({float, np.float64})
 """Types of single numbers whose cotangents are of double precision."""
@@ -251,11 +250,22 @@ def pull_partials(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
             else keep(ct, wide, params)
         )
     values = operands_of_factors(partials, primals, out)
-    for operand, x, factor in zip(operands, primals, partials.factors, strict=True):
-        if operand >= 0 and factor is not None:
+    for operand, x, factor_of in zip(operands, primals, partials.factors, strict=True):
+        if operand >= 0 and factor_of is not None:
+            factor: Any = factor_of
             if callable(factor):
                 factor = factor(out, *values, **params)
-            accumulate(cotangents, operand, fit(scale(ct, factor, partials.selects), x, wide))
+            previous = cotangents[operand]
+            if (
+                type(previous) is Patchwork
+                and partials.selects
+                and previous.choose(factor, ct, wide)
+            ):
+                continue  # added in place
+            g = fit(scale(ct, factor, partials.selects), x, wide)
+            if previous is None and callable(factor_of) and type(g) is Masked:
+                g = buffered(g)
+            accumulate(cotangents, operand, g)
 
 
 def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
@@ -285,7 +295,7 @@ def scale(ct: Cotangent, factor: Any, selects: bool) -> Cotangent:
     if selects:
         if type(ct) is Masked:
             return ct.select(factor)
-        return Masked(where(factor, ct, 0), factor)
+        return Masked(selected(factor, ct), factor)
     if dtype_of(factor).kind == "c":
         factor = conj(factor)
     return ct.scale(factor) if type(ct) is Masked else ct * factor
