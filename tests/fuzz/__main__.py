@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.fuzz.checks import CHECKS
+from tests.fuzz.checks import CHECKS, RULES
 from tests.fuzz.operations import PRIMITIVES
 from tests.fuzz.search import Report, searched
 from tests.passes.test_passes import every_pass
@@ -24,6 +24,9 @@ def _summary(report: Report, seconds: float) -> str:
         f"primitives in no program: {', '.join(missed) or 'none'}",
         "programs that passes changed: "
         + ", ".join(f"{name} {report.changed[name]}" for name in every_pass()),
+        "single rules applied: "
+        + ", ".join(f"{name} {report.rules[name]}" for name in sorted(RULES)),
+        f"derivatives told by complex steps: {report.analytic}",
         f"{report.failing} programs failed, for {len(report.findings)} causes",
     ]
     lines += [
@@ -41,10 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--programs", type=int, help="stop after so many, in each job")
     parser.add_argument("--check", action="append", choices=list(CHECKS), help="only this check")
+    parser.add_argument("--operation", default="", help="in most programs, such as scatter_add")
     options = parser.parse_args(arguments)
     start = time.monotonic()
     seeds = range(options.seed, options.seed + options.jobs)
-    work: list[Any] = [(seed, options.minutes, options.programs, options.check) for seed in seeds]
+    rest = options.minutes, options.programs, options.check, options.operation
+    work: list[Any] = [(seed, *rest) for seed in seeds]
     if options.jobs == 1:
         reports = [searched(*work[0])]
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -21,13 +22,16 @@ from funcgrad.backends.numpy import NUMPY
 from funcgrad.passes import relax
 from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.pipeline import optimize, prepared
+from funcgrad.passes.workbench import Rules, improve, joined
+from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.compare import assert_agree
 from tests.fuzz.differences import assert_differences
 from tests.fuzz.noise import Scatter, raw
 from tests.fuzz.subject import Subject, several, stacked
+from tests.passes.generator import counting, every_rule
 from tests.passes.test_passes import every_pass
 
-__all__ = ["CHECKS", "Check", "derived", "passed", "valued"]
+__all__ = ["CHECKS", "RULES", "Check", "derived", "passed", "valued"]
 
 Way = Callable[[Subject], Any]
 
@@ -116,19 +120,25 @@ def _laid_out_otherwise(subject: Subject) -> Any:
 # ------------------------------------------------------------------------------------- values
 
 
-def valued(way: Way, margin: float = 1.0, finite: bool = False) -> Check:
-    """A way to compute the results; ``finite``: only of programs whose results are finite."""
+def valued(way: Way, margin: float = 1.0, finite: bool = False, signs: bool = False) -> Check:
+    """A way to compute the results.
+
+    ``finite``: only of programs whose results are finite; ``signs``: those of zeros have to stay.
+    """
 
     def run(subject: Subject) -> None:
         measured = subject.measured(subject.f, subject.args, "value")
         if not finite or all(np.all(np.isfinite(leaf)) for leaf in subject.value):
-            assert_agree(way(subject), subject.value, measured, margin)
+            assert_agree(way(subject), subject.value, measured, margin, signs)
 
     return Check(run, rounds=margin > 1.0)
 
 
 def passed(
-    change: Callable[[fg.Program], fg.Program], margin: float = 1.0, finite: bool = False
+    change: Callable[[fg.Program], fg.Program],
+    margin: float = 1.0,
+    finite: bool = False,
+    signs: bool = False,
 ) -> Check:
     """What a pass makes of a program computes the same."""
 
@@ -139,7 +149,17 @@ def passed(
         subject.changed.add(change.__name__)
         return changed.verify()(*subject.args)
 
-    return valued(way, margin, finite)
+    return valued(way, margin, finite, signs)
+
+
+def ruled(rules: Rules, margin: float = 1.0, finite: bool = False, signs: bool = False) -> Check:
+    """Single rules of passes, all at once, of which those that apply are counted."""
+
+    def way(subject: Subject) -> Any:
+        own = counting(rules, subject.rules)
+        return improve(subject.staged, own).verify()(*subject.args)
+
+    return valued(way, margin, finite, signs)
 
 
 def _again(make: Callable[[Subject], Callable[..., Any]]) -> Check:
@@ -306,6 +326,10 @@ def _differences(subject: Subject) -> None:
         assert_differences(subject)
 
 
+def _complex_step(subject: Subject) -> None:
+    subject.analytic = assert_complex_step(subject)
+
+
 def _second_differences(subject: Subject) -> None:
     if not subject.is_held and _coarse(subject) < 1e-12:
         assert_differences(subject, second=True)
@@ -314,6 +338,17 @@ def _second_differences(subject: Subject) -> None:
 _REORDERING: Final = frozenset(
     "fold_into_contractions merge_sums_of_products merge_products".split()
 )
+_ADDING: Final = _REORDERING | frozenset("optimize prepared put_rows_last".split())
+"""Passes that add up in another order, or hold one that does."""
+
+RULES: Final = MappingProxyType(every_rule())
+
+
+def _rules(are_relaxed: bool) -> Rules:
+    own = [name for name in RULES if name.startswith("relax.") == are_relaxed]
+    return joined(
+        *[{operation: (rule,)} for name in own for operation, rule in RULES[name].items()]
+    )
 
 
 def _checks() -> dict[str, Check]:
@@ -364,6 +399,7 @@ def _checks() -> dict[str, Check]:
         ),
         "forward = reverse": Check(_both_modes, "derivatives"),
         "differences": Check(_differences, "derivatives"),
+        "complex step": Check(_complex_step, "derivatives"),
         "reverse over forward": derived("second", _reverse_over_forward, 4.0, True),
         "reverse over reverse": derived("second", _reverse_over_reverse, 4.0, True),
         "forward over forward": Check(_forward_over_forward, "derivatives"),
@@ -376,7 +412,10 @@ def _checks() -> dict[str, Check]:
     for name, change in every_pass().items():
         relaxed = name in relax.__all__  # where infinities meet, these need not be NaN
         rounds = relaxed or name in _REORDERING
-        found[f"pass {name}"] = passed(change, 4.0 if rounds else 1.0, relaxed)
+        exact = not relaxed and name not in _ADDING
+        found[f"pass {name}"] = passed(change, 4.0 if rounds else 1.0, relaxed, exact)
+    found["pass rules"] = ruled(_rules(False), signs=True)
+    found["pass relaxed rules"] = ruled(_rules(True), 4.0, True)
     return found
 
 

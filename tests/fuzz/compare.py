@@ -28,7 +28,9 @@ class DifferenceError(AssertionError):
     """Two ways to compute one thing that part further than rounding explains."""
 
 
-def assert_agree(actual: Any, expected: Any, measured: Measured, margin: float = 1.0) -> None:
+def assert_agree(
+    actual: Any, expected: Any, measured: Measured, margin: float = 1.0, signs: bool = False
+) -> None:
     """Check two trees of results.
 
     Parameters
@@ -38,6 +40,8 @@ def assert_agree(actual: Any, expected: Any, measured: Measured, margin: float =
         is compared has no meaning, as an infinity cast to an integer, nothing is said.
     margin : float
         How many times further than usual they may part.
+    signs : bool
+        Whether zeros have to have the same signs.
     """
     own, other = trees.leaves(actual), trees.leaves(expected)
     if len(own) != len(other):
@@ -52,6 +56,9 @@ def assert_agree(actual: Any, expected: Any, measured: Measured, margin: float =
             return
         for k, (one, two) in enumerate(pairs):
             _assert_leaf(one, two, None if scatter is None else scatter.spread[k], margin, k)
+    if signs:
+        for k, (one, two) in enumerate(pairs):
+            _assert_signs(one, two, k)
 
 
 def _assert_leaf(own: Any, other: Any, spread: Any, margin: float, k: int) -> None:
@@ -69,6 +76,20 @@ def _assert_leaf(own: Any, other: Any, spread: Any, margin: float, k: int) -> No
             f"result {k}, element {tuple(int(i) for i in where)}: {own[where]!r} in the place of"
             f" {other[where]!r}; rounding explains {float(margin * allowed[where]):.2g}"
         )
+
+
+def _assert_signs(own: Any, other: Any, k: int) -> None:
+    """Check the signs of zeros, of complex numbers in both parts."""
+    if other.dtype.kind not in "fc":
+        return
+    for one, two in ((own.real, other.real), (own.imag, other.imag)):
+        wrong = (one == 0) & (two == 0) & (np.signbit(one) != np.signbit(two))
+        if np.any(wrong):
+            where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+            raise DifferenceError(
+                f"result {k}, element {tuple(int(i) for i in where)}: {own[where]!r} in the place"
+                f" of {other[where]!r}, a zero of the other sign"
+            )
 
 
 def _distances(own: Any, other: Any, spread: Any) -> tuple[Any, Any]:

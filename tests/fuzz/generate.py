@@ -75,17 +75,15 @@ class BrokenError(Exception):
         self.error = error
 
 
-def generate(rng: np.random.Generator, weights: Weights, closures: bool = True) -> Program:
+def generate(rng: np.random.Generator, weights: Weights) -> Program:
     """A program; ``BrokenError`` where whole statements of working parts raise an error.
 
     Parameters
     ----------
     weights : callable
         How much an operation is wanted.
-    closures : bool
-        Whether functions with rules of their own may close over values of the program.
     """
-    style = style_of(rng, weights, closures)
+    style = style_of(rng, weights)
     maker = _Maker(rng, style)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

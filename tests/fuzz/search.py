@@ -13,7 +13,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,7 +28,10 @@ from tests.fuzz.syntax import Nest, Program, constant_text, every_statement, nam
 __all__ = ["Finding", "Report", "Search", "script", "searched"]
 
 _EACH: Final = 8
-"""Checks for each program, beside the passes, which cost little where they change nothing."""
+"""Checks for each program, beside those that are made always."""
+
+_ALWAYS: Final = ("pass ", "complex step")
+"""How the names of checks begin that cost little where there is nothing to check."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,8 @@ class Report:
     checks: int = 0
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)
+    rules: Counter[Any] = field(default_factory=Counter)
+    analytic: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
     failing: int = 0
 
@@ -60,6 +65,8 @@ class Report:
         self.failing += other.failing
         self.pairs.update(other.pairs)
         self.changed.update(other.changed)
+        self.rules.update(other.rules)
+        self.analytic += other.analytic
         for cause, finding in other.findings.items():
             known = self.findings.get(cause)
             if known is None:
@@ -77,16 +84,19 @@ class Report:
 
 
 class Search:
-    """Programs from a seed; what they covered decides what is made next."""
+    """Programs from a seed; what they covered decides what is made next.
+
+    ``operation``: the name of one that most programs are to be made of, among others.
+    """
 
     def __init__(
         self,
         seed: int,
         checks: Mapping[str, Check] = CHECKS,
         seconds: float = 20.0,
-        closures: bool = True,
+        operation: str = "",
     ) -> None:
-        self._closures = closures
+        self._operation = operation
         self._seed = seed
         self._checks = checks
         self._seconds = seconds
@@ -112,7 +122,7 @@ class Search:
         self.report.programs += 1
         rng = np.random.default_rng((self._seed, number))
         try:
-            program = generate(rng, self._weight, self._closures)
+            program = generate(rng, self._weight)
         except BrokenError as broken:
             self._found("eager", broken.error, broken.program, number, tell)
             return
@@ -131,16 +141,17 @@ class Search:
                 return
 
     def _weight(self, name: str) -> float:
-        return 1.0 / (1.0 + self._drawn[name])
+        wanted = 1000.0 if name == self._operation else 1.0
+        return wanted / (1.0 + self._drawn[name])
 
     def _chosen(self, rng: np.random.Generator, subject: Subject) -> list[str]:
         """Some checks: rather those that the program's operations have met less often."""
         with quietly():
             names = [name for name, check in self._checks.items() if check.applies(subject)]
-        passes = [name for name in names if name.startswith("pass ")]
-        names = [name for name in names if name not in passes]
+        always = [name for name in names if name.startswith(_ALWAYS)]
+        names = [name for name in names if name not in always]
         if not names:
-            return passes
+            return always
         met = [
             sum(1.0 / (1.0 + self.report.pairs[operation, name]) for operation in subject.names)
             for name in names
@@ -148,14 +159,18 @@ class Search:
         sizes = np.array(met) + 0.01
         count = min(_EACH, len(names))
         chosen = rng.choice(names, count, replace=False, p=sizes / sizes.sum())
-        return [*passes, *[str(each) for each in chosen]]
+        return [*always, *[str(each) for each in chosen]]
 
     def _count(self, check: str, subject: Subject) -> None:
         """The pairs that a check covered, also with operations that others bind.
 
         A pass counts where it changed the program.
         """
-        if check.startswith("pass ") and check[5:] not in subject.changed:
+        self.report.analytic += check == "complex step" and subject.analytic
+        self.report.rules.update(name for name, _ in subject.rules.elements())
+        rules = bool(subject.rules)
+        subject.rules.clear()
+        if check.startswith("pass ") and check[5:] not in subject.changed and not rules:
             return
         names = set(subject.names)
         staged = subject.__dict__.get("staged")
@@ -208,11 +223,15 @@ class Search:
 
 
 def searched(
-    seed: int, minutes: float, programs: int | None = None, checks: Sequence[str] | None = None
+    seed: int,
+    minutes: float,
+    programs: int | None = None,
+    checks: Sequence[str] | None = None,
+    operation: str = "",
 ) -> Report:
     """A search that prints what it finds; a function of its own, so that a process can run it."""
     chosen = {name: CHECKS[name] for name in checks or CHECKS}
-    return Search(seed, chosen).run(programs, 60 * minutes, _printed)
+    return Search(seed, chosen, operation=operation).run(programs, 60 * minutes, _printed)
 
 
 def _printed(finding: Finding) -> None:

@@ -80,8 +80,8 @@ _THEMES: Final = (
 """How often styles are of a kind, what they draw from, and the shapes of their arguments."""
 
 
-def style_of(rng: np.random.Generator, weights: Weights, closures: bool) -> Style:
-    """What the next program is like; ``closures`` as for ``generate``."""
+def style_of(rng: np.random.Generator, weights: Weights) -> Style:
+    """What the next program is like."""
     _, names, shapes = _THEMES[rng.choice(len(_THEMES), p=[share for share, *_ in _THEMES])]
     nests = (*BRANCHES, *CALLS)
     return Style(
@@ -90,7 +90,7 @@ def style_of(rng: np.random.Generator, weights: Weights, closures: bool) -> Styl
         shapes=shapes[rng.integers(len(shapes))],
         dtype=np.dtype(str(rng.choice(list("ddddddddfffeDDF")))),
         edges=bool(rng.random() < 0.1),
-        closes=bool(rng.random() < 0.2) and closures,
+        closes=bool(rng.random() < 0.2),
         length=int(rng.integers(2, 11)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -51,6 +52,10 @@ class Subject:
         self.text = source(program)
         self.changed: set[str] = set()
         """The passes that were seen to change the program."""
+        self.rules: Counter[Any] = Counter()
+        """The rules that were applied, each with the operation: how often."""
+        self.analytic = False
+        """Whether a complex step could tell the derivative."""
         self.scatters: dict[Any, Scatter | None] = {}
         self._positions = [k for k, arg in enumerate(self.args) if is_inexact(arg)]
 

@@ -3,6 +3,7 @@
 For a long one: ``python -m tests.fuzz --minutes 30``.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,32 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.passes.rewrite import Draft, rewrite
+from funcgrad.primitive import Linear
 from funcgrad.primitives.elementwise import subtract
-from tests.fuzz.checks import derived, passed, valued
+from funcgrad.primitives.scatter import scatter_add
+from funcgrad.primitives.structural import roll
+from tests.fuzz.analytic import assert_complex_step
+from tests.fuzz.checks import CHECKS, derived, passed, valued
+from tests.fuzz.compare import DifferenceError, assert_agree
 from tests.fuzz.generate import SCOPE, generate
 from tests.fuzz.noise import scatter
 from tests.fuzz.search import Finding, Report, Search, script
-from tests.fuzz.syntax import every_statement, function_of, source
+from tests.fuzz.subject import Subject
+from tests.fuzz.syntax import Program, Step, every_statement, function_of, source
 
 PROGRAMS = 80
 
 
 @pytest.mark.parametrize("seed", [3])
 def test_programs_mean_the_same_in_every_way(seed):
-    report = Search(seed, closures=False).run(programs=PROGRAMS)
+    report = Search(seed).run(programs=PROGRAMS)
     assert not report.findings, "\n\n".join(map(script, report.findings.values()))
     assert report.programs == PROGRAMS
     assert report.checks > 5 * PROGRAMS
     reached, _ = report.covered
     assert reached > 2000
+    assert len(report.rules) > 20
+    assert report.analytic >= 5
 
 
 def test_a_seed_makes_one_program():
@@ -83,6 +92,46 @@ def test_a_lost_derivative_is_found():
 
     report = Search(0, {"stopped": derived("pull", stopped)}).run(programs=40)
     assert report.failing > 10
+
+
+def test_a_place_off_by_one_in_the_transpose_of_a_scatter_is_found():
+    linear = scatter_add.differential
+    assert isinstance(linear, Linear)
+    own, other, *rest = linear.routes(4)
+
+    def shifted(ct: Any, *args: Any, axis: int, unique: bool) -> Any:
+        assert other is not None
+        return other(roll(ct, shift=(1,), axis=(axis,)), *args, axis=axis, unique=unique)
+
+    wrong = replace(linear, transposes=lambda n: (own, shifted, *[None] * (n - 2)))
+    assert rest == [None, None]
+    checks = {name: CHECKS[name] for name in ("forward = reverse", "complex step")}
+    search = Search(0, checks, operation="scatter_add")
+    assert not search.run(programs=25).findings
+    object.__setattr__(scatter_add, "differential", wrong)
+    try:
+        report = Search(0, checks, operation="scatter_add").run(programs=25)
+    finally:
+        object.__setattr__(scatter_add, "differential", linear)
+    assert report.findings
+    assert all("scatter_add" in script(each) for each in found(report))
+
+
+def test_a_complex_step_sees_a_billionth():
+    sine = Step("y", "fnp.sin({})", ("x",))
+    program = Program((("x", np.array([0.3, -1.0, 2.0])),), {}, (sine,), ("y",))
+    assert assert_complex_step(Subject(program))
+    subject = Subject(program)
+    subject.__dict__["F"] = lambda x: (fnp.sin(x) + 1e-9 * x,)  # what is differentiated
+    with pytest.raises(DifferenceError, match="complex step"):
+        assert_complex_step(subject)
+
+
+def test_the_sign_of_a_zero_is_seen():
+    zeros = [np.array([0.0, -0.0]), np.array([0.0, 0.0])]
+    assert_agree(zeros[:1], zeros[1:], lambda: None)
+    with pytest.raises(DifferenceError, match="other sign"):
+        assert_agree(zeros[:1], zeros[1:], lambda: None, signs=True)
 
 
 def found(report: Report) -> list[Finding]:
