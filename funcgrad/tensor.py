@@ -179,7 +179,7 @@ class Tensor(ArrayMethods, Conversions):
         if type(other) in (int, float):
             if other < 0 and is_weak(self):  # as of integers in Python
                 other = float(other)
-            return _operate(ew.constant_power, self, exponent=other)
+            return wrap(_operated(ew.constant_power, (self,), {"exponent": other}))
         return operate_generally(ew.power, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Tensor:
@@ -204,7 +204,7 @@ class Tensor(ArrayMethods, Conversions):
         """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
         if ndigits is None:
             return round(self._scalar("round(t)", exact=False))
-        return _operate(round_to, self, decimals=as_index(ndigits))
+        return wrap(_operated(round_to, (self,), {"decimals": as_index(ndigits)}))
 
     # Bits and comparison.
 
@@ -362,18 +362,18 @@ def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
     -------
     Tensor
     """
-    result = _operate(primitive, *args, **params)
-    return strong(result) if primitive.operator else result
+    value = _operated(primitive, args, params)
+    return strong(value) if primitive.operator else wrap(value)
 
 
-def _operate(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
-    """``apply`` as an operator: what it makes of Python numbers is one."""
-    operands = tuple([operand(arg, primitive.name) for arg in args])
+def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, Any]) -> Value:
+    """What ``apply`` computes; of Python numbers an operator makes one."""
+    name = primitive.name
+    args = tuple([arg._value if type(arg) is Tensor else operand(arg, name) for arg in args])
     try:
-        value = bind(primitive, operands, params)
+        return bind(primitive, args, params)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise explained(error, primitive.name, *operands, **params) from error
-    return wrap(value)
+        raise explained(error, name, *args, **params) from error
 
 
 def strong(value: Value) -> Tensor:
@@ -389,7 +389,7 @@ def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
     try:
         if trace is not None:
             value = trace.process1(primitive, x)
-        elif type(x._value) in STRONG:
+        elif not primitive.operator or type(x._value) in STRONG:
             value = primitive.evaluate(x._value)
         else:
             value = bind1(primitive, x._value)

@@ -9,12 +9,10 @@ fraction or a text is no integer, and a number outside of a dtype's range is not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from numbers import Real
 from operator import index
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -195,11 +193,6 @@ def strong(x: Value) -> Value:
     return cast(x, dtype=dtype_of(x)) if is_weak(x) else x
 
 
-_PYTHON_NUMBERS: Final[Mapping[str, Any]] = MappingProxyType(
-    {"b": False, "i": 0, "f": 0.0, "c": 0j}
-)
-
-
 def common_dtype(*values: Value) -> np.dtype[Any]:
     """The dtype that several values have together; Python numbers give way, also traced ones.
 
@@ -208,8 +201,12 @@ def common_dtype(*values: Value) -> np.dtype[Any]:
     """
 
     def kind(x: Value) -> Any:
-        dtype = dtype_of(x)
-        return _PYTHON_NUMBERS[dtype.kind] if is_weak(x) else dtype
+        raw = concrete(x)
+        if type(raw) in NUMBERS:
+            return type(raw)(0)
+        if type(raw) not in RAW and is_weak(raw):
+            return raw.dtype.type(0).item()
+        return raw.dtype
 
     return np.result_type(*map(kind, values))
 
@@ -230,7 +227,7 @@ def converted(x: Value, dtype: np.dtype[Any], operation: str) -> Value:
             return np.asarray(raw, dtype)[()]
         except (OverflowError, TypeError, ValueError) as error:
             raise explained(error, operation, raw, dtype=dtype.name) from error
-    return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
+    return x if dtype_of(raw) == dtype else cast(x, dtype=dtype)
 
 
 _RANKS = "biufc"
