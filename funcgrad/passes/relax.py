@@ -17,7 +17,10 @@ sum_before_multiplying   ``sum(f @ a)`` is ``sum(f) @ a``       n ulp of the sum
 
 What none of them does: ``x * 0 = 0``, ``x - x = 0``, ``x / x = 1``, ``x + 0.0 = x``. NaN and
 infinities come out where they did, but for what intermediate results decide: those may now overflow
-or no longer do so, and where ``inf * 2 - inf * 1`` is NaN, ``inf * (2 - 1)`` is infinite.
+or no longer do so, and where ``inf * 2 - inf * 1`` is NaN, ``inf * (2 - 1)`` is infinite. What is
+left where summands cancel may be a zero of the other sign: ``f * 1 - f * 1`` is 0.0, and
+``f * (1 - 1)`` is -0.0 for a negative f. So a guard that keeps a number may refuse the very numbers
+that a program was staged with; ``jit`` then looks again.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: 0.3 * (x / 0.7) * 5.0)(fg.tensor([1.0, 2.0]))

@@ -257,6 +257,19 @@ def test_random_expressions(change: Pass) -> None:
         assert [after[v] for v in changed.outputs] == [before[v] for v in staged.outputs]
 
 
+def test_where_summands_cancel_the_zero_may_have_the_other_sign() -> None:
+    def f(f: Any, a: Any, b: Any) -> Any:
+        total = f * a + f * b
+        return a * float(total), total
+
+    args = np.float64(-1.0), np.float64(2.0), np.float64(-2.0)
+    staged = fg.program(f)(*args)
+    assert not np.signbit(staged(*args)[1])
+    with pytest.raises(fg.errors.GuardError, match=r"was 0\.0; for these arguments it is -0\.0"):
+        relax.share_factors(staged)(*args)
+    assert bits(fg.jit(f, relaxed=True)(*args)[0]) == bits(f(*args)[0])
+
+
 def test_gradients_stay_close() -> None:
     def loss(x: Any) -> Any:
         share = fg.nn.softmax(x / 0.7, axis=1) * 0.3
