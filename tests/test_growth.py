@@ -5,53 +5,20 @@ the calls of Python and C functions while it runs. Both are the same on every ma
 ``tests.benchmarks.growth`` measures time and memory.
 """
 
-import sys
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 import funcgrad as fg
 from funcgrad.passes.costs import costs
 from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
-
-LENGTHS = (16, 32, 64)
-MOST = 2.6
-"""Of a line twice as much is added from 32 to 64 as from 16 to 32; of n log n 2.4 times, of a
-square 4 times."""
+from tests.counts import LENGTHS, MOST, added, calls_made
 
 LINEAR = [*[name for name, loop in LOOPS.items() if loop.exponent == 1], *DEPTHS]
-
-
-def added(amount: Callable[[int], float]) -> float:
-    """How many times as much the second doubling of the length adds as the first.
-
-    What hardly grows may grow in steps, from one way of doing a thing to another.
-    """
-    first, second, third = [amount(length) for length in LENGTHS]
-    return (third - second) / max(first / 2, second - first)
 
 
 def bytes_touched(name: str, way: str, length: int) -> int:
     f, x = of_length(name, length)
     found = costs(fg.program(WAYS[way](f))(x))
     return sum(own.bytes_read + own.bytes_written for own in found.operations)
-
-
-def calls_made(work: Callable[[], Any]) -> int:
-    count = 0
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -3,42 +3,45 @@
     python -m tests.mutation funcgrad/passes/scale.py funcgrad/passes/negation.py
     python -m tests.mutation funcgrad/planning/*.py --tests tests/backends --sample 100 --seed 3
     python -m tests.mutation funcgrad/planning/*.py --again report.txt
+    python -m tests.mutation --project --sample 120 --seed 8
 
-Without ``--tests`` each file is tried with the folder of tests that mirrors its own. The tests are
-run once without a mistake first; a mutant that takes ten times as long counts as killed.
+Without ``--tests`` each file is tried with the rounds of tests that ``project.py`` names for it, or
+else with the folder of tests that mirrors its own. ``--project`` takes all files of that table: its
+sample, spread evenly over files and kinds, gives the project's score. Each round is run once
+without a mistake first; a mutant with which it takes four times as long counts as killed.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutation.mutants import KINDS, Mutant, mutants_of
-from tests.mutation.trial import ROOT, Outcome, workshop
+from tests.mutation.mutants import KINDS, mutants_of
+from tests.mutation.project import Planned, Round, mutants_of_project, rounds_of, sampled
+from tests.mutation.trial import ROOT, Outcome, Workshop, workshop
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants of files; the exit status is 1 if any survived."""
     options = _parser().parse_args(arguments)
-    chosen = []
-    for file in options.files:
-        path = Path(file).resolve().relative_to(ROOT)
-        found = mutants_of((ROOT / path).read_text())
-        chosen += [(str(path), each) for each in found if each.kind in options.kinds]
+    if options.project:
+        chosen = mutants_of_project(ROOT)
+    else:
+        paths = [Path(file).resolve().relative_to(ROOT) for file in options.files]
+        chosen = [(str(p), each) for p in paths for each in mutants_of((ROOT / p).read_text())]
+    chosen = [each for each in chosen if each[1].kind in options.kinds]
     if options.lines:
         first, last = map(int, options.lines.split("-"))
         chosen = [each for each in chosen if first <= each[1].line <= last]
     if options.again:
         told = Path(options.again).read_text().splitlines()
         chosen = [each for each in chosen if any(map(Outcome(*each, "survived").is_told_in, told))]
-    if options.sample is not None and options.sample < len(chosen):
-        chosen = random.Random(options.seed).sample(chosen, options.sample)
-        chosen.sort(key=lambda each: (each[0], each[1].start))
+    if options.sample is not None:
+        chosen = sampled(chosen, options.sample, options.seed)
     if options.list:
         for each in chosen:
             print(Outcome(*each, "planned"))
@@ -50,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--project", action="store_true", help="all files that compute numbers")
     parser.add_argument("--tests", nargs="+", default=[])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--lines", help="only those that begin there, as 20-45")
@@ -61,20 +65,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tried(chosen: Sequence[tuple[str, Mutant]], tests: Sequence[str]) -> list[Outcome]:
+def _tried(chosen: Sequence[Planned], tests: Sequence[str]) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    limits: dict[tuple[str, ...], float] = {}
+    limits: dict[Round, float] = {}
     with workshop() as shop:
         for path, mutant in chosen:
-            own = tuple(tests or [_mirror(path)])
-            if own not in limits:
-                start = time.monotonic()
-                if shop.passes(own, 3600.0) != "survived":
-                    raise SystemExit(f"mutation: {' '.join(own)} fail without any mistake")
-                limits[own] = 30.0 + 10 * (time.monotonic() - start)
-            outcomes.append(shop.tried(path, mutant, own, limits[own]))
+            rounds = [tuple(tests)] if tests else rounds_of(path) or [(_mirror(path),)]
+            verdict = "survived"
+            for own in rounds:
+                if own not in limits:
+                    limits[own] = _limit(shop, own)
+                verdict = shop.tried(path, mutant, own, limits[own]).verdict
+                if verdict != "survived":
+                    break
+            outcomes.append(Outcome(path, mutant, verdict))
             print(outcomes[-1], flush=True)
     return outcomes
+
+
+def _limit(shop: Workshop, tests: Round) -> float:
+    """How many seconds tests may take, by what they take without a mistake."""
+    start = time.monotonic()
+    if shop.passes(tests, 3600.0) != "survived":
+        raise SystemExit(f"mutation: {' '.join(tests)} fail without any mistake")
+    return 20.0 + 4 * (time.monotonic() - start)
 
 
 def _mirror(path: str) -> str:

@@ -2,7 +2,7 @@
 
 A condition is dropped, a comparison is turned around or off by one, operands are swapped, a number
 or an axis is another. What is only said (docstrings, annotations, messages of errors) is left
-alone.
+alone, and so are samples, at which tests try what a primitive does.
 
 >>> source = '''
 ... def first(x, y):
@@ -24,7 +24,8 @@ alone.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -67,27 +68,22 @@ class Mutant:
         return source[: self.start] + self.new + source[self.end :]
 
 
-def mutants_of(source: str) -> list[Mutant]:
-    """All mistakes of a source, in its order; each once."""
+def mutants_of(source: str, without: Collection[str] = ()) -> list[Mutant]:
+    """All mistakes of a source, in its order; each once, without functions of some names."""
     finder = _Finder(source)
-    found = [mutant for node in _executed(ast.parse(source)) for mutant in finder.of(node)]
+    nodes = _executed(ast.parse(source), without)
+    found = [mutant for node in nodes for mutant in finder.of(node)]
     found.sort(key=lambda mutant: mutant.start)
-    return [each for each in dict.fromkeys(found) if _is_python(each.planted(source))]
+    return [each for each in dict.fromkeys(found) if finder.stays_python(each)]
 
 
-def _is_python(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except SyntaxError:  # which any test would see
-        return False
-    return True
-
-
-def _executed(tree: ast.AST) -> Iterator[ast.AST]:
+def _executed(tree: ast.AST, without: Collection[str]) -> Iterator[ast.AST]:
     """The nodes that say what is done, parents before children."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
+        if _is_only_tried(node) or getattr(node, "name", None) in without:
+            continue
         yield node
         skipped: set[int] = set()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -101,6 +97,17 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
         waiting += [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
 
 
+def _is_only_tried(node: ast.AST) -> bool:
+    """Whether a node makes or holds the samples at which tests try a primitive."""
+    if isinstance(node, ast.keyword):
+        return node.arg == "samples"
+    if isinstance(node, ast.FunctionDef) and node.returns is not None:
+        return "Sample]" in ast.unparse(node.returns)
+    named = node.func if isinstance(node, ast.Call) else None
+    return isinstance(named, ast.Name) and named.id in _OF_SAMPLES
+
+
+_OF_SAMPLES: Final = ("combined", "complexes", "edges", "reals")
 _SAID: Final = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 
 _NEGATED: Final[Mapping[type[ast.cmpop], str]] = MappingProxyType(
@@ -132,18 +139,34 @@ _ORDERED: Final[Mapping[type[ast.operator], str]] = MappingProxyType(
         ast.RShift: ">>",
     }
 )
+_BY_AXIS: Final = ("axes", "axis", "shape", "strides")
+"""How the names of what has a number for each axis end."""
 
 
 class _Finder:
     """The mistakes that can be made in a node."""
 
-    __slots__ = ("_lines", "_source")
+    __slots__ = ("_lines", "_source", "_statements")
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._lines = [0]
         for line in source.splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
+        starts = [self._lines[node.lineno - 1] for node in ast.parse(source).body]
+        self._statements = [0, *starts, len(source)]
+
+    def stays_python(self, mutant: Mutant) -> bool:
+        """Whether the mistake has to be found by tests. Only its statement is parsed again."""
+        place = bisect_right(self._statements, mutant.start)
+        start, end = self._statements[place - 1 : place + 1]
+        try:
+            ast.parse(
+                self._source[start : mutant.start] + mutant.new + self._source[mutant.end : end]
+            )
+        except SyntaxError:
+            return False
+        return True
 
     def of(self, node: ast.AST) -> Iterator[Mutant]:
         """The mistakes of one node, without those of the nodes inside."""
@@ -172,6 +195,10 @@ class _Finder:
             value = node.value.value if isinstance(node.value, ast.Constant) else None
             if type(value) is int:
                 yield self._mutant("wrong axis", node.value, str(value - 1))
+        elif isinstance(node, ast.Subscript) and self._text(node.value).endswith(_BY_AXIS):
+            text = self._text(node.slice)
+            if text in ("0", "-1"):
+                yield self._mutant("wrong axis", node.slice, "-1" if text == "0" else "0")
 
     def _shorter(self, node: ast.BoolOp) -> Iterator[Mutant]:
         """``a and b`` without ``a``, and without ``b``."""

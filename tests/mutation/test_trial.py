@@ -1,11 +1,14 @@
 """Mistakes are planted where they are said to be, and tests see those that they can see."""
 
+import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.mutation.mutants import KINDS, mutants_of
-from tests.mutation.trial import Workshop
+from tests.mutation.project import ONLY_SPEED, mutants_of_project, rounds_of, sampled, subjects
+from tests.mutation.trial import ROOT, Workshop
 
 SOURCE = """
 def clipped(x, low, high):
@@ -51,3 +54,41 @@ def first(x: tuple[int, int] = (1, 2)) -> bool:
     found = mutants_of(source)
     assert {mutant.kind for mutant in found} <= {*KINDS}
     assert [mutant.old for mutant in found] == ["x in (3, 4)", "x in (3, 4)", "x[0] == 5", "0", "5"]
+
+
+def test_samples_and_what_is_left_out_by_name_are_left_alone() -> None:
+    source = """
+def _samples() -> Iterator[Sample]:
+    yield Sample((1 - 2,))
+
+
+def estimate(x):
+    return x - 1
+
+
+absolute = elementwise("absolute", samples=edges(0.0, 1))
+scaled = rows(x.shape[0], edges(2))
+"""
+    found = [(each.kind, each.old, each.new) for each in mutants_of(source, ["estimate"])]
+    assert found == [("wrong axis", "0", "-1"), ("off by one", "0", "1")]
+
+
+def test_the_sample_of_the_project_is_spread_over_files_and_kinds() -> None:
+    planned = mutants_of_project(ROOT)
+    chosen = sampled(planned, 120, seed=1)
+    assert len({*chosen}) == 120
+    assert chosen == sampled(planned, 120, seed=1) != sampled(planned, 120, seed=2)
+    assert {path for path, _ in chosen} == {path for path, _ in planned}
+    counts = Counter(mutant.kind for _, mutant in chosen)
+    assert {*counts} == {*KINDS}
+    assert min(counts.values()) >= 15
+
+
+def test_every_subject_has_tests_and_every_name_of_the_table_is_there() -> None:
+    for path in subjects(ROOT):
+        rounds = rounds_of(path)
+        assert len(rounds) > 2
+        assert all((ROOT / each).exists() for own in rounds for each in own if "/" in each)
+    for path, names in ONLY_SPEED.items():
+        tree = ast.parse((ROOT / path).read_text())
+        assert {*names} <= {getattr(node, "name", None) for node in ast.walk(tree)}

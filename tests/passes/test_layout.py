@@ -1,6 +1,5 @@
 """Rows last: what is computed so, what is not, and that the numbers are the same."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from funcgrad.backends.numpy import compile_program
 from funcgrad.passes.layout import put_rows_last
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs import Program
+from tests.counts import MOST, added, calls_made
 from tests.programs import SUBJECTS, assert_bits, fixed
 from tests.transforms.support import numbers
 
@@ -430,19 +430,14 @@ def test_derivatives_of_the_program_are_the_same() -> None:
 # -------------------------------------------------------------------------------------- speed
 
 
-def test_long_programs_take_time_in_proportion() -> None:
+def test_long_programs_take_calls_in_proportion() -> None:
     def f(steps: int, x: Any) -> Any:
         for _ in range(steps):
             x = one_by_one(fnp.tanh(x))
         return fnp.sum(x, axis=0)
 
-    times = []
-    for steps in (30, 120):
+    def amount(steps: int) -> int:
         staged = fg.program(partial(f, steps))(numbers(300, 4))
-        runs = []
-        for _ in range(3):
-            start = time.process_time()
-            put_rows_last(staged)
-            runs.append(time.process_time() - start)
-        times.append(min(runs))
-    assert times[1] < 10 * times[0] + 0.02
+        return calls_made(lambda: put_rows_last(staged))
+
+    assert added(amount) < MOST

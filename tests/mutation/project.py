@@ -1,0 +1,203 @@
+"""Whose mistakes the project's score counts, and which tests have to see them.
+
+The subjects are what computes numbers: primitives, passes, plans and the core of the
+transformations. The tests of a subject come in rounds, the quickest first; a mutant that one round
+misses goes on to the next.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from funcgrad.primitive import Primitive
+from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.trial import ROOT
+
+__all__ = [
+    "ONLY_SPEED",
+    "Planned",
+    "Round",
+    "mutants_of_project",
+    "rounds_of",
+    "sampled",
+    "subjects",
+]
+
+Planned: TypeAlias = tuple[str, Mutant]
+"""A mutant and the path of its file, relative to the repository."""
+Round: TypeAlias = tuple[str, ...]
+"""Arguments of pytest."""
+
+_TRANSFORMS: Final = """
+    pull push replay masked collage factors batch linear custom_call checkpoint
+""".split()
+
+ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "funcgrad/passes/layout.py": ("_reading_time", "_product_time", "_turning_times", "_gain"),
+        "funcgrad/passes/product_sums.py": ("_cost",),
+        "funcgrad/passes/products.py": ("_is_worth_it",),
+        "funcgrad/passes/rowwise.py": ("_reduction_time", "product_time", "_stride_time"),
+        "funcgrad/passes/stacking.py": ("call_time", "join_time", "_is_worth_it"),
+    }
+)
+"""Functions that estimate time: whatever they return, programs mean the same."""
+
+_PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "axes": ("test_algebra",),
+        "contractions": ("test_contractions", "test_left_alone"),
+        "facts": ("test_left_alone", "test_contractions", "test_layout", "test_stacking"),
+        "identity": ("test_identity",),
+        "layout": ("test_layout",),
+        "negation": ("test_algebra",),
+        "product_sums": ("test_contractions", "test_left_alone"),
+        "products": ("test_left_alone", "test_contractions"),
+        "relax": ("test_relax",),
+        "roles": ("test_stacking",),
+        "rowwise": ("test_layout",),
+        "scale": ("test_algebra", "test_relax"),
+        "schedule": ("test_schedule",),
+        "simplify": ("test_algebra",),
+        "sink": ("test_algebra",),
+        "stacking": ("test_stacking",),
+        "stacks": ("test_stacking",),
+    }
+)
+_OF_ALL_PASSES: Final[tuple[Round, ...]] = (
+    ("tests/passes/test_passes.py",),
+    ("tests/passes/test_preconditions.py",),
+    ("tests/passes/test_polynomials.py", "tests/test_contractions.py"),
+)
+_OF_PLANS: Final[tuple[Round, ...]] = (
+    ("tests/backends/test_kernels.py", "tests/backends/test_plans.py"),
+    ("tests/backends/test_numpy_backend.py", "tests/test_jit_memory.py"),
+)
+_OF_TRANSFORMS: Final[tuple[Round, ...]] = (
+    ("tests/test_perturbation_confusion.py", "tests/test_structural_zeros.py"),
+    ("tests/test_laws.py", "tests/transforms/test_custom_modes.py"),
+)
+_OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "batch": ("test_batch",),
+        "checkpoint": ("test_checkpoint", "test_nested_calls"),
+        "collage": ("test_collage", "test_reverse"),
+        "custom_call": ("test_custom", "test_checkpoint"),
+        "factors": ("test_collage", "test_reverse", "test_linear"),
+        "linear": ("test_linear", "test_custom"),
+        "masked": ("test_collage", "test_custom", "test_pull"),
+        "pull": ("test_pull", "test_reverse"),
+        "push": ("test_forward", "test_linear", "test_pull"),
+        "replay": ("test_stage", "test_custom", "test_checkpoint"),
+    }
+)
+_OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "contraction": ("tests/test_contractions.py", "tests/test_contraction_source.py"),
+        "cumulative": ("tests/test_products_of_others.py", "tests/test_reductions.py"),
+        "einsum": ("tests/test_contractions.py", "tests/test_contraction_source.py"),
+        "elementwise": ("tests/test_numbers_of_operators.py", "tests/test_numpy_elementwise.py"),
+        "indexing": ("tests/test_indexing.py",),
+        "keys": ("tests/test_indexing.py",),
+        "products": ("tests/test_contractions.py", "tests/test_contraction_source.py"),
+        "random_bits": ("tests/test_random.py", "tests/test_random_discrete.py"),
+        "reduction": ("tests/test_reductions.py",),
+        "rows": ("tests/test_indexing.py", "tests/test_contractions.py"),
+        "scatter": ("tests/test_indexing.py",),
+        "sorting": ("tests/test_sorting.py", "tests/test_reductions.py"),
+        "special": ("tests/test_digits.py", "tests/test_random.py"),
+        "structural": ("tests/test_numpy_manipulation.py",),
+        "transcendental": ("tests/test_digits.py", "tests/test_numpy_elementwise.py"),
+    }
+)
+
+
+def subjects(root: Path) -> list[str]:
+    """The files whose mistakes are counted."""
+    files = [
+        *(root / "funcgrad/primitives").glob("*.py"),
+        *(root / "funcgrad/passes").glob("*.py"),
+        *(root / "funcgrad/planning").glob("*.py"),
+        *(root / f"funcgrad/transforms/{name}.py" for name in _TRANSFORMS),
+    ]
+    paths = sorted(str(file.relative_to(root)) for file in files)
+    return [path for path in paths if path != "funcgrad/passes/costs.py"]  # only estimates
+
+
+def mutants_of_project(root: Path) -> list[Planned]:
+    """Every mistake in them, without those in estimates of time."""
+    return [
+        (path, mutant)
+        for path in subjects(root)
+        for mutant in mutants_of((root / path).read_text(), ONLY_SPEED.get(path, ()))
+    ]
+
+
+def sampled(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
+    """So many, spread evenly over files, and over the kinds that each file has."""
+    shuffled = random.Random(seed).sample(planned, len(planned))
+    left: dict[str, dict[str, list[Planned]]] = {}
+    for each in shuffled:
+        left.setdefault(each[0], {}).setdefault(each[1].kind, []).append(each)
+    kinds: Counter[str] = Counter()
+    chosen: list[Planned] = []
+    while left and len(chosen) < count:
+        for path in list(left):
+            kind = min(left[path], key=lambda kind: kinds[kind])
+            kinds[kind] += 1
+            chosen.append(left[path][kind].pop())
+            if not left[path][kind]:
+                del left[path][kind]
+            if not left[path]:
+                del left[path]
+    return sorted(chosen[:count], key=lambda each: (each[0], each[1].start))
+
+
+def rounds_of(path: str) -> list[Round]:
+    """The tests that have to see mistakes in a file, the quickest first; none if it is
+    not one of the subjects.
+
+    The examples in a file run by themselves: to collect them imports the file anew.
+    """
+    if path not in subjects(ROOT):
+        return []
+    return [*dict.fromkeys(_rounds_of(Path(path))), (path,)]
+
+
+def _rounds_of(path: Path) -> Iterator[Round]:
+    name, folder = path.stem, path.parent.name
+    if folder == "primitives":
+        names = _names_of_primitives(path)
+        if names:
+            yield "tests/test_primitives.py", f"-k={' or '.join(names)}"
+        if name in _OF_PRIMITIVES:
+            yield _OF_PRIMITIVES[name]
+        if not names:
+            yield ("tests/test_primitives.py",)
+        yield ("tests/test_mixed_dtypes.py", "tests/test_structural_zeros.py")
+    elif folder == "passes":
+        if name in _PASSES:
+            yield tuple([f"tests/passes/{each}.py" for each in _PASSES[name]])
+        yield from _OF_ALL_PASSES
+    elif folder == "planning":
+        yield from _OF_PLANS
+    else:
+        yield tuple([f"tests/transforms/{each}.py" for each in _OF_TRANSFORM[name]])
+        yield from _OF_TRANSFORMS
+
+
+def _names_of_primitives(path: Path) -> list[str]:
+    module = importlib.import_module(".".join(path.with_suffix("").parts))
+    return sorted(
+        {
+            value.name
+            for name, value in vars(module).items()
+            if isinstance(value, Primitive) and name in module.__all__
+        }
+    )
