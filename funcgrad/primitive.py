@@ -51,6 +51,7 @@ __all__ = [
     "Primitive",
     "Sample",
     "Selection",
+    "carried",
     "linear_in_all",
 ]
 
@@ -189,11 +190,31 @@ class Linearized:
     linear_in : tuple of int
         Arguments in which the operation is linear, together, for any values of the others: a
         tangent may be pushed by it, and what was pushed can be transposed.
+    carry : callable, optional
+        See ``carried``.
     """
 
     push: Callable[..., Value]
     pull: Callable[..., Sequence[Value]] | None = None
     linear_in: tuple[int, ...] = ()
+    carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]] | None = None
+
+
+def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]]) -> Linearized:
+    """The differential of an operation whose tangents one linear operation carries along.
+
+    Parameters
+    ----------
+    carry : callable
+        ``(output, argument, **params)`` to that operation, which is ``Linear`` with a ``patch``,
+        its arguments behind the tangent, and its parameters.
+    """
+
+    def push(tangents: tuple[Value, ...], out: Value, x: Value, **params: Any) -> Value:
+        operation, others, own = carry(out, x, **params)
+        return operation(tangents[0], *others, **own)
+
+    return Linearized(push, carry=carry)
 
 
 class Discrete(Enum):
@@ -309,6 +330,8 @@ def _form_of(differential: Differential) -> str:
     if isinstance(differential, Linear):
         return "linear" if differential.patch is None else "patching"
     if isinstance(differential, Linearized):
+        if differential.carry is not None:
+            return "carried"
         return "linearized" if differential.pull is None else "transposed"
     return "discrete"
 

@@ -187,3 +187,61 @@ def test_bad_arguments_are_explained() -> None:
         fnp.searchsorted([[1.0]], 1.0)
     with pytest.raises(FuncgradError, match="ascend"):
         fnp.digitize(1.0, [1.0, 3.0, 2.0])
+
+
+LONG = np.random.default_rng(0).standard_normal((3, 200))
+LONG_KINDS = {
+    "apart": LONG,
+    "ties": np.round(LONG, 1),
+    "one tie": np.concatenate([LONG, LONG[:, :1]], axis=1),
+    "zeros": np.where(abs(LONG) < 0.1, np.copysign(0.0, LONG), LONG),
+    "infinities": np.where(abs(LONG) > 2, LONG * np.inf, LONG),
+    "a NaN": np.where(LONG.max() == LONG, np.nan, LONG),
+    "NaNs": np.where(LONG > 1, np.nan, LONG),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", LONG_KINDS)
+def test_long_orders_are_stable_and_so_are_derivatives(
+    kind: str, axis: int, descending: bool
+) -> None:
+    x = LONG_KINDS[kind] if axis else LONG_KINDS[kind].T
+    flipped = np.flip(x, axis) if descending else x
+    order = np.argsort(flipped, axis, kind="stable")
+    if descending:
+        order = x.shape[axis] - 1 - np.flip(order, axis)
+    np.testing.assert_array_equal(fnp.argsort(x, axis, descending=descending), order)
+    weight = np.arange(float(x.size)).reshape(x.shape)
+
+    def function(x: Any) -> Any:
+        return fnp.sort(x, axis, descending=descending)
+
+    np.testing.assert_array_equal(
+        fg.jvp(function, (x,), (weight,))[1], np.take_along_axis(weight, order, axis)
+    )
+    expected = np.empty_like(weight)
+    np.put_along_axis(expected, order, weight, axis)
+    for found in (
+        fg.vjp(function, x)[1](weight)[0],
+        fg.jit(lambda x: fg.vjp(function, x)[1](weight)[0])(x),
+        fg.vmap(lambda x: fg.vjp(function, x)[1](weight)[0])(np.stack([x, x]))[1],
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [5, 300])
+def test_what_is_sorted_past_the_chosen_is_absent(size: int) -> None:
+    """The root's derivative at 0 is infinite; nothing comes to it."""
+    x = np.append(np.random.default_rng(1).uniform(1, 2, size), 0.0)
+    for choose in (fnp.median, lambda y: fnp.sort(y)[-1], lambda y: fnp.sum(fnp.sort(y)[1:3])):
+
+        def function(x: Any, choose: Any = choose) -> Any:
+            return choose(fnp.sqrt(x))
+
+        with np.errstate(all="ignore"):
+            for slope in (fg.grad(function), fg.jit(fg.grad(function))):
+                found = np.asarray(slope(x))
+                assert np.all(np.isfinite(found))
+                assert np.any(found)

@@ -44,7 +44,6 @@ from funcgrad.transforms.masked import (
 )
 
 __all__ = [
-    "LARGE",
     "Cotangents",
     "Entry",
     "fit",
@@ -53,6 +52,7 @@ __all__ = [
     "pull_bilinear",
     "pull_binary",
     "pull_bundle",
+    "pull_carried",
     "pull_linear",
     "pull_mark",
     "pull_partials",
@@ -345,6 +345,13 @@ def pull_patch(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
     patch(buffer.value, ct if plain_ct else ct.value, fresh, *indices, **params)
     if buffer.mask is not None:
         patch(buffer.mask, True if plain_ct else ct.mask, plain_ct, *indices, **params)
+
+
+def pull_carried(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:
+    """Through an operation whose tangent another carries: through that one."""
+    _, _, primitive, operands, primals, out, params = entry
+    operation, others, own = primitive.differential.carry(out, *primals, **params)
+    pull_patch(cotangents, ct, (None, 0, operation, operands, (*primals, *others), out, own))
 
 
 def _collect(cotangents: Cotangents, ct: Cotangent, entry: Entry) -> None:

@@ -1,9 +1,8 @@
 """Recording: what a function did to the values that it is differentiated in.
 
 A ``Recorder`` follows its tracers and appends one entry for each operation on them. What it leaves
-behind is a ``Record``: a value of its own that holds raw arrays and tracers of outer
-transformations, never a tracer of its own, so that reference counting alone frees it. A pullback is
-a function of the record.
+behind is a ``Record``: a value that holds arrays and tracers of outer transformations, never a
+tracer of its own, so that reference counting alone frees it. A pullback is a function of it.
 
 Entries are appended after those of their operands, whichever thread runs the operation, and
 variables are numbered by an atomic counter: a function may use threads of its own.
@@ -30,9 +29,8 @@ from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, 
 from funcgrad.transforms.call import Call, Map, bind_call, check_closure
 from funcgrad.transforms.collage import finished
 from funcgrad.transforms.ledger import Ledger
-from funcgrad.transforms.masked import broadcast, each, plain
+from funcgrad.transforms.masked import LARGE, broadcast, each, plain
 from funcgrad.transforms.pull import (
-    LARGE,
     Cotangents,
     Entry,
     accumulate,
@@ -42,6 +40,7 @@ from funcgrad.transforms.pull import (
     pull_bilinear,
     pull_binary,
     pull_bundle,
+    pull_carried,
     pull_linear,
     pull_mark,
     pull_partials,
@@ -495,6 +494,7 @@ _PULLS: Final[Mapping[str, Any]] = MappingProxyType(
         "patching": pull_patch,
         "linearized": _pull_linearized,
         "transposed": pull_transposed,
+        "carried": pull_carried,
         "discrete": None,
     }
 )
