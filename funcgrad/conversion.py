@@ -12,7 +12,14 @@ from typing import Any, Self
 import numpy as np
 
 from funcgrad.border import read_only
-from funcgrad.errors import ArgumentError, DtypeError, ImmutableError, ShapeError, TracerError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    ImmutableError,
+    ScalarError,
+    ShapeError,
+    TracerError,
+)
 from funcgrad.habits import Habits
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import TracedValue, Value, held_by_an_array
@@ -94,7 +101,9 @@ class Conversions(Habits):
     def _scalar(self, use: str, exact: bool) -> Any:
         value = self._reveal(use, exact)
         if np.size(value) != 1:
-            raise ShapeError(f"{use} needs one element, but the tensor has the shape {self.shape}.")
+            raise ScalarError(
+                f"{use} needs one element, but the tensor has the shape {self.shape}."
+            )
         return np.asarray(value).item()
 
     def item(self, *args: Any) -> Any:

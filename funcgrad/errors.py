@@ -5,6 +5,7 @@ The tree, with the built-in exception that Python users would catch for the same
     FuncgradError                      everything below
     ├── ShapeError          ValueError shapes, sizes or axes that do not fit
     │   ├── AxisError       IndexError an axis or an index outside of an array
+    │   ├── ScalarError     TypeError  one Python number of an array that has not one element
     │   └── UnsizedError    TypeError  the length, or the elements one by one, of what has no axes
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
@@ -47,6 +48,7 @@ __all__ = [
     "MissingAttributeError",
     "ProgramError",
     "RangeError",
+    "ScalarError",
     "ShapeError",
     "TracerError",
     "TreeError",
@@ -70,6 +72,10 @@ class ShapeError(FuncgradError, ValueError):
 
 class AxisError(ShapeError, IndexError):
     """An axis or an index lies outside of an array, or indices do not fit each other."""
+
+
+class ScalarError(ShapeError, TypeError):
+    """An array that has not one element is no Python number."""
 
 
 class UnsizedError(ShapeError, TypeError):

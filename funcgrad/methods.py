@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from funcgrad.habits import Habits
-from funcgrad.shape import AxisLike
+from funcgrad.shape import AxisLike, dtype_of
 
 __all__ = ["ArrayMethods"]
 
@@ -27,55 +27,112 @@ class ArrayMethods(Habits):
         """In another dtype; a complex tensor becomes real by its real part."""
         return self._call("astype", dtype, copy=copy)
 
-    def sum(self, axis: AxisLike = None, *, dtype: Any = None, keepdims: bool = False) -> Self:
+    def sum(
+        self,
+        axis: AxisLike = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The sum over axes."""
-        return self._call("sum", axis=axis, dtype=dtype, keepdims=keepdims)
+        return self._call("sum", axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
-    def prod(self, axis: AxisLike = None, *, dtype: Any = None, keepdims: bool = False) -> Self:
+    def prod(
+        self,
+        axis: AxisLike = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The product over axes."""
-        return self._call("prod", axis=axis, dtype=dtype, keepdims=keepdims)
+        return self._call("prod", axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
-    def mean(self, axis: AxisLike = None, *, keepdims: bool = False) -> Self:
+    def mean(
+        self,
+        axis: AxisLike = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        where: Any = None,
+    ) -> Self:
         """The mean over axes."""
-        return self._call("mean", axis=axis, keepdims=keepdims)
+        return self._call("mean", axis, dtype, keepdims=keepdims, where=where)
 
     def var(
         self,
         axis: AxisLike = None,
+        dtype: Any = None,
         *,
-        correction: float = 0.0,
         ddof: float | None = None,
         keepdims: bool = False,
+        where: Any = None,
+        correction: float = 0.0,
     ) -> Self:
         """The variance over axes."""
-        return self._call("var", axis=axis, correction=correction, ddof=ddof, keepdims=keepdims)
+        return self._call(
+            "var",
+            axis,
+            dtype,
+            ddof=ddof,
+            keepdims=keepdims,
+            where=where,
+            correction=correction,
+        )
 
     def std(
         self,
         axis: AxisLike = None,
+        dtype: Any = None,
         *,
-        correction: float = 0.0,
         ddof: float | None = None,
         keepdims: bool = False,
+        where: Any = None,
+        correction: float = 0.0,
     ) -> Self:
         """The standard deviation over axes."""
-        return self._call("std", axis=axis, correction=correction, ddof=ddof, keepdims=keepdims)
+        return self._call(
+            "std",
+            axis,
+            dtype,
+            ddof=ddof,
+            keepdims=keepdims,
+            where=where,
+            correction=correction,
+        )
 
-    def max(self, axis: AxisLike = None, *, keepdims: bool = False) -> Self:
+    def max(
+        self,
+        axis: AxisLike = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The greatest element over axes; ties share the gradient."""
-        return self._call("max", axis=axis, keepdims=keepdims)
+        return self._call("max", axis, keepdims=keepdims, initial=initial, where=where)
 
-    def min(self, axis: AxisLike = None, *, keepdims: bool = False) -> Self:
+    def min(
+        self,
+        axis: AxisLike = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The least element over axes; ties share the gradient."""
-        return self._call("min", axis=axis, keepdims=keepdims)
+        return self._call("min", axis, keepdims=keepdims, initial=initial, where=where)
 
-    def any(self, axis: AxisLike = None, *, keepdims: bool = False) -> Self:
+    def any(self, axis: AxisLike = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Whether any element over axes is true."""
-        return self._call("any", axis=axis, keepdims=keepdims)
+        return self._call("any", axis, keepdims=keepdims, where=where)
 
-    def all(self, axis: AxisLike = None, *, keepdims: bool = False) -> Self:
+    def all(self, axis: AxisLike = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Whether all elements over axes are true."""
-        return self._call("all", axis=axis, keepdims=keepdims)
+        return self._call("all", axis, keepdims=keepdims, where=where)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """The position of the greatest element."""
@@ -85,25 +142,25 @@ class ArrayMethods(Habits):
         """The position of the least element."""
         return self._call("argmin", axis=axis, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None) -> Self:
+    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Self:
         """The running sum."""
-        return self._call("cumsum", axis=axis)
+        return self._call("cumsum", axis, dtype)
 
-    def cumprod(self, axis: int | None = None) -> Self:
+    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Self:
         """The running product."""
-        return self._call("cumprod", axis=axis)
+        return self._call("cumprod", axis, dtype)
 
-    def argsort(self, axis: int = -1) -> Self:
+    def argsort(self, axis: int | None = -1, kind: Any = None, *, stable: bool = True) -> Self:
         """The positions that sort along an axis."""
-        return self._call("argsort", axis=axis)
+        return self._call("argsort", axis, kind, stable=stable)
 
     def argpartition(self, kth: Any, axis: int | None = -1) -> Self:
         """The positions that put elements in order around some of them."""
         return self._call("argpartition", kth, axis)
 
-    def searchsorted(self, v: Any, side: str = "left") -> Self:
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Self:
         """Where to insert elements so that the tensor stays sorted."""
-        return self._call("searchsorted", v, side)
+        return self._call("searchsorted", v, side, sorter)
 
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """Limited to an interval."""
@@ -125,29 +182,29 @@ class ArrayMethods(Habits):
         """With elements repeated."""
         return self._call("repeat", repeats, axis=axis)
 
-    def take(self, indices: Any, axis: int | None = None) -> Self:
+    def take(self, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Self:
         """The elements at positions along an axis."""
-        return self._call("take", indices, axis=axis)
+        return self._call("take", indices, axis, mode=mode)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
         """The elements on a diagonal."""
         return self._call("diagonal", offset=offset, axis1=axis1, axis2=axis2)
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Self:
         """The sum of a diagonal."""
-        return self._call("trace", offset=offset, axis1=axis1, axis2=axis2)
+        return self._call("trace", offset, axis1, axis2, dtype)
 
     def dot(self, other: Any) -> Self:
         """The dot product with another array."""
         return self._call("dot", other)
 
     def conj(self) -> Self:
-        """The complex conjugate."""
-        return self._call("conj")
+        """The complex conjugate; what is not complex is its own."""
+        return self._call("conj") if dtype_of(self).kind == "c" else self
 
     def conjugate(self) -> Self:
-        """The complex conjugate."""
-        return self._call("conj")
+        """The complex conjugate; what is not complex is its own."""
+        return self.conj()
 
     def ravel(self, order: str = "C") -> Self:
         """All elements on one axis."""
@@ -177,5 +234,5 @@ class ArrayMethods(Habits):
 
     def transpose(self, *axes: Any) -> Self:
         """The axes in another order, reversed by default."""
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return self._call("transpose", order or None)
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return self._call("transpose", order)
