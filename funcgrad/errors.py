@@ -8,6 +8,7 @@ The tree, with the built-in exception that Python users would catch for the same
     │   ├── ScalarError     TypeError  one Python number of an array that has not one element
     │   └── UnsizedError    TypeError  the length, or the elements one by one, of what has no axes
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
+    │   └── IndexKindError  IndexError a key that is no integer, slice or mask
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
     ├── FunctionError       TypeError  something that is no function where one is needed
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
@@ -44,6 +45,7 @@ __all__ = [
     "GuardError",
     "ImmutableAttributeError",
     "ImmutableError",
+    "IndexKindError",
     "LeafError",
     "MissingAttributeError",
     "ProgramError",
@@ -84,6 +86,10 @@ class UnsizedError(ShapeError, TypeError):
 
 class DtypeError(FuncgradError, TypeError):
     """An operation has no meaning for the dtype that it was given."""
+
+
+class IndexKindError(DtypeError, IndexError):
+    """A key that is no integer, no slice, no mask, and nothing else that chooses elements."""
 
 
 class DifferentiationError(FuncgradError, TypeError):

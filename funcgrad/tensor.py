@@ -435,7 +435,7 @@ def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:
         return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 
 
-def tensor(obj: ArrayLike, dtype: Any = None) -> Tensor:
+def tensor(obj: ArrayLike, dtype: Any = None, **habits: Never) -> Tensor:
     """An immutable tensor of the elements of an array, number, or nested sequence of them.
 
     Parameters

@@ -373,3 +373,18 @@ def test_positions_convert_in_both_directions() -> None:
     np.testing.assert_array_equal(np.asarray(fnp.ravel_multi_index(parts, (2, 3))), flat)
     with pytest.raises(AxisError, match="from 0 to 5"):
         fnp.unravel_index(6, (2, 3))
+
+
+@pytest.mark.parametrize("key", [[0.5], 1.5, "a", {0}, np.ones(2, bool), ([0], {1})])
+def test_what_is_no_index_is_caught_as_numpys_is(key: Any) -> None:
+    with pytest.raises(IndexError) as caught:
+        fg.tensor(np.zeros((3, 4)))[key]
+    assert isinstance(caught.value, FuncgradError)
+
+
+def test_powers_of_small_integers_do_not_lose_their_product() -> None:
+    x = fg.tensor([3, 2], "int8").at[[0, 0]].power(np.array([16, 16], "int8"))
+    expected = np.array([3, 2], "int8")
+    np.power.at(expected, [0, 0], np.array([16, 16], "int8"))
+    np.testing.assert_array_equal(np.asarray(x), expected)
+    assert x.dtype == "int8"

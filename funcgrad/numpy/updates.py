@@ -76,7 +76,11 @@ class _Update:
         return _updated("divide", self.x, self.key, values, divide, _through_product(divide))
 
     def power(self, values: ArrayLike) -> Tensor:
-        """The elements to the power of the values, one after the other."""
+        """The elements to the power of the values; several times, to that of their product.
+
+        For a negative element and powers such as 2 and 0.5 that is another number than one power
+        after the other.
+        """
         return _updated("power", self.x, self.key, values, power, _through_product(power))
 
     def min(self, values: ArrayLike) -> Tensor:
@@ -198,8 +202,12 @@ def _through_product(operation: Callable[[Value, Value], Value]) -> Callable[...
     """Updates one after the other as a single one by their product, which is 1 elsewhere."""
 
     def scattered(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
-        ones = np.ones(shape_of(x), dtype_of(x))
+        dtype = dtype_of(u)
+        if dtype.kind in "iu":  # a product of small integers is not small
+            u = cast(u, dtype=np.promote_types(dtype, dtype.kind + "8"))
+        ones = np.ones(shape_of(x), dtype_of(u))
         product = _s.scatter_multiply(ones, u, *indices, axis=axis, unique=unique)
-        return operation(x, product)
+        result = operation(x, product)
+        return cast(result, dtype=dtype) if dtype.kind in "iu" and operation is power else result
 
     return scattered

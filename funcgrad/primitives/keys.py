@@ -19,7 +19,15 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.border import operand
-from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError, TracerError
+from funcgrad.errors import (
+    AxisError,
+    DtypeError,
+    FuncgradError,
+    IndexKindError,
+    LeafError,
+    ShapeError,
+    TracerError,
+)
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, TracedValue, Value
 
@@ -219,14 +227,17 @@ def _entry(raw: Any) -> Any:
     elif hasattr(raw, "__index__") and not isinstance(raw, (bool, np.bool_, np.ndarray)):
         return as_integer(raw)
     else:
-        value = operand(raw, "indexing")
+        try:
+            value = operand(raw, "indexing")
+        except (LeafError, DtypeError) as error:
+            raise IndexKindError(str(error)) from None
         if isinstance(raw, Sequence) and not np.size(value):
             value = np.zeros(shape_of(value), np.intp)  # NumPy's exception: [] is of floats
     kind = dtype_of(value).kind
     if kind == "b":
         return _Mask(_revealed(value))
     if kind not in "iu":
-        raise DtypeError(
+        raise IndexKindError(
             f"Indices have to be integers or booleans, not {dtype_of(value)}: cast them with"
             " astype(int)."
         )
@@ -267,7 +278,7 @@ def _chosen(mask: np.ndarray[Any, Any], shape: Shape, axis: int) -> _Arrays:
     """The index arrays for a mask on the axes from ``axis`` on."""
     own = shape[axis : axis + mask.ndim]
     if mask.shape != own:
-        raise ShapeError(
+        raise AxisError(
             f"A boolean mask of the shape {mask.shape} does not fit the axes {axis} to"
             f" {axis + mask.ndim - 1}, of the sizes {own}, of a tensor of the shape {shape}."
         )

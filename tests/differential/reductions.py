@@ -71,8 +71,11 @@ def _wider(d: Draw, x: Any) -> np.dtype[Any]:
 
 def _spread(d: Draw) -> Call:
     args, options = _mean(d)
-    if np.asarray(args[0]).dtype.kind == "c":
+    dtype = np.asarray(args[0]).dtype
+    if dtype.kind == "c":
         options.pop("dtype", None)
+    if "dtype" in options and dtype.kind == "f":  # of a narrower one NumPy rounds the mean first
+        options["dtype"] = np.promote_types(options["dtype"], dtype)
     return args, options | d.options(0.3, ddof=lambda: d.pick(0, 1, 2, 0.5))
 
 
