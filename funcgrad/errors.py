@@ -19,6 +19,7 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── ImmutableError      TypeError  an attempt to write to a value
     │   └── ImmutableAttributeError AttributeError an assignment to an attribute
     ├── MissingAttributeError AttributeError what other libraries' tensors have and these lack
+    ├── MissingOptionError  TypeError  an option that other libraries have and these functions lack
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
     ├── ProgramError        ValueError a program that is not well formed
@@ -48,6 +49,7 @@ __all__ = [
     "IndexKindError",
     "LeafError",
     "MissingAttributeError",
+    "MissingOptionError",
     "ProgramError",
     "RangeError",
     "ScalarError",
@@ -130,6 +132,10 @@ class ImmutableAttributeError(ImmutableError, AttributeError):
 
 class MissingAttributeError(FuncgradError, AttributeError):
     """Tensors of other libraries have this attribute; here something else is written."""
+
+
+class MissingOptionError(FuncgradError, TypeError):
+    """Functions of other libraries have this option; here something else is written."""
 
 
 class TracerError(FuncgradError, TypeError):

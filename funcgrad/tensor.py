@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from operator import index as as_index
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, Never, NoReturn, Self
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from funcgrad.border import (
 )
 from funcgrad.conversion import Conversions
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
+from funcgrad.habits import refuse_options
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -446,16 +447,14 @@ def tensor(obj: ArrayLike, dtype: Any = None, **habits: Never) -> Tensor:
     dtype : dtype, optional
         By default NumPy's choice: float64 for Python floats, int64 for integers.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     LeafError
         The object is no array.
     DtypeError
         The dtype is none that tensors have.
+    MissingOptionError
+        There is another option, as PyTorch's ``requires_grad``; it says what is written instead.
 
     Examples
     --------
@@ -465,12 +464,12 @@ def tensor(obj: ArrayLike, dtype: Any = None, **habits: Never) -> Tensor:
     >>> tensor(1, dtype="float32")
     Tensor(1.0, dtype=float32)
     """
+    if habits:
+        refuse_options("tensor", habits)
     if dtype is not None:
         dtype = checked_dtype(dtype, "tensor")
-    if isinstance(obj, (list, tuple)) and first_tensor(obj) is not None:
-        value = _stacked(obj)
-    else:
-        value = operand(obj, "tensor")
+    nested = isinstance(obj, (list, tuple)) and first_tensor(obj) is not None
+    value = _stacked(obj) if nested else operand(obj, "tensor")
     if dtype is not None and type(obj) in (bool, int, float, complex, list, tuple):
         value = _of_numbers(obj, value, dtype)
     if type(value) in (bool, int, float, complex):

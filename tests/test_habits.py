@@ -22,6 +22,7 @@ from funcgrad.errors import (
     ImmutableAttributeError,
     ImmutableError,
     MissingAttributeError,
+    MissingOptionError,
 )
 from funcgrad.habits import Habits
 
@@ -231,6 +232,22 @@ def test_what_other_libraries_have_says_what_to_write(use: Any, words: str) -> N
             transform(use)(fg.tensor(2.0))
         assert isinstance(caught.value, AttributeError)
         assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"requires_grad": True}, r"no option requires_grad: nothing is marked: fg\.grad\(f"),
+        ({"device": "cuda"}, "no option device: tensors are in main memory"),
+        ({"copy": True}, "no option copy: .* leave it out"),
+        ({"ndmin": 2}, r"no option ndmin: fnp\.array\(x, ndmin"),
+        ({"dtpye": "float32"}, r"no option dtpye; fg\.tensor has no more than dtype"),
+    ],
+)
+def test_options_of_other_libraries_say_what_to_write(option: dict[str, Any], words: str) -> None:
+    with pytest.raises(MissingOptionError, match=words) as caught:
+        fg.tensor([1.0], **option)
+    assert isinstance(caught.value, TypeError)
 
 
 @pytest.mark.parametrize("name", "zero_ add_ sub_ mul_ div_ copy_ fill_".split())
