@@ -350,21 +350,11 @@ def wrap(value: Value) -> Tensor:
 
 
 def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
-    """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``.
-
-    Parameters
-    ----------
-    primitive : Primitive
-    *args : array_like
-    **params
-        Static parameters.
-
-    Returns
-    -------
-    Tensor
-    """
-    value = _operated(primitive, args, params)
-    return strong(value) if primitive.operator else wrap(value)
+    """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``."""
+    if not primitive.operator:
+        return wrap(_operated(primitive, args, params))
+    values = tuple([_truth(operand(arg, primitive.name)) for arg in args])
+    return strong(_operated(primitive, values, params))
 
 
 def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, Any]) -> Value:
@@ -382,18 +372,25 @@ def strong(value: Value) -> Tensor:
     return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
 
 
+def _truth(x: Value) -> Value:
+    """What a function takes: truth values are NumPy's, where operators count them as 0 and 1."""
+    if type(x) is not bool and (type(x) in RAW or dtype_of(x).kind != "b" or not is_weak(x)):
+        return x
+    return cast(x, dtype=np.dtype(np.bool_))
+
+
 def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
     """``apply`` for one argument and no parameter, quicker: keyword-only ones would take longer."""
     if not isinstance(x, Tensor):
         x = wrap(operand(x, primitive.name))
     trace = x._trace
     try:
-        if trace is not None:
-            value = trace.process1(primitive, x)
-        elif not primitive.operator or type(x._value) in STRONG:
+        if trace is None and (not primitive.operator or type(x._value) in STRONG):
             value = primitive.evaluate(x._value)
+        elif primitive.operator and not as_operator:
+            value = bind1(primitive, _truth(x._value if trace is None else x))
         else:
-            value = bind1(primitive, x._value)
+            value = bind1(primitive, x) if trace is None else trace.process1(primitive, x)
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in STRONG:
@@ -415,6 +412,9 @@ def apply2(primitive: Primitive, x: Any, y: Any, as_operator: bool = False) -> T
         y = y._value
     elif type(y) not in FREE and not isinstance(y, Tensor):
         y = operand(y, primitive.name)
+    if primitive.operator and not as_operator:
+        x = x if type(x) in STRONG else _truth(x)
+        y = y if type(y) in STRONG else _truth(y)
     try:
         value = bind2(primitive, x, y)
     except (ValueError, TypeError, OverflowError) as error:

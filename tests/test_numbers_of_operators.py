@@ -258,3 +258,35 @@ def second_derivatives(f: Callable[..., Any], args: Any) -> list[Any]:
 def test_there_are_operators() -> None:
     assert len([primitive for primitive in ELEMENTWISE if primitive.operator]) >= 20
     assert math.isinf(fg.grad(lambda x: 1.0 / x)(0.0))
+
+
+FUNCTIONS_OF_OPERATORS = """
+    negative positive abs absolute invert add subtract multiply divide floor_divide remainder power
+    bitwise_and bitwise_or bitwise_xor left_shift right_shift logical_not maximum equal less
+""".split()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_OPERATORS)
+@pytest.mark.parametrize("way", ["eager", "jit", "program", "vmap", "traced"])
+def test_functions_take_truth_values_as_numpy_does(name: str, way: str) -> None:
+    # By operators True + True is 2; as an array's function it is a disjunction.
+    ours, theirs = getattr(fnp, name), getattr(np, name)
+
+    def compared(s: Any) -> Any:
+        return ours(*[s > k for k in range(theirs.nin)])
+
+    ways: dict[str, Callable[[], Any]] = {
+        "eager": lambda: ours(*[True] * theirs.nin),
+        "jit": lambda: fg.jit(ours)(*[True] * theirs.nin),
+        "program": lambda: fg.program(ours)(*[True] * theirs.nin)(*[True] * theirs.nin),
+        "vmap": lambda: fg.vmap(lambda _: ours(*[True] * theirs.nin))(np.ones(2))[0],
+        "traced": lambda: fg.jit(compared)(9.0),
+    }
+    try:
+        expected = theirs(*[True] * theirs.nin)
+    except TypeError:
+        with pytest.raises(TypeError):
+            ways[way]()
+        return
+    found = np.asarray(ways[way]())
+    assert (found.dtype, found.item()) == (expected.dtype, expected.item())

@@ -28,7 +28,6 @@ from tests.differential.test_values import (
     PEERS,
     WITHOUT_PEER,
     functions,
-    of_python_booleans,
 )
 
 # NumPy's words for what tensors have no use for; flags are read by their truth.
@@ -146,8 +145,6 @@ def swept(name: str, calls: int = 1) -> Iterator[str]:
         for key, value in odd_values().items():
             pairs = zip(*[replaced(call, function, value) for _ in "ab"], strict=True)
             for (parameter, (args, kwargs)), (_, (others, named)) in pairs:
-                if of_python_booleans(args):
-                    continue
                 own = called(function, args, kwargs)
                 plain = {k: for_numpy(v) for k, v in named.items()}
                 expected = Outcome(error=NotImplementedError())
