@@ -20,7 +20,15 @@ from funcgrad.primitives.structural import move_axis
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["argpartition", "argsort", "lexsort", "searchsorted", "sort", "take_along_axis"]
+__all__ = [
+    "argpartition",
+    "argsort",
+    "lexsort",
+    "order_of_sorted",
+    "searchsorted",
+    "sort",
+    "take_along_axis",
+]
 
 
 def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False) -> Value:
