@@ -436,6 +436,12 @@ def test_passes_help_each_other() -> None:
     assert names_of(program) == ["sin", "add", "subtract"]
 
 
+def test_what_calls_hid_is_simplified_once_they_are_inlined() -> None:
+    staged = fg.program(lambda x: -fg.checkpoint(lambda y: -y)(x))(np.ones(3))
+    assert [equation.operation.name for equation in optimize(staged).equations] != []
+    assert not prepared(staged).verify().equations
+
+
 def test_calls_grow_linearly() -> None:
     def amount(steps: int) -> int:
         def f(x: Any) -> Any:

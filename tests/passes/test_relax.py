@@ -280,3 +280,17 @@ def test_gradients_stay_close() -> None:
     assert relaxed != optimize(staged)
     for own, other in zip(relaxed(F), staged(F), strict=True):
         np.testing.assert_allclose(own, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("small", [(), (1,), (3,), (5, 1), (1, 3), (1, 1), (4, 1, 1), (1, 5, 3)])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_reductions_of_any_broadcast(small: Any, axis: Any, name: str) -> None:
+    x = np.random.default_rng(3).uniform(-2, 2, small)
+
+    def f(x: Any) -> Any:
+        return getattr(fnp, name)(fnp.broadcast_to(x, (4, 5, 3)), axis=axis)
+
+    staged = fg.program(f)(x)
+    for change in PASSES.values():
+        np.testing.assert_allclose(change(staged).verify()(x), staged(x), rtol=1e-14)
