@@ -466,8 +466,9 @@ def jit(
     constant of the program, is what libraries keep to themselves (the coefficients of a NumPy
     polynomial or a spline, the elements of a data frame or a sparse matrix, a function's cache),
     what is found under computed names (``globals()[name]``, ``eval``) or in ``builtins``, what is
-    read from files or clocks, and random numbers of generators that are made inside, as by
-    ``default_rng()`` and ``os.urandom``. Pass such values as arguments.
+    read from files or clocks (``time.time()``), and random numbers that come from the operating
+    system, as by ``default_rng()`` without a seed, ``os.urandom``, ``secrets``, ``uuid.uuid4`` and
+    ``random.SystemRandom``: one number forever. Pass such values as arguments.
 
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 
