@@ -388,3 +388,16 @@ def test_powers_of_small_integers_do_not_lose_their_product() -> None:
     np.power.at(expected, [0, 0], np.array([16, 16], "int8"))
     np.testing.assert_array_equal(np.asarray(x), expected)
     assert x.dtype == "int8"
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+@pytest.mark.parametrize("char", "bBhlL")
+@pytest.mark.parametrize("size", [1, 5, 300])
+def test_positions_of_small_integers_choose_from_long_axes(mode: Any, char: str, size: int) -> None:
+    x, places = np.arange(size), np.array([0, 100, 127, 4], char)
+    if mode == "raise":
+        places = (places.astype(int) % size).astype(char)
+    got = fnp.take(x, places, mode=mode)
+    np.testing.assert_array_equal(np.asarray(got), np.take(x, places, mode=mode))
+    empty = fnp.take(x[:0], places[:0], mode=mode)
+    assert empty.shape == (0,)

@@ -81,10 +81,12 @@ def take(
     shape = shape_of(value)
     axis = normalize_axis(axis, len(shape), "take")
     choice(mode, ("raise", "wrap", "clip"), "take", "mode")
+    if mode != "raise" and dtype_of(chosen) != np.uint64:  # the size may be beyond the dtype
+        chosen = cast(chosen, dtype=np.dtype(np.int64))
     if mode == "wrap":
         chosen = chosen % shape[axis]
     elif mode == "clip":
-        chosen = minimum(maximum(chosen, 0), shape[axis] - 1)
+        chosen = minimum(maximum(chosen, 0), max(shape[axis] - 1, 0))
     try:
         return wrap(gather(value, chosen, axis=axis, unique=False))
     except (IndexError, ValueError) as error:
