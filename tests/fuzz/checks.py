@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from tests.fuzz.compare import assert_agree
 from tests.fuzz.differences import assert_differences
 from tests.fuzz.noise import Scatter, raw
 from tests.fuzz.subject import Subject, several, stacked
+from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import counting, every_rule
 from tests.passes.test_passes import every_pass
 
@@ -150,6 +153,20 @@ def passed(
         return changed.verify()(*subject.args)
 
     return valued(way, margin, finite, signs)
+
+
+def freed(name: str) -> Callable[[fg.Program], fg.Program]:
+    """A pass without the limits by which it leaves small programs alone."""
+    change, free = every_pass()[name], GROUNDS[name].free
+
+    def freely(program: fg.Program) -> fg.Program:
+        with ExitStack() as stack:
+            for limit, value in free.items():
+                stack.enter_context(patch(f"{change.__module__}.{limit}", value))
+            return change(program)
+
+    freely.__name__ = f"{name} without limits"
+    return freely
 
 
 def ruled(rules: Rules, margin: float = 1.0, finite: bool = False, signs: bool = False) -> Check:
@@ -417,6 +434,10 @@ def _checks() -> dict[str, Check]:
         rounds = relaxed or name in _REORDERING
         exact = not relaxed and name not in _ADDING
         found[f"pass {name}"] = passed(change, 4.0 if rounds else 1.0, relaxed, exact)
+    for name, ground in GROUNDS.items():
+        if ground.free:
+            margin = 1.0 if ground.exact else 4.0
+            found[f"pass {name} without limits"] = passed(freed(name), margin, signs=ground.exact)
     found["pass rules"] = ruled(_rules(False), signs=True)
     found["pass relaxed rules"] = ruled(_rules(True), 4.0, True)
     return found
