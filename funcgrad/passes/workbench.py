@@ -161,11 +161,14 @@ class Workbench:
         Parameters
         ----------
         like : Equation
-            Whose result it has, unless one is given, and whose place in the user's code.
-        operation, operands, params, result
+            Whose place in the user's code it has.
+        operation, operands, params
+        result : Spec, optional
+            What the operation makes of the operands, where that is known.
         """
-        results = like.results if result is None else (result,)
-        equation = Equation(operation, operands, params, results, like.source, like.epoch)
+        if result is None:  # not that of ``like``: of Python numbers it may be one
+            result = operation.result(*[self.specs[x] for x in operands], **dict(params))
+        equation = Equation(operation, operands, params, (result,), like.source, like.epoch)
         current, self.current = self.current, -1
         variable = self._resolved(equation, -1)
         self.current = current

@@ -6,6 +6,7 @@ moment it exists.
 
 import importlib
 import inspect
+import operator as op
 import pkgutil
 from collections.abc import Callable
 from typing import Any, get_type_hints
@@ -26,7 +27,7 @@ from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.fold import fold_constants
-from funcgrad.passes.pipeline import optimize, prepared
+from funcgrad.passes.pipeline import optimize, prepared, simplified
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
 from funcgrad.passes.rewrite import Draft, rewrite
@@ -421,6 +422,36 @@ def test_what_would_change_dtype_shape_or_numbers_stays(f: Any, x: Any) -> None:
         program = simplify(fg.program(f)(x))
         assert len(program.equations) >= 1
         assert_bits(program(x), f(fg.tensor(x) if np.ndim(x) else x))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        *[
+            lambda a, k, compare=compare: fnp.logical_not(compare(k, 1))
+            for compare in (op.lt, op.le, op.gt, op.ge, op.eq, op.ne)
+        ],
+        lambda a, k: fnp.where(fnp.logical_not(k > 0), a, k),
+        lambda a, k: fnp.add(a, -a) + fnp.negative(-k),
+        lambda a, k: fnp.multiply(-a, -a) - fnp.negative(a * 3.0),
+        lambda a, k: fnp.multiply(2.0, a * 3.0) + fnp.multiply(3.0 * a, 2.0),
+        lambda a, k: fnp.divide(a, 4) + fnp.square(-a) + fnp.abs(-a),
+        lambda a, k: fnp.power(a, 2) + fnp.add(a, a) + fnp.subtract(a, 0.0),
+        lambda a, k: fnp.where(k > 0, fnp.where(k > 0, a, 1.0), 2.0),
+        lambda a, k: fnp.logical_and(k > 0, k > 0) + fnp.maximum(a, a),
+    ],
+)
+def test_results_of_numbers_of_python_stay_as_weak_as_they_were(f: Any) -> None:
+    def beside(x: Any, a: Any, k: Any) -> Any:
+        return f(a, k) * x, f(a, k), f(a, k) + 1
+
+    args = np.ones(2, np.float32), 0.3, 2
+    program = fg.program(beside)(*args)
+    for change in (optimize, simplified, prepared):
+        changed = change(program).verify()
+        specs, before = changed.specs(), program.specs()
+        assert [specs[v] for v in changed.outputs] == [before[v] for v in program.outputs]
+        assert_bits(changed(*args), program(*args))
 
 
 # -------------------------------------------------------------------------------- the pipeline
