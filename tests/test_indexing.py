@@ -401,3 +401,11 @@ def test_positions_of_small_integers_choose_from_long_axes(mode: Any, char: str,
     np.testing.assert_array_equal(np.asarray(got), np.take(x, places, mode=mode))
     empty = fnp.take(x[:0], places[:0], mode=mode)
     assert empty.shape == (0,)
+
+
+@pytest.mark.parametrize("char", "bBhl")
+def test_small_integers_name_places_on_long_axes_in_insert_and_delete(char: str) -> None:
+    x, places = np.arange(300.0), np.array([100, 3], char)
+    wide = places.astype(int)
+    np.testing.assert_array_equal(np.asarray(fnp.insert(x, places, 1.0)), np.insert(x, wide, 1.0))
+    np.testing.assert_array_equal(np.asarray(fnp.delete(x, places)), np.delete(x, wide))

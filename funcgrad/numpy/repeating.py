@@ -255,9 +255,13 @@ def _stacked(constants: Any) -> Value:
 
 
 def _positions(obj: Any, operation: str) -> np.ndarray[Any, Any]:
-    """Concrete positions; an empty list is of floats, and means none."""
+    """Concrete positions; an empty list is of floats, and means none.
+
+    Small integers widen: where sizes are added to them, NumPy's own ``insert`` refuses them.
+    """
     found = revealed(obj, operation, "obj")
-    return found if found.size or found.dtype.kind in "biu" else found.astype(np.intp)
+    widens = not found.size if found.dtype.kind not in "biu" else found.dtype.char in "bBhHiI"
+    return found.astype(np.intp) if widens else found
 
 
 def delete(arr: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
