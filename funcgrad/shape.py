@@ -151,7 +151,9 @@ def normalize_axes(axis: AxisLike, ndim: int, operation: str) -> tuple[int, ...]
         return (axis % ndim,)
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, Sequence) and not isinstance(axis, _TEXTS):
+    if isinstance(axis, _TEXTS):
+        raise DtypeError(f"{operation}: an axis is an integer, not {axis!r}.")
+    if isinstance(axis, Sequence):
         axes = tuple(normalize_axis(a, ndim, operation) for a in axis)
         if len(set(axes)) != len(axes):
             raise ShapeError(f"{operation}: an axis is named twice in axis={tuple(axis)}.")
