@@ -60,6 +60,7 @@ _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "product_sums": ("test_contractions", "test_left_alone"),
         "products": ("test_left_alone", "test_contractions"),
         "relax": ("test_relax",),
+        "rewrite": ("test_passes", "test_layout"),
         "roles": ("test_stacking",),
         "rowwise": ("test_layout",),
         "scale": ("test_algebra", "test_relax"),
@@ -167,7 +168,8 @@ def rounds_of(path: str) -> list[Round]:
     """
     if path not in subjects(ROOT):
         return []
-    return [*dict.fromkeys(_rounds_of(Path(path))), (path,)]
+    examples = [(path,)] if ">>> " in (ROOT / path).read_text() else []
+    return [*dict.fromkeys(_rounds_of(Path(path))), *examples]
 
 
 def _rounds_of(path: Path) -> Iterator[Round]:

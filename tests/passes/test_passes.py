@@ -9,6 +9,7 @@ import inspect
 import operator as op
 import pkgutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -465,6 +466,23 @@ def test_passes_help_each_other() -> None:
     args = np.float64(2.0), np.float64(0.0)
     program = optimize(fixed(fg.program(f)(*args), args, free=1))
     assert names_of(program) == ["sin", "add", "subtract"]
+
+
+def test_new_constants_are_in_the_place_of_old_ones() -> None:
+    parts = [np.array([k, 1.0, 10.0 * k]) for k in range(4)]
+
+    def doubled(draft: Draft, equation: Any) -> list[int]:
+        x, y = equation.operands
+        constant = draft.constant_of(y)
+        assert constant is not None
+        y = draft.constant(Constant(2.0 * np.asarray(constant.value)))
+        draft.constant(Constant(np.full(3, -7.0)))  # which nothing reads
+        return draft.append(replace(equation, operands=(x, y)))
+
+    staged = fg.program(lambda x: ((x + parts[0]) + parts[1]) + (parts[2] + parts[3]))(np.ones(3))
+    program = rewrite(staged, doubled).verify()
+    assert len(program.constants) == len(staged.constants) == 3
+    assert_array_equal(program(np.ones(3)), 1.0 + 2 * sum(parts))
 
 
 def test_what_calls_hid_is_simplified_once_they_are_inlined() -> None:
