@@ -127,7 +127,7 @@ def _keeps_rows(operation: Primitive, params: Mapping[str, Any], axes: int) -> b
         return True  # to a shape with as many rows
     if operation is transpose:
         return bool(params["axes"][0] == 0)
-    first, *rest = params["key"]
+    first, *rest = params["key"] or (slice(None),)  # x[()] is all of x
     if first is ...:  # which stands for no axis if the others name all of them
         return sum(entry is not None for entry in rest) < axes
     return type(first) is slice and first == slice(None)

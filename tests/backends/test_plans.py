@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.numpy import compile_program
 from funcgrad.planning.fusion import Kernel
 from funcgrad.planning.inline import inlined
 from funcgrad.planning.liveness import aliases
@@ -123,3 +126,10 @@ def test_lives_of_memory(start: int) -> None:
                     assert variable not in program.outputs
                     readers = [k for k, e in enumerate(program.equations) if variable in e.operands]
                     assert all(when[k] <= when[position] for k in readers)
+
+
+@pytest.mark.parametrize("key", [(), ..., (...,), slice(None), (slice(None), ...)], ids=repr)
+def test_a_view_of_all_of_an_array_is_planned(key: Any) -> None:
+    x = np.linspace(0.0, 1.0, 200_000).reshape(50_000, 4)
+    program = fg.program(lambda x: fnp.sin(fnp.cos(x)[key]) * 2.0 + x)(x)
+    np.testing.assert_array_equal(compile_program(program)(x)[0], program(x))
