@@ -164,3 +164,20 @@ def test_sums_scatter_by_their_terms():
     measured = scatter(fnp.sum, (np.array([1 / 3, 1e8 / 3, -1e8 / 3]),))
     assert measured is not None
     assert measured.spread[0] > 1e-9
+
+
+def test_cotangents_of_equal_operations_may_meet_in_their_dtype():
+    casts = [Step(name, "{}.astype(np.float32)", ("x",)) for name in "yz"]
+    program = Program((("x", np.array(1.0)),), {}, tuple(casts), ("y", "z"))
+    CHECKS["vjp of jit"].run(Subject(program))
+    CHECKS["hvp of jit"].run(Subject(program))
+    with pytest.raises(DifferenceError, match="in the place of"):
+        derived("pull", lambda s: fg.vjp(s.inexact_of(s.plain), *s.xs)[1](s.cotangents)).run(
+            Subject(program)
+        )
+
+
+def test_a_zero_derivative_is_no_matter_of_the_step():
+    cube = Step("y", "{} * {} * {}", ("x", "x", "x"))
+    program = Program((("x", np.array([0.0, 1.0])),), {}, (cube,), ("y",))
+    assert assert_complex_step(Subject(program))
