@@ -3,12 +3,13 @@
     python -m tests.mutation funcgrad/passes/scale.py funcgrad/passes/negation.py
     python -m tests.mutation funcgrad/planning/*.py --tests tests/backends --sample 100 --seed 3
     python -m tests.mutation funcgrad/planning/*.py --again report.txt
-    python -m tests.mutation --project --sample 120 --seed 8
+    python -m tests.mutation --project --sample 120 --seed 8 --report report.txt
 
 Without ``--tests`` each file is tried with the rounds of tests that ``project.py`` names for it, or
 else with the folder of tests that mirrors its own. ``--project`` takes all files of that table: its
-sample, spread evenly over files and kinds, gives the project's score. Each round is run once
-without a mistake first; a mutant with which it takes four times as long counts as killed.
+sample, spread evenly over folders, files and kinds, gives the project's score. Each round is run
+once without a mistake first; a mutant with which it takes four times as long counts as killed.
+``--report`` adds every verdict to a file at once; with that file a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for each in chosen:
             print(Outcome(*each, "planned"))
         return 0
-    outcomes = _tried(chosen, options.tests)
+    outcomes = _tried(chosen, options.tests, options.report)
     _report(outcomes)
     return int(any(each.verdict == "survived" for each in outcomes))
 
@@ -59,28 +60,49 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--lines", help="only those that begin there, as 20-45")
     parser.add_argument("--again", help="only those that survived in the report in this file")
+    parser.add_argument("--report", type=Path, help="verdicts are added here, and not tried again")
     parser.add_argument("--sample", type=int, help="only so many, chosen at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="do not try, only list")
     return parser
 
 
-def _tried(chosen: Sequence[Planned], tests: Sequence[str]) -> list[Outcome]:
+def _tried(chosen: Sequence[Planned], tests: Sequence[str], report: Path | None) -> list[Outcome]:
+    told = report.read_text().splitlines() if report is not None and report.exists() else []
     outcomes: list[Outcome] = []
     limits: dict[Round, float] = {}
     with workshop() as shop:
-        for path, mutant in chosen:
-            rounds = [tuple(tests)] if tests else rounds_of(path) or [(_mirror(path),)]
-            verdict = "survived"
-            for own in rounds:
-                if own not in limits:
-                    limits[own] = _limit(shop, own)
-                verdict = shop.tried(path, mutant, own, limits[own]).verdict
-                if verdict != "survived":
-                    break
-            outcomes.append(Outcome(path, mutant, verdict))
-            print(outcomes[-1], flush=True)
+        for planned in chosen:
+            outcome = _known(planned, told)
+            if outcome is None:
+                outcome = _outcome(shop, planned, tests, limits)
+                print(outcome, flush=True)
+                if report is not None:
+                    with report.open("a") as file:
+                        print(outcome, file=file)
+            outcomes.append(outcome)
     return outcomes
+
+
+def _known(planned: Planned, told: Sequence[str]) -> Outcome | None:
+    """The verdict that a report already has."""
+    candidates = [Outcome(*planned, verdict) for verdict in ("killed", "late", "survived")]
+    return next((each for each in candidates if str(each) in told), None)
+
+
+def _outcome(
+    shop: Workshop, planned: Planned, tests: Sequence[str], limits: dict[Round, float]
+) -> Outcome:
+    """What round after round of tests makes of a mutant; limits of rounds are noted."""
+    path, mutant = planned
+    verdict = "survived"
+    for own in [tuple(tests)] if tests else rounds_of(path) or [(_mirror(path),)]:
+        if own not in limits:
+            limits[own] = _limit(shop, own)
+        verdict = shop.tried(path, mutant, own, limits[own]).verdict
+        if verdict != "survived":
+            break
+    return Outcome(path, mutant, verdict)
 
 
 def _limit(shop: Workshop, tests: Round) -> float:

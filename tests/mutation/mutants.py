@@ -1,7 +1,7 @@
 """Mistakes that could have been made in a source file: each a text in place of another.
 
-A condition is dropped, a comparison is turned around or off by one, operands are swapped, a number
-or an axis is another. What is only said (docstrings, annotations, messages of errors) is left
+A condition is dropped, a comparison is turned around or off by one, operands are swapped, a sign,
+a number or an axis is another. What is only said (docstrings, types, messages of errors) is left
 alone, and so are samples, at which tests try what a primitive does.
 
 >>> source = '''
@@ -19,6 +19,7 @@ alone, and so are samples, at which tests try what a primitive does.
 3 off by one | x > 1 -> (x >= 1)
 3 off by one | 1 -> 2
 4 swapped operands | x - y -> y - x
+4 wrong sign | x - y -> x + y
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ KINDS: Final = (
     "off by one",
     "swapped operands",
     "wrong axis",
+    "wrong sign",
 )
 
 
@@ -49,7 +51,7 @@ class Mutant:
     ----------
     kind : str
         One of ``KINDS``.
-    line : int
+    line, column : int
         Where the old text begins, counted from 1.
     start, end : int
         Of the old text, in characters of the source.
@@ -58,6 +60,7 @@ class Mutant:
 
     kind: str
     line: int
+    column: int
     start: int
     end: int
     old: str
@@ -82,7 +85,7 @@ def _executed(tree: ast.AST, without: Collection[str]) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        if _is_only_tried(node) or getattr(node, "name", None) in without:
+        if _is_only_tried(node) or _is_type(node) or getattr(node, "name", None) in without:
             continue
         yield node
         skipped: set[int] = set()
@@ -90,6 +93,8 @@ def _executed(tree: ast.AST, without: Collection[str]) -> Iterator[ast.AST]:
             skipped = {id(part) for part in (node.args, node.returns, *node.decorator_list)}
         elif isinstance(node, ast.AnnAssign):
             skipped = {id(node.annotation)}
+            if isinstance(node.annotation, ast.Name) and node.annotation.id == "TypeAlias":
+                continue
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             skipped = {id(part) for part in node.comparators}  # the order of which plays no part
         elif isinstance(node, _SAID):
@@ -102,12 +107,24 @@ def _is_only_tried(node: ast.AST) -> bool:
     if isinstance(node, ast.keyword):
         return node.arg == "samples"
     if isinstance(node, ast.FunctionDef) and node.returns is not None:
-        return "Sample]" in ast.unparse(node.returns)
+        return node.name in _OF_SAMPLES or "Sample]" in ast.unparse(node.returns)
     named = node.func if isinstance(node, ast.Call) else None
     return isinstance(named, ast.Name) and named.id in _OF_SAMPLES
 
 
-_OF_SAMPLES: Final = ("combined", "complexes", "edges", "reals")
+def _is_type(node: ast.AST) -> bool:
+    """Whether a node is a type with parameters, as ``dict[str, int]`` or ``Callable[[T], T]``."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    if isinstance(node.value, ast.Attribute):
+        return node.value.attr == "ndarray"
+    name = node.value.id if isinstance(node.value, ast.Name) else ""
+    return name in ("dict", "frozenset", "list", "set", "tuple", "type") or (
+        name[:1].isupper() and not name.isupper()
+    )
+
+
+_OF_SAMPLES: Final = ("arrays_and_axes", "combined", "complexes", "edges", "reals")
 _SAID: Final = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 
 _NEGATED: Final[Mapping[type[ast.cmpop], str]] = MappingProxyType(
@@ -181,12 +198,18 @@ class _Finder:
                 yield self._mutant("dropped condition", test, "True")
         elif isinstance(node, ast.Call):
             yield from self._quantified(node)
+            if isinstance(node.func, ast.Name) and node.func.id == "negative":
+                yield self._mutant("wrong sign", node.func, "")
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
             yield from self._compared(node)
         elif isinstance(node, ast.BinOp) and type(node.op) in _ORDERED:
             sign = _ORDERED[type(node.op)]
             left, right = self._inside(node.left), self._inside(node.right)
             yield self._mutant("swapped operands", node, f"{right} {sign} {left}")
+            if isinstance(node.op, ast.Sub):
+                yield self._mutant("wrong sign", node, f"{left} + {right}")
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            yield self._mutant("wrong sign", node, f"({self._text(node.operand)})")
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2:
             yield from self._swapped(node)
         elif isinstance(node, ast.Constant) and type(node.value) is int:
@@ -258,4 +281,5 @@ class _Finder:
     def _mutant(self, kind: str, node: ast.expr, new: str) -> Mutant:
         start, end = self._span(node)
         line = self._source.count("\n", 0, start) + 1
-        return Mutant(kind, line, start, end, self._source[start:end], new)
+        column = start - self._lines[line - 1] + 1
+        return Mutant(kind, line, column, start, end, self._source[start:end], new)

@@ -141,23 +141,29 @@ def mutants_of_project(root: Path) -> list[Planned]:
 
 
 def sampled(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
-    """So many, spread evenly over files, and over the kinds that each file has."""
-    shuffled = random.Random(seed).sample(planned, len(planned))
-    left: dict[str, dict[str, list[Planned]]] = {}
-    for each in shuffled:
-        left.setdefault(each[0], {}).setdefault(each[1].kind, []).append(each)
+    """So many, spread evenly over folders, over their files, and over the kinds each file has.
+
+    The first of a sample are a smaller one, as evenly spread: a run that is cut short says most.
+    """
+    left: dict[str, dict[str, dict[str, list[Planned]]]] = {}
+    for each in random.Random(seed).sample(planned, len(planned)):
+        files = left.setdefault(str(Path(each[0]).parent), {})
+        files.setdefault(each[0], {}).setdefault(each[1].kind, []).append(each)
     kinds: Counter[str] = Counter()
     chosen: list[Planned] = []
     while left and len(chosen) < count:
-        for path in list(left):
-            kind = min(left[path], key=lambda kind: kinds[kind])
+        for folder, files in list(left.items()):
+            path, own = next(iter(files.items()))
+            kind = min(own, key=lambda kind: kinds[kind])
             kinds[kind] += 1
-            chosen.append(left[path][kind].pop())
-            if not left[path][kind]:
-                del left[path][kind]
-            if not left[path]:
-                del left[path]
-    return sorted(chosen[:count], key=lambda each: (each[0], each[1].start))
+            chosen.append(own[kind].pop())
+            del files[path]
+            own = {kind: mutants for kind, mutants in own.items() if mutants}
+            if own:
+                files[path] = own  # behind the others
+            if not files:
+                del left[folder]
+    return chosen[:count]
 
 
 def rounds_of(path: str) -> list[Round]:

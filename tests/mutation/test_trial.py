@@ -2,13 +2,15 @@
 
 import ast
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.mutation.mutants import KINDS, mutants_of
+from tests.mutation.__main__ import main
+from tests.mutation.mutants import KINDS, Mutant, mutants_of
 from tests.mutation.project import ONLY_SPEED, mutants_of_project, rounds_of, sampled, subjects
-from tests.mutation.trial import ROOT, Workshop
+from tests.mutation.trial import ROOT, Outcome, Workshop
 
 SOURCE = """
 def clipped(x, low, high):
@@ -45,9 +47,12 @@ def test_what_tests_see_and_what_they_miss(tmp_path: Path) -> None:
 
 def test_what_is_only_said_is_left_alone() -> None:
     source = """
+Pair: TypeAlias = "tuple[int, int]" | list[Callable[[int, str], int]]
+
 def first(x: tuple[int, int] = (1, 2)) -> bool:
     \"\"\"Of 1 and 2.\"\"\"
     if x in (3, 4):
+        kept: dict[str, int] = cast(Callable[[int, int], int], dict[str, int]())
         raise ValueError(f"{x[0]} is not {1 + 1}")
     return x[0] == 5
 """
@@ -73,15 +78,50 @@ scaled = rows(x.shape[0], edges(2))
     assert found == [("wrong axis", "0", "-1"), ("off by one", "0", "1")]
 
 
+def test_signs_are_turned() -> None:
+    source = "y = negative(x) - -z"
+    signs = [each.planted(source) for each in mutants_of(source) if each.kind == "wrong sign"]
+    assert signs == ["y = negative(x) + (-z)", "y = (x) - -z", "y = negative(x) - (z)"]
+
+
+def test_a_run_that_was_stopped_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (ROOT / "tests/counts.py").read_text()
+    planned = [Outcome("tests/counts.py", each, "killed") for each in mutants_of(source)]
+    report = tmp_path / "report.txt"
+    report.write_text(f"{planned[0]}\n")
+    tried: list[Mutant] = []
+
+    def passes(shop: Workshop, tests: Sequence[str], seconds: float) -> str:
+        changed = (shop.root / "tests/counts.py").read_text()
+        tried.extend(each.mutant for each in planned if each.mutant.planted(source) == changed)
+        return "survived"
+
+    monkeypatch.setattr(Workshop, "passes", passes)
+    command = ["tests/counts.py", "--tests", "tests/test_growth.py", "--report", str(report)]
+    assert main(command) == 1
+    assert tried == [each.mutant for each in planned[1:]]
+    assert f"all: 1 of {len(planned)} killed" in capsys.readouterr().out
+    assert main(command) == 1
+    assert tried == [each.mutant for each in planned[1:]]  # no more
+    capsys.readouterr()
+    assert main([*command, "--again", str(report), "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(planned) - 1
+
+
 def test_the_sample_of_the_project_is_spread_over_files_and_kinds() -> None:
     planned = mutants_of_project(ROOT)
     chosen = sampled(planned, 120, seed=1)
     assert len({*chosen}) == 120
     assert chosen == sampled(planned, 120, seed=1) != sampled(planned, 120, seed=2)
     assert {path for path, _ in chosen} == {path for path, _ in planned}
-    counts = Counter(mutant.kind for _, mutant in chosen)
-    assert {*counts} == {*KINDS}
-    assert min(counts.values()) >= 15
+    kinds = Counter(mutant.kind for _, mutant in chosen)
+    assert {*kinds} == {*KINDS}
+    assert min(kinds.values()) >= 12
+    folders = Counter(str(Path(path).parent) for path, _ in chosen)
+    assert {*folders.values()} == {30}
+    assert chosen[:40] == sampled(planned, 40, seed=1)
 
 
 def test_every_subject_has_tests_and_every_name_of_the_table_is_there() -> None:

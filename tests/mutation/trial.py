@@ -7,6 +7,7 @@ that it was made of.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,17 +48,18 @@ class Outcome:
     verdict: str
 
     def __str__(self) -> str:
-        return f"{self.verdict:8} {self.path}:{self.mutant.line} {self.what}"
+        return f"{self.verdict:8} {self.path}:{self.mutant.line}:{self.what}"
 
     @property
     def what(self) -> str:
-        """What was planted, on one line."""
+        """What was planted, and at which column, on one line."""
         old, new = [" ".join(text.split()) for text in (self.mutant.old, self.mutant.new)]
-        return f"{self.mutant.kind}: {old} -> {new}"
+        return f"{self.mutant.column} {self.mutant.kind}: {old} -> {new}"
 
     def is_told_in(self, line: str) -> bool:
-        """Whether a line of a report tells that this has survived, at whatever place then."""
-        return line.startswith(f"survived {self.path}:") and line.endswith(f" {self.what}")
+        """Whether a line of a report has this verdict on this mutant, at whatever line then."""
+        place = re.escape(f"{self.verdict:8} {self.path}:")
+        return re.fullmatch(place + r"\d+:" + re.escape(self.what), line) is not None
 
 
 class Workshop:
