@@ -5,9 +5,19 @@
     python -m pytest --hypothesis-profile=explore
 """
 
+import importlib
+import pkgutil
+
 from hypothesis import settings
+
+import funcgrad
 
 # No deadlines: the first call of a function may be slow, and machines differ.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("repeatable")
+
+# To collect the examples of a file, pytest executes it, once more if its package has imported it
+# already: then there are two of each class. What is imported before is taken as it is.
+for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
+    importlib.import_module(module.name)

@@ -5,6 +5,8 @@ end to fail on a small offender.
 """
 
 import importlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 
@@ -14,6 +16,7 @@ from tests.architecture import (
     DEFERRED_IMPORTS,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
+    REPOSITORY,
     SOURCES,
     Source,
     deferred_imports,
@@ -57,6 +60,26 @@ def test_discovery_finds_the_package() -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_file_passes(check: Check) -> None:
     assert [finding for source in SOURCES for finding in check(source)] == []
+
+
+def test_every_module_is_imported_once() -> None:
+    doubled = [
+        f"{name}.{key}"
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == "funcgrad"
+        for key, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ in sys.modules
+        if getattr(sys.modules[value.__module__], value.__name__, value) is not value
+    ]
+    assert doubled == []
+
+
+def test_examples_and_tests_share_their_modules() -> None:
+    once = f"{__file__}::{test_every_module_is_imported_once.__name__}"
+    files = ["funcgrad/errors.py", "funcgrad/tensor.py", "funcgrad/random/keys.py", once]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_exports_exist_are_sorted_and_unique() -> None:
