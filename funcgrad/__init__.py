@@ -30,10 +30,10 @@ from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
     from funcgrad import nn, numpy, optim, random, testing
-    from funcgrad.programs import Program
+    from funcgrad.programs.program import Program
+    from funcgrad.staging.jit import jit
     from funcgrad.transforms.checkpoint import checkpoint
     from funcgrad.transforms.custom import custom_jvp, custom_vjp
-    from funcgrad.transforms.jit import jit
     from funcgrad.transforms.stage import program
 
 __all__ = [
@@ -73,11 +73,11 @@ __version__ = "0.1.0"
 
 _SUBMODULES = ("nn", "numpy", "optim", "random", "testing")
 _FUNCTIONS = (
-    ("Program", "funcgrad.programs"),
+    ("Program", "funcgrad.programs.program"),
     ("checkpoint", "funcgrad.transforms.checkpoint"),
     ("custom_jvp", "funcgrad.transforms.custom"),
     ("custom_vjp", "funcgrad.transforms.custom"),
-    ("jit", "funcgrad.transforms.jit"),
+    ("jit", "funcgrad.staging.jit"),
     ("program", "funcgrad.transforms.stage"),
 )
 

@@ -26,9 +26,14 @@ MAX_FUNCTION_LINES = 60
 DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Operators reach the operations through `Tensor.__array_namespace__`.
     "funcgrad.tensor": frozenset({"funcgrad.numpy"}),
-    # A program's other forms are for looking and keeping; `jit` should not wait for them.
-    "funcgrad.programs": frozenset(
-        {"funcgrad.source.exchange", "funcgrad.source.graph", "funcgrad.source.picture"}
+    # A program's forms are functions of it, which its methods offer.
+    "funcgrad.programs.program": frozenset(
+        {
+            "funcgrad.backends.numpy.writer",
+            "funcgrad.forms.exchange",
+            "funcgrad.forms.graph",
+            "funcgrad.forms.listing",
+        }
     ),
 }
 

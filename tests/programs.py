@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.equations import Constant
-from funcgrad.source.writer import Source
+from funcgrad.backends.numpy.writer import Source
+from funcgrad.programs.equation import Constant
 from tests.transforms.support import complex_numbers, numbers
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 3e38, 1.4e-45, 5e-324, np.inf, -np.inf, np.nan)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import compile_program
+from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.primitives.contraction import contract
 from funcgrad.primitives.products import plan_product
 from funcgrad.tensor import apply

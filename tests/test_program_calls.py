@@ -14,7 +14,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import GuardError, ProgramError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.planning.inline import inlined
+from funcgrad.programs.inline import inlined
 from tests.programs import SUBJECTS, assert_bits, wrong_cube, wrong_square
 from tests.transforms.support import numbers
 

@@ -24,13 +24,13 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.border import is_frozen
-from funcgrad.equations import Constant, Equation, Guard, identity
 from funcgrad.errors import DifferentiationError, ProgramError
+from funcgrad.forms.statics import from_data, to_data
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import add, elementwise
 from funcgrad.primitives.keys import Key
+from funcgrad.programs.equation import Constant, Equation, Guard, identity
 from funcgrad.shape import Spec
-from funcgrad.source.statics import from_data, to_data
 from tests.conformance import every_case, every_primitive
 from tests.programs import SUBJECTS, assert_bits, wrong_cube
 from tests.transforms.support import Layer, Point, numbers

@@ -11,10 +11,10 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.equations import Constant, Equation, Guard, identity
 from funcgrad.errors import DtypeError, GuardError, LeafError, ProgramError, ShapeError, TreeError
 from funcgrad.primitives.elementwise import add, multiply
 from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.programs.equation import Constant, Equation, Guard, identity
 from funcgrad.shape import Spec
 from tests.programs import SUBJECTS, assert_bits
 from tests.transforms.support import Layer, assert_same, numbers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from funcgrad.backends.interface import Backend
-from funcgrad.backends.numpy import NUMPY
+from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError
 
 __all__ = ["chosen_backend"]

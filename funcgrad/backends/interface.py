@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 
 __all__ = ["Backend", "Compiled"]
 

@@ -20,12 +20,12 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
-from funcgrad.equations import Equation, Params
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives import reduction as red
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import place, reshape, transpose, view
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation, Params
+from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec, reduced_shape
 
 __all__ = ["MOVES", "merge_moves"]

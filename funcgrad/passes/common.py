@@ -13,7 +13,7 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from funcgrad.passes.workbench import improve
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 
 __all__ = ["merge_common_subexpressions"]
 

@@ -22,14 +22,14 @@ from string import ascii_letters
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from funcgrad.equations import Equation
 from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.passes.rewrite import Draft, rewrite
 from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import multiply, square
 from funcgrad.primitives.reduction import broadcast_to, reduce_sum
 from funcgrad.primitives.structural import reshape, transpose
-from funcgrad.programs import Program
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 from funcgrad.shape import Shape
 
 __all__ = ["fold_into_contractions", "subscripts_of_matmul"]

@@ -23,12 +23,12 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
-from funcgrad.equations import Equation
-from funcgrad.planning.inline import inlined
-from funcgrad.planning.liveness import last_uses
 from funcgrad.primitive import Linear, Primitive
 from funcgrad.primitives.contraction import split_subscripts
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.liveness import last_uses
+from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
 __all__ = ["Costs", "OperationCosts", "bytes_of", "costs", "memory_homes", "peak_bytes"]

@@ -11,8 +11,8 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from funcgrad.passes.rewrite import Draft, rewrite
-from funcgrad.programs import Program
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.program import Program
 
 __all__ = ["remove_dead_code"]
 

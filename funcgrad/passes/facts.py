@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from funcgrad.equations import Equation
-from funcgrad.passes.rewrite import Draft
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import reshape, view
-from funcgrad.programs import Program
+from funcgrad.programs.builder import Draft
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec
 
 __all__ = [

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.equations import Constant, Equation
 from funcgrad.passes.workbench import ANY, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.reduction import broadcast_to
@@ -29,7 +28,8 @@ from funcgrad.primitives.structural import (
     transpose,
     view,
 )
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Constant, Equation
+from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec, spec_of
 from funcgrad.trace import bind
 

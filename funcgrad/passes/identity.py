@@ -22,12 +22,12 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.equations import Constant, Equation
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.identity import identity_product
 from funcgrad.primitives.structural import transpose
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Constant, Equation
+from funcgrad.programs.program import Program
 
 __all__ = ["copy_products_with_identities"]
 

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.equations import Equation
 from funcgrad.passes.scale import scalar
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives.elementwise import (
@@ -42,7 +41,8 @@ from funcgrad.primitives.elementwise import (
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast_inexact, flip, reshape, roll, transpose, view
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 
 __all__ = ["NEGATION", "absorb_negations"]
 

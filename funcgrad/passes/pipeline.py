@@ -18,7 +18,6 @@ from funcgrad.passes.axes import MOVES
 from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.identity import copy_products_with_identities
-from funcgrad.passes.layout import put_rows_last
 from funcgrad.passes.negation import NEGATION
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
@@ -27,12 +26,10 @@ from funcgrad.passes.scale import SCALING
 from funcgrad.passes.schedule import schedule
 from funcgrad.passes.simplify import ALGEBRA
 from funcgrad.passes.sink import SINKING
-from funcgrad.passes.stacking import stack_small_operations
 from funcgrad.passes.workbench import Rules, improve, joined
-from funcgrad.planning.inline import inlined
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 
-__all__ = ["Pass", "optimize", "prepared", "simplified"]
+__all__ = ["Pass", "optimize", "simplified"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
@@ -45,13 +42,13 @@ _REORDERING: Final[tuple[Pass, ...]] = (
 )
 
 
-def simplified(program: Program) -> Program:
+def simplified(program: Program, relaxed: bool = False) -> Program:
     """A program that means the same, by the rules on single equations alone.
 
     No result comes to depend on an input that it did not depend on, as it may where products are
     merged into one operation. So what is to be taken apart later is simplified, not optimized.
     """
-    return improve(program, _EXACT)
+    return improve(program, _RELAXED if relaxed else _EXACT)
 
 
 def optimize(program: Program, relaxed: bool = False) -> Program:
@@ -77,34 +74,8 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     two; after a few it stops in any case. Then products are merged, those with identity matrices
     become copies, and last the equations are put in an order that needs less memory.
     """
-    rules = _RELAXED if relaxed else _EXACT
-    program = merged = improve(program, rules)
+    program = merged = simplified(program, relaxed)
     for each in _REORDERING:
         merged = each(merged)
-    program = program if merged is program else improve(merged, rules)
+    program = program if merged is program else simplified(merged, relaxed)
     return schedule(copy_products_with_identities(program))
-
-
-def prepared(program: Program, relaxed: bool = False) -> Program:
-    """An optimized program as it is best run.
-
-    Parameters
-    ----------
-    program : Program
-    relaxed : bool
-        As for ``optimize``.
-
-    Returns
-    -------
-    Program
-        Without calls, with small operations stacked and with arrays of many short rows turned. Its
-        results are those of the other; it is not meant to be differentiated, since the rules of
-        calls are gone, and sums in its derivatives have another order.
-    """
-    runs = inlined(program)
-    if runs is not program:
-        runs = optimize(runs, relaxed)
-    stacked = stack_small_operations(runs)
-    if stacked is not runs:
-        runs = schedule(improve(stacked, _RELAXED if relaxed else _EXACT))
-    return put_rows_last(runs)

@@ -19,7 +19,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from funcgrad.equations import Equation
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.facts import (
     BLOCK_BYTES,
@@ -34,7 +33,8 @@ from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import add, multiply
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import reshape, transpose
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 
 __all__ = ["merge_sums_of_products"]
 

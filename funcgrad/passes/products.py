@@ -20,7 +20,6 @@ from collections.abc import Hashable
 from functools import partial
 from typing import Final
 
-from funcgrad.equations import Equation
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.facts import (
     BLOCK_BYTES,
@@ -33,7 +32,8 @@ from funcgrad.passes.facts import (
 )
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.structural import transpose
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 
 __all__ = ["merge_products"]
 

@@ -37,7 +37,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.equations import Equation, Params
 from funcgrad.passes.contractions import subscripts_of_matmul
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.scale import factor_and_rest, scalar
@@ -47,7 +46,8 @@ from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import add, divide, multiply, subtract
 from funcgrad.primitives.reduction import broadcast_to, reduce_mean, reduce_sum
 from funcgrad.primitives.structural import reshape
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation, Params
+from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec
 
 __all__ = [

@@ -27,10 +27,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.equations import Equation
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives.elementwise import add, divide, multiply
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 
 __all__ = ["SCALING", "factor_and_rest", "merge_powers_of_two", "scalar"]
 

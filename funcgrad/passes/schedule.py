@@ -20,9 +20,9 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
-from funcgrad.equations import is_opaque
 from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
-from funcgrad.programs import Program
+from funcgrad.programs.equation import is_opaque
+from funcgrad.programs.program import Program
 
 __all__ = ["in_order", "memory_order", "schedule"]
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.equations import Equation
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives import logic
@@ -34,7 +33,8 @@ from funcgrad.primitives.structural import (
     view,
 )
 from funcgrad.primitives.transcendental import exp, sqrt
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 
 __all__ = ["ALGEBRA", "simplify"]
 

@@ -24,7 +24,6 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.equations import Equation
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -33,7 +32,8 @@ from funcgrad.primitives import selection as chosen
 from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape
 from funcgrad.primitives.transcendental import sqrt
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec
 
 __all__ = ["SINKING", "sink_broadcasts"]

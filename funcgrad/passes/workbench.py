@@ -21,11 +21,11 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
-from funcgrad.equations import Constant, Equation, Params, identity
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives import logic
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Constant, Equation, Params, identity
+from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
 __all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 from funcgrad import trees
 from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import DISCRETE, Primitive
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from weakref import ref
 
-from funcgrad.equations import spec_inside
 from funcgrad.errors import TracerError
-from funcgrad.planning.inline import inlined
-from funcgrad.programs import Program
+from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.program import Program
 from funcgrad.trace import Value, running_traces
 from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from funcgrad.equations import CalledOperation
 from funcgrad.errors import DifferentiationError
-from funcgrad.programs import Program
+from funcgrad.programs.equation import CalledOperation
+from funcgrad.programs.program import Program
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map
 from funcgrad.transforms.checkpoint import StagedSegment

@@ -27,14 +27,14 @@ from typing import Any, Final, ParamSpec
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.equations import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.errors import TracerError
 from funcgrad.lines import users_line
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.keys import Key
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
+from funcgrad.programs.names import letters
+from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
-from funcgrad.source.literals import letters
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
     RAW,

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import compile_program
-from funcgrad.backends.threads import on_two_threads
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.fusion import Kernel
+from funcgrad.backends.numpy.plan import plan_of
+from funcgrad.backends.numpy.threads import on_two_threads
+from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.planning.fusion import Kernel
-from funcgrad.planning.liveness import makes_its_own
-from funcgrad.planning.plan import plan_of
 from funcgrad.primitive import Primitive
-from funcgrad.programs import Program
-from funcgrad.source.writer import numpy_source
+from funcgrad.programs.liveness import makes_its_own
+from funcgrad.programs.program import Program
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive
 from tests.programs import function_of

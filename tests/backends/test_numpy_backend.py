@@ -14,14 +14,14 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.interface import Backend, Compiled
-from funcgrad.backends.numpy import NUMPY, compile_program
-from funcgrad.equations import identity
+from funcgrad.backends.numpy.backend import NUMPY, compile_program
+from funcgrad.backends.numpy.literals import array_text, number_text
+from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError, ProgramError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import elementwise
-from funcgrad.programs import Program
-from funcgrad.source.literals import array_text, number_text
-from funcgrad.source.writer import numpy_source
+from funcgrad.programs.equation import identity
+from funcgrad.programs.program import Program
 from funcgrad.tensor import apply1
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive

@@ -15,12 +15,12 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import compile_program
-from funcgrad.planning.fusion import Kernel
-from funcgrad.planning.inline import inlined
-from funcgrad.planning.liveness import aliases
-from funcgrad.planning.plan import Plan, plan_of
-from funcgrad.programs import Program
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.fusion import Kernel
+from funcgrad.backends.numpy.plan import Plan, plan_of
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.liveness import aliases
+from funcgrad.programs.program import Program
 from tests.backends.test_kernels import run_blocks
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import compile_program
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.scalars import scalars_of
+from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
-from funcgrad.source.scalars import scalars_of
-from funcgrad.source.writer import numpy_source
 from funcgrad.trace import concrete
 from tests.programs import bits, function_of
 

@@ -22,8 +22,8 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
-from funcgrad.equations import body_of
 from funcgrad.primitive import DISCRETE
+from funcgrad.programs.equation import body_of
 from tests.conformance import every_primitive
 
 MODULES = (fnp, nn)

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
-from funcgrad.backends.numpy import compile_program
+from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.passes.costs import peak_bytes
 from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.schedule import memory_order

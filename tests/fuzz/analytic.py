@@ -15,8 +15,8 @@ import numpy as np
 
 import funcgrad as fg
 from funcgrad import trees
-from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Linear, Primitive
+from funcgrad.programs.inline import inlined
 from tests.fuzz.compare import DifferenceError
 from tests.fuzz.noise import raw
 from tests.fuzz.subject import Subject

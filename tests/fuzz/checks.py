@@ -20,13 +20,14 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.backends.numpy import NUMPY
+from funcgrad.backends.numpy.backend import NUMPY
+from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.passes import relax
 from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.passes.pipeline import optimize, prepared
+from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.workbench import Rules, improve, joined
-from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
+from funcgrad.programs.inline import inlined
 from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.compare import DifferenceError, assert_agree
 from tests.fuzz.differences import assert_differences

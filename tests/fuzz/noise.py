@@ -21,8 +21,8 @@ import numpy as np
 
 import funcgrad as fg
 from funcgrad import trees
-from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
+from funcgrad.programs.inline import inlined
 
 __all__ = ["Scatter", "raw", "scatter"]
 

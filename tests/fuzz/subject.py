@@ -15,9 +15,9 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Primitive
-from funcgrad.transforms.jit import JitWarning
+from funcgrad.programs.inline import inlined
+from funcgrad.staging.jit import JitWarning
 from tests.fuzz.generate import SCOPE
 from tests.fuzz.noise import Scatter, scatter
 from tests.fuzz.syntax import Program, function_of, names_of, source

@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.passes.rewrite import Draft, rewrite
 from funcgrad.primitive import Linear
 from funcgrad.primitives.elementwise import subtract
 from funcgrad.primitives.scatter import scatter_add
 from funcgrad.primitives.structural import roll
+from funcgrad.programs.builder import Draft, rewrite
 from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.checks import CHECKS, derived, passed, valued
 from tests.fuzz.compare import DifferenceError, assert_agree

@@ -40,11 +40,13 @@ _TRANSFORMS: Final = """
 
 ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "funcgrad/passes/layout.py": ("_reading_time", "_product_time", "_turning_times", "_gain"),
+        "funcgrad/backends/numpy/rows_last.py": (
+            *"_reading_time _product_time _turning_times _gain".split(),
+        ),
         "funcgrad/passes/product_sums.py": ("_cost",),
         "funcgrad/passes/products.py": ("_is_worth_it",),
-        "funcgrad/passes/rowwise.py": ("_reduction_time", "product_time", "_stride_time"),
-        "funcgrad/passes/stacking.py": ("call_time", "join_time", "_is_worth_it"),
+        "funcgrad/backends/numpy/rowwise.py": ("_reduction_time", "product_time", "_stride_time"),
+        "funcgrad/backends/numpy/stacking.py": ("call_time", "join_time", "_is_worth_it"),
     }
 )
 """Functions that estimate time: whatever they return, programs mean the same."""
@@ -55,12 +57,12 @@ _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "contractions": ("test_contractions", "test_left_alone"),
         "facts": ("test_left_alone", "test_contractions", "test_layout", "test_stacking"),
         "identity": ("test_identity",),
-        "layout": ("test_layout",),
+        "rows_last": ("test_layout",),
         "negation": ("test_algebra",),
         "product_sums": ("test_contractions", "test_left_alone"),
         "products": ("test_left_alone", "test_contractions"),
         "relax": ("test_relax",),
-        "rewrite": ("test_passes", "test_layout"),
+        "builder": ("test_passes", "test_layout"),
         "roles": ("test_stacking",),
         "rowwise": ("test_layout",),
         "scale": ("test_algebra", "test_relax"),
@@ -124,7 +126,8 @@ def subjects(root: Path) -> list[str]:
     files = [
         *(root / "funcgrad/primitives").glob("*.py"),
         *(root / "funcgrad/passes").glob("*.py"),
-        *(root / "funcgrad/planning").glob("*.py"),
+        *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
+        *(root / "funcgrad/backends/numpy").glob("*.py"),
         *(root / f"funcgrad/transforms/{name}.py" for name in _TRANSFORMS),
     ]
     paths = sorted(str(file.relative_to(root)) for file in files)
@@ -189,11 +192,11 @@ def _rounds_of(path: Path) -> Iterator[Round]:
         if not names:
             yield ("tests/test_primitives.py",)
         yield ("tests/test_mixed_dtypes.py", "tests/test_structural_zeros.py")
-    elif folder == "passes":
+    elif folder == "passes" or name in _PASSES:
         if name in _PASSES:
             yield tuple([f"tests/passes/{each}.py" for each in _PASSES[name]])
         yield from _OF_ALL_PASSES
-    elif folder == "planning":
+    elif folder != "transforms":
         yield from _OF_PLANS
     else:
         yield tuple([f"tests/transforms/{each}.py" for each in _OF_TRANSFORM[name]])

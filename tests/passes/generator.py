@@ -20,9 +20,9 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 import funcgrad.passes
-from funcgrad.equations import Equation
 from funcgrad.passes.workbench import ANY, Rule, Rules, Workbench
-from funcgrad.programs import Program
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
 from tests.passes.forms_of_algebra import ALGEBRAIC
 from tests.passes.forms_of_moves import MOVING
 from tests.passes.parts import Form

@@ -11,7 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.workbench import Workbench, improve
 from funcgrad.primitives.elementwise import add, constant_power, multiply
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from funcgrad.tensor import apply
 from tests.passes.expressions import inputs, run, steps
 from tests.programs import assert_bits

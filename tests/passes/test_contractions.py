@@ -16,7 +16,7 @@ from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
 from funcgrad.passes.workbench import improve
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.programs import SUBJECTS
 from tests.transforms.support import numbers

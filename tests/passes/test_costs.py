@@ -13,8 +13,8 @@ import funcgrad.primitives
 from funcgrad.passes import costs as module
 from funcgrad.passes.costs import Costs, bytes_of, costs, peak_bytes
 from funcgrad.passes.pipeline import optimize
-from funcgrad.planning.inline import inlined
 from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.programs.inline import inlined
 from funcgrad.shape import Spec
 from funcgrad.tensor import apply
 from tests.programs import SUBJECTS, wrong_square

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import compile_program
+from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.passes.identity import copy_products_with_identities
 from funcgrad.passes.pipeline import optimize
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from tests.programs import assert_bits
 from tests.transforms.support import numbers
 

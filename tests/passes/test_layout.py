@@ -10,11 +10,11 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.backends.numpy import compile_program
-from funcgrad.passes.layout import put_rows_last
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.rows_last import put_rows_last
+from funcgrad.backends.numpy.rowwise import _letters
 from funcgrad.passes.pipeline import optimize
-from funcgrad.passes.rowwise import _letters
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.programs import SUBJECTS, assert_bits, fixed
 from tests.transforms.support import numbers

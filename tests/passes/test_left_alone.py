@@ -11,7 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad.passes.facts import BLOCK_BYTES, bytes_of
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from tests.programs import assert_bits
 from tests.transforms.support import numbers
 

@@ -22,19 +22,20 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 import funcgrad.passes
 from funcgrad import trees
-from funcgrad.equations import Constant
+from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.passes import relax
 from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.fold import fold_constants
-from funcgrad.passes.pipeline import optimize, prepared, simplified
+from funcgrad.passes.pipeline import optimize, simplified
 from funcgrad.passes.product_sums import merge_sums_of_products
 from funcgrad.passes.products import merge_products
-from funcgrad.passes.rewrite import Draft, rewrite
 from funcgrad.passes.simplify import simplify
-from funcgrad.planning.inline import inlined
-from funcgrad.programs import Program
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Constant
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.passes import expressions
 from tests.programs import SUBJECTS, assert_bits, fixed, inputs, run_steps, steps, wrong_cube

@@ -17,8 +17,8 @@ import pytest
 
 from funcgrad import trees
 from funcgrad.passes.workbench import Rules, improve, joined
-from funcgrad.planning.inline import inlined
-from funcgrad.programs import Program
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.program import Program
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import DTYPES, FORMS, counting, every_rule, forms_around, staged
 from tests.passes.test_passes import every_pass

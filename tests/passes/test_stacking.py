@@ -9,18 +9,19 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import compile_program
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.prepare import prepared
+from funcgrad.backends.numpy.roles import roles
+from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.costs import peak_bytes
 from funcgrad.passes.facts import BLOCK_BYTES, bytes_of
-from funcgrad.passes.pipeline import optimize, prepared
-from funcgrad.passes.roles import roles
+from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.schedule import schedule
-from funcgrad.passes.stacking import stack_small_operations
 from funcgrad.primitives.activations import shift
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.selection import fmax, fmin
 from funcgrad.primitives.transcendental import sinc_derivative
-from funcgrad.programs import Program
+from funcgrad.programs.program import Program
 from tests.conformance import every_primitive
 from tests.programs import SPECIAL, assert_bits
 from tests.transforms.support import numbers

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.transforms.capture import Capture
+from funcgrad.staging.capture import Capture
 
 X = np.linspace(-1.0, 2.0, 6)
 

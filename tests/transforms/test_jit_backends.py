@@ -9,9 +9,9 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy import NUMPY
+from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError
-from funcgrad.transforms.jit import JitWarning
+from funcgrad.staging.jit import JitWarning
 
 X = np.linspace(-1.0, 2.0, 6)
 

@@ -22,10 +22,10 @@ import pytest
 import scipy.stats
 
 import funcgrad as fg
-from funcgrad.transforms.jit import JitWarning
+from funcgrad.staging.jit import JitWarning
 from tests.transforms.changes import Bag, check, sets
 
-pytestmark = pytest.mark.filterwarnings("error::funcgrad.transforms.jit.JitWarning")
+pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.transforms.capture import Capture
-from funcgrad.transforms.jit import JitWarning
+from funcgrad.staging.capture import Capture
+from funcgrad.staging.jit import JitWarning
 from tests.transforms.changes import Bag, check, sets, stagings
 
-pytestmark = pytest.mark.filterwarnings("error::funcgrad.transforms.jit.JitWarning")
+pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
 
 
 # What is not read may change.

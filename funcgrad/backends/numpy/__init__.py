@@ -1,0 +1,3 @@
+"""The NumPy backend: a program becomes straight-line Python over NumPy. See README.md here."""
+
+__all__: list[str] = []

@@ -1,0 +1,190 @@
+"""Equations as NumPy expressions, and as statements that write into an array that is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.backends.numpy.literals import dtype_text, number_text
+from funcgrad.backends.numpy.scope import Scope
+from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import Equation
+from funcgrad.shape import Spec
+
+__all__ = ["Expressions", "Operand", "Text"]
+
+Text: TypeAlias = Callable[[], str]
+"""What stands for an operand: it is asked only when the text has it, and may make a name then."""
+
+_BINARY: Final = (
+    "add + subtract - multiply * divide / matmul @ less < less_equal <= greater > greater_equal >="
+    " equal == not_equal != bitwise_and & bitwise_or | bitwise_xor ^"
+)
+_OPERATORS: Final[Mapping[str, str]] = MappingProxyType(
+    dict(zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True))
+)
+_ONES: Final = re.compile(r"np\.ones\((?:\(\d+, \d+\)|\d+), [\w.]+\)")
+_ALIKE: Final = frozenset(
+    "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
+    " equal not_equal where".split()
+)
+"""What brings its operands to one dtype first, so that a number may as well have that already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What stands for an operand in the text; it prints as that.
+
+    Attributes
+    ----------
+    text : str
+    spec : Spec
+    beside : callable
+        See ``number``.
+    """
+
+    text: str
+    spec: Spec
+    beside: Callable[[Any, np.dtype[Any]], str | None]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def dtype(self) -> str:
+        """Its dtype as text."""
+        return dtype_text(self.spec.dtype)
+
+    @property
+    def array(self) -> str:
+        """The same where an array's methods are wanted."""
+        return self.text if self.spec.shape else f"np.asarray({self.text})"
+
+    def number(self, value: float) -> str:
+        """What stands for a number that an elementwise operation has beside this operand."""
+        small = not self.spec.shape
+        return (None if small else self.beside(value, self.spec.dtype)) or number_text(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Expressions:
+    """Writes equations as expressions.
+
+    Attributes
+    ----------
+    scope : Scope
+    specs : sequence of Spec
+        Of the program's variables.
+    values : mapping
+        Of the variables that are constants.
+    """
+
+    scope: Scope
+    specs: Sequence[Spec]
+    values: Mapping[int, Any]
+    _numbers: dict[tuple[int, np.dtype[Any]], str | None] = field(default_factory=dict, init=False)
+
+    def of(
+        self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec] | None = None
+    ) -> str:
+        """A primitive's equation, given what stands for its operands, and their specs if those are
+        not the variables' own.
+
+        Further lines may write into ``{out}``, what the expression made.
+        """
+        primitive: Primitive = equation.operation
+        params = dict(equation.params)
+        name = _numpy_name(primitive)
+        operands = self.operands(equation, name, texts, specs)
+        if primitive.source is not None:
+            text = primitive.source(*operands, **params)
+            if text is not None:
+                text = _ONES.sub(lambda ones: self.scope.once(ones[0], "ones"), text)
+                return self.scope.named(text)
+        if name:
+            text = None if params else _operator(name, operands)
+            if text is not None:
+                return text
+            function = self.scope.known.get(f"np.{name}") or self.scope.numpy_name(name)
+        else:
+            function = self.scope.function(primitive)
+        arguments = [str(operand) for operand in operands]
+        arguments += [f"{name}={self.scope.parameter(value)}" for name, value in params.items()]
+        return f"{function}({', '.join(arguments)})"
+
+    def into(self, equation: Equation, texts: Sequence[Text], place: str) -> str:
+        """A statement of a function that puts its result into an array."""
+        name = _numpy_name(equation.operation)
+        operands = [str(operand) for operand in self.operands(equation, name, texts)]
+        if not name:
+            operands += [f"{key}={self.scope.parameter(value)}" for key, value in equation.params]
+            return f"{self.scope.function(equation.operation)}({', '.join(operands)}, out={place})"
+        symbol = _OPERATORS.get(name)
+        if operands[0] == place and symbol is not None and symbol[0] in "+-*/&|^":
+            return f"{place} {symbol}= {operands[1]}"
+        function = self.scope.known.get(f"np.{name}") or self.scope.numpy_name(name)
+        # NumPy wants it named where its users might think that it is a third operand.
+        named = "out=" if name in ("maximum", "minimum") else ""
+        return f"{function}({', '.join(operands)}, {named}{place})"
+
+    def operands(
+        self,
+        equation: Equation,
+        name: str,
+        texts: Sequence[Text],
+        specs: Sequence[Spec] | None = None,
+    ) -> list[Operand]:
+        """The operands; numbers beside arrays are 0-d arrays, made once, where that is the same.
+
+        To turn a number into an array takes NumPy as long as an operation on ten elements.
+        """
+        specs = specs or [self.specs[variable] for variable in equation.operands]
+        beside = name in _ALIKE and any(spec.shape for spec in specs)
+        strong = [spec.dtype for spec in specs[name == "where" :] if not spec.weak]
+        operands = []
+        for variable, spec, own in zip(equation.operands, specs, texts, strict=True):
+            text = None
+            if beside and not spec.shape and variable in self.values:
+                dtype = np.result_type(*strong) if strong and spec.weak else spec.dtype
+                text = self._beside(variable, dtype)
+            operands.append(Operand(text or own(), spec, self.scope.beside))
+        return operands
+
+    def _beside(self, variable: int, dtype: np.dtype[Any]) -> str | None:
+        """A constant as a 0-d array; programs of loops have the same ones over and over."""
+        key = variable, dtype
+        if key not in self._numbers:
+            self._numbers[key] = self.scope.beside(self.values[variable], dtype)
+        return self._numbers[key]
+
+
+def _numpy_name(primitive: Primitive) -> str:
+    """The name of the function of NumPy's that evaluates a primitive, if one does."""
+    evaluate: Any = primitive.evaluate
+    name: str = getattr(evaluate, "__name__", "")
+    return name if name and getattr(np, name, None) is evaluate else ""
+
+
+def _operator(name: str, operands: Sequence[Operand]) -> str | None:
+    """An expression with an operator, where Python's gives what the ufunc does."""
+    if not any(operand.spec.shape for operand in operands) and (
+        name == "matmul"
+        or not all(_has_operators(operand.spec) for operand in operands)
+        or all(operand.spec.weak for operand in operands)
+    ):
+        return None
+    if name == "negative":
+        return f"-{operands[0]}"
+    symbol = _OPERATORS.get(name)
+    return None if symbol is None else f"{operands[0]} {symbol} {operands[1]}"
+
+
+def _has_operators(spec: Spec) -> bool:
+    """Whether a number's operators are the ufuncs, at a tenth of their time: whole numbers warn
+    where those wrap around, and complex quotients are rounded otherwise."""
+    return spec.dtype.kind == "f" or (spec.weak and spec.dtype.kind == "i")

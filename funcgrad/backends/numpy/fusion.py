@@ -1,0 +1,408 @@
+"""Kernels: which equations run together, block of rows by block of rows.
+
+A chain of elementwise operations on large arrays spends its time on memory: each operation reads
+what the one before has written out of the cache. A *kernel* runs the whole chain on a block of rows
+that stays in the cache, then on the next block. Its members are elementwise operations, reductions
+within rows, and sums and extrema over the rows, which add up what the blocks give.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> staged = fg.program(lambda x: fnp.sum(fnp.sin(x) * x))(fnp.ones(100_000))
+>>> kernels(staged)
+[Kernel(members=(0, 1, 2), rows=100000, step=20000, flat=True)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.activations import constant_max
+from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
+from funcgrad.primitives.structural import reshape, transpose, view
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+
+__all__ = [
+    "BLOCK",
+    "COMBINED",
+    "Kernel",
+    "Step",
+    "blocked_operands",
+    "is_total",
+    "kernels",
+    "steps",
+]
+
+BLOCK: Final = 3 * 2**16
+"""Bytes of one block of one array. Half a dozen of them fit into the cache of a core, and the work
+on one takes ten times as long as the call for it. Measured: half or twice as much is 5 % slower."""
+
+_LARGE: Final = 2  # blocks: an array of so many is worth going through in blocks
+_CALL: Final = (
+    1 / 8
+)  # of the time that it takes to go through a block in the cache, is that of a call
+_NEAR: Final = 8  # of so many kernels the last ones are looked at, lest the search grow with them
+
+_VIEWS: Final = (reshape, transpose, view)
+
+COMBINED: Final[Mapping[Any, str]] = MappingProxyType(
+    {reduce_sum: "add", reduce_max: "maximum", constant_max: "maximum", reduce_min: "minimum"}
+)
+"""Reductions whose results over blocks of rows combine to the result, and by what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Equations that run together.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Positions, in order.
+    rows : int
+        Length of the axis 0 that all of them share; of all elements, if it is flat.
+    step : int
+        Rows of a block.
+    flat : bool
+        Whether every array is gone through as if it had one axis.
+    """
+
+    members: tuple[int, ...]
+    rows: int
+    step: int
+    flat: bool
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return -(-self.rows // self.step)
+
+
+Step: TypeAlias = "int | Kernel"
+"""The position of an equation that runs by itself, or a kernel."""
+
+
+def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
+    """What an equation is to a kernel over so many rows.
+
+    Returns
+    -------
+    str
+        ``row`` if a block of rows gives a block of the result, ``total`` if the results of the
+        blocks combine to the result, and nothing if it cannot be a member.
+    """
+    operation, params = equation.operation, dict(equation.params)
+    if not isinstance(operation, Primitive) or not equation.operands:
+        return ""
+    given = specs[equation.operands[0]].shape
+    if operation in COMBINED:
+        axes = params["axis"]
+        if not given or given[0] != rows or not set(params) <= {"axis", "keepdims"}:
+            return ""
+        return "total" if 0 in axes else "row" if axes else ""
+    shape = equation.results[0].shape
+    if not shape or shape[0] != rows or not all(shape):
+        return ""
+    if operation in _VIEWS:
+        keeps = bool(given) and given[0] == rows and _keeps_rows(operation, params, len(given))
+        return "row" if keeps else ""
+    if operation.form in ("elementwise", "selecting"):
+        return "row"
+    evaluate = operation.evaluate
+    return "row" if isinstance(evaluate, np.ufunc) and evaluate.signature is None else ""
+
+
+def _keeps_rows(operation: Primitive, params: Mapping[str, Any], axes: int) -> bool:
+    """Whether a view of an array takes rows to rows."""
+    if operation is reshape:
+        return True  # to a shape with as many rows
+    if operation is transpose:
+        return bool(params["axes"][0] == 0)
+    first, *rest = params["key"] or (slice(None),)  # x[()] is all of x
+    if first is ...:  # which stands for no axis if the others name all of them
+        return sum(entry is not None for entry in rest) < axes
+    return type(first) is slice and first == slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The sizes in bytes of a program's arrays, and when those are large."""
+
+    specs: Sequence[Spec]
+    block: int
+
+    def of(self, spec: Spec) -> int:
+        return prod(spec.shape) * spec.dtype.itemsize
+
+    def widest(self, equation: Equation) -> int:
+        """Of the arrays that an equation reads and makes."""
+        operands = [self.specs[operand] for operand in equation.operands]
+        return max([self.of(spec) for spec in (*equation.results, *operands)])
+
+    def is_large(self, size: int) -> bool:
+        return size >= _LARGE * self.block
+
+
+class _Draft:
+    """A kernel in the making."""
+
+    __slots__ = ("after", "members", "number", "results", "rows", "seen")
+
+    def __init__(self, number: int, rows: int) -> None:
+        self.number = number
+        self.rows = rows
+        self.members: list[int] = []
+        self.results: dict[int, str] = {}  # variables, with their places
+        self.seen: set[int] = set()  # variables of which blocks are there
+        self.after = 0  # the kernels that it needs to have run, as bits
+
+
+def is_total(equation: Equation, kernel: Kernel) -> bool:
+    """Whether an equation of a kernel reduces over its rows, rather than makes a row of each."""
+    axes = dict(equation.params).get("axis", ())
+    return equation.operation in COMBINED and (kernel.flat or 0 in axes)
+
+
+def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
+    """The kernels of a program, none of which needs what comes after another that needs it.
+
+    Small arrays may join, such as the maxima of rows between the rows and their exponentials; a
+    kernel in which they are so many that blocks do not pay is tried again without.
+    """
+    sizes = _Sizes(program.specs(), block)
+    if not any(sizes.is_large(sizes.of(spec)) for spec in sizes.specs):
+        return []
+    drafts = _drafts(program, sizes, frozenset())
+    small = {
+        position
+        for draft in drafts
+        if not _pays(program, draft, sizes)
+        for position in draft.members
+        if not sizes.is_large(sizes.widest(program.equations[position]))
+    }
+    if small:
+        drafts = _drafts(program, sizes, frozenset(small))
+    found = [draft for draft in drafts if _pays(program, draft, sizes)]
+    return [_finished(program, draft, sizes) for draft in found]
+
+
+def _drafts(program: Program, sizes: _Sizes, refused: frozenset[int]) -> list[_Draft]:
+    """Kernels without the equations at some positions."""
+    drafts: list[_Draft] = []
+    specs = sizes.specs
+    upstream = [0] * len(specs)  # for each variable the kernels that have to run before
+    variable = len(program.inputs) + len(program.constants)
+    for position, equation in enumerate(program.equations):
+        draft = None
+        if position not in refused:
+            draft = _home_for(equation, sizes, drafts, upstream)
+        if draft is None:
+            found = 0
+            for operand in equation.operands:
+                found |= upstream[operand]
+            for _ in equation.results:
+                upstream[variable] = found
+                variable += 1
+            continue
+        _join(draft, position, variable, equation, specs, drafts, upstream)
+        variable += 1
+    return drafts
+
+
+def _home_for(
+    equation: Equation, sizes: _Sizes, drafts: list[_Draft], upstream: Sequence[int]
+) -> _Draft | None:
+    """The kernel that an equation joins, which may be a new one."""
+    if len(equation.results) != 1:
+        return None
+    specs = sizes.specs
+    small = not sizes.is_large(sizes.widest(equation))
+    if small and not any(
+        operand in draft.results for draft in drafts[-_NEAR:] for operand in equation.operands
+    ):
+        return None
+    rows = _rows(equation, specs)
+    place = place_of(equation, specs, rows) if rows > 1 else ""
+    if not place:
+        return None
+    for draft in reversed(drafts[-_NEAR:]):
+        if draft.rows == rows and _may_join(draft, equation, specs, drafts, upstream):
+            return draft
+    if small:
+        return None
+    drafts.append(_Draft(len(drafts), rows))
+    return drafts[-1]
+
+
+def _rows(equation: Equation, specs: Sequence[Spec]) -> int:
+    shape = equation.results[0].shape
+    if equation.operation in COMBINED and equation.operands:
+        shape = specs[equation.operands[0]].shape
+    return shape[0] if shape else 0
+
+
+def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> list[bool]:
+    """For each operand whether a block of rows needs a block of it, rather than all.
+
+    Elementwise operations align the last axes of their operands.
+    """
+    aligned = equation.operation not in COMBINED and equation.operation not in _VIEWS
+    axes = len(equation.results[0].shape)
+    shapes = [specs[operand].shape for operand in equation.operands]
+    return [
+        bool(shape) and shape[0] == rows and (not aligned or len(shape) == axes) for shape in shapes
+    ]
+
+
+def _may_join(
+    draft: _Draft,
+    equation: Equation,
+    specs: Sequence[Spec],
+    drafts: Sequence[_Draft],
+    upstream: Sequence[int],
+) -> bool:
+    shared, outside = False, 0
+    flags = blocked_operands(equation, specs, draft.rows)
+    for operand, blocked in zip(equation.operands, flags, strict=True):
+        if operand in draft.results:
+            if not blocked or draft.results[operand] != "row":
+                return False
+            shared = True
+        else:
+            shared = shared or (blocked and operand in draft.seen)
+            outside |= upstream[operand]
+    return shared and not _closure(outside, drafts) >> draft.number & 1
+
+
+def _closure(found: int, drafts: Sequence[_Draft]) -> int:
+    """Kernels, with all that have to run before them."""
+    waiting, known = found, 0
+    while waiting:
+        known |= waiting
+        more = 0
+        while waiting:
+            number = waiting.bit_length() - 1
+            waiting ^= 1 << number
+            more |= drafts[number].after
+        waiting = more & ~known
+    return known
+
+
+def _join(
+    draft: _Draft,
+    position: int,
+    variable: int,
+    equation: Equation,
+    specs: Sequence[Spec],
+    drafts: Sequence[_Draft],
+    upstream: list[int],
+) -> None:
+    flags = blocked_operands(equation, specs, draft.rows)
+    for operand, blocked in zip(equation.operands, flags, strict=True):
+        if operand not in draft.results:
+            draft.after |= _closure(upstream[operand], drafts)
+        if blocked:
+            draft.seen.add(operand)
+    draft.members.append(position)
+    draft.results[variable] = place_of(equation, specs, draft.rows)
+    draft.seen.add(variable)
+    upstream[variable] = 1 << draft.number
+
+
+def _finished(program: Program, draft: _Draft, sizes: _Sizes) -> Kernel:
+    specs = sizes.specs
+    equations = [program.equations[position] for position in draft.members]
+    blocks = [v for v in draft.seen if draft.results.get(v) != "total"]
+    flat = _is_flat(equations, [specs[variable] for variable in blocks], specs)
+    widest = max([sizes.of(specs[variable]) for variable in blocks])
+    rows = prod(specs[blocks[0]].shape) if flat else draft.rows
+    count = -(-rows // max(1, sizes.block * rows // widest))
+    return Kernel(tuple(draft.members), rows, -(-rows // count), flat)
+
+
+def _pays(program: Program, draft: _Draft, sizes: _Sizes) -> bool:
+    """Whether a loop over blocks takes less time than one equation after another.
+
+    What is not in the cache any more takes three times as long as what is.
+    """
+    kernel, block = _finished(program, draft, sizes), sizes.block
+    equations = [program.equations[position] for position in draft.members]
+    work = [sizes.widest(each) for each in equations if each.operation not in _VIEWS]
+    if len(work) < 2 or kernel.blocks < 3 or max(work) // kernel.blocks > 2 * block:
+        return False
+    alone = sum([_CALL * block + size * (3 if sizes.is_large(size) else 1) for size in work])
+    return sum([_CALL * block * kernel.blocks + size for size in work]) < alone
+
+
+def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Sequence[Spec]) -> bool:
+    """Whether all arrays have one shape, so that axes play no part."""
+    shapes = {specs[operand].shape for equation in equations for operand in equation.operands}
+    shapes.update([spec.shape for spec in blocks])
+    if len([shape for shape in shapes if prod(shape) != 1]) != 1:
+        return False
+    everything = tuple(range(len(blocks[0].shape)))
+    for equation in equations:
+        params = dict(equation.params)
+        if equation.operation in _VIEWS:
+            return False
+        if equation.operation in COMBINED and (
+            tuple(sorted(params["axis"])) != everything or params.get("keepdims")
+        ):
+            return False
+    return True
+
+
+def steps(program: Program, block: int = BLOCK) -> list[Step]:
+    """The order in which a program runs: its own, but for what runs together."""
+    found = kernels(program, block)
+    if not found:
+        return list(range(len(program.equations)))
+    home: dict[int, Kernel] = {position: k for k in found for position in k.members}
+    makers = _makers(program)
+    nodes: dict[Step, set[Step]] = {}
+    for position, equation in enumerate(program.equations):
+        node = home.get(position, position)
+        needs = {home.get(m, m) for m in (makers[v] for v in equation.operands) if m >= 0}
+        nodes.setdefault(node, set()).update(needs - {node})
+    return _sorted(nodes)
+
+
+def _makers(program: Program) -> list[int]:
+    """For each variable the position of the equation that makes it, or -1."""
+    makers = [-1] * (len(program.inputs) + len(program.constants))
+    for position, equation in enumerate(program.equations):
+        makers += [position] * len(equation.results)
+    return makers
+
+
+def _sorted(nodes: Mapping[Step, set[Step]]) -> list[Step]:
+    """Steps in an order in which each comes after what it needs; else as they came.
+
+    A kernel comes where its last member stood.
+    """
+    readers: dict[Step, list[Step]] = {}
+    missing = {node: len(needs) for node, needs in nodes.items()}
+    for node, needs in nodes.items():
+        for need in needs:
+            readers.setdefault(need, []).append(node)
+    places = {node: node if isinstance(node, int) else node.members[-1] for node in nodes}
+    ready = [(places[node], node) for node, count in missing.items() if not count]
+    heapify(ready)
+    order: list[Step] = []
+    while ready:
+        _, node = heappop(ready)
+        order.append(node)
+        for reader in readers.get(node, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, (places[reader], reader))
+    return order

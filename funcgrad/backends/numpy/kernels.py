@@ -1,0 +1,264 @@
+"""Kernels as loops: equations that run together, on one block of rows after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Final, TypeAlias
+
+from funcgrad.backends.numpy.expressions import Expressions, Text
+from funcgrad.backends.numpy.fusion import COMBINED, Kernel, blocked_operands, is_total
+from funcgrad.backends.numpy.plan import Plan, is_plain_ufunc
+from funcgrad.primitives.structural import reshape
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+
+__all__ = ["Line", "kernel_lines"]
+
+_FOR_THREADS: Final = 2**23
+"""From so many elements over all members on, two threads are worth the time that it takes to start
+one, which is that of some 100,000 elements."""
+
+Line: TypeAlias = tuple[str, str]
+"""A line of the text, and the user's line that it came from."""
+
+
+def kernel_lines(
+    program: Program,
+    plan: Plan,
+    kernel: Kernel,
+    expressions: Expressions,
+    name: Callable[[int], str],
+) -> list[Line]:
+    """The lines of a kernel.
+
+    Parameters
+    ----------
+    program : Program
+    plan : Plan
+        Of the program.
+    kernel : Kernel
+        One of its steps.
+    expressions : Expressions
+    name : callable
+        What stands for the variables that the kernel reads and makes.
+    """
+    loop = _Loop(program, plan, kernel, expressions, name)
+    for position in kernel.members:
+        loop.member(position)
+    return loop.lines()
+
+
+class _Loop:
+    """One loop in the making: what comes before it, in it and after it."""
+
+    def __init__(
+        self,
+        program: Program,
+        plan: Plan,
+        kernel: Kernel,
+        expressions: Expressions,
+        name: Callable[[int], str],
+    ) -> None:
+        self.program = program
+        self.plan = plan
+        self.kernel = kernel
+        self.expressions = expressions
+        self.name = name
+        self.before: list[Line] = []
+        self.body: list[Line] = []
+        self.after: list[Line] = []
+        self.blocks: dict[int, str] = {}  # what stands for the block of a variable
+        self.last = self._last_uses()
+
+    def _last_uses(self) -> dict[int, int]:
+        """For each variable the last member that has to do with it."""
+        last: dict[int, int] = {}
+        for position in self.kernel.members:
+            last[self.plan.firsts[position]] = position
+            for operand in self.program.equations[position].operands:
+                last[operand] = position
+        return last
+
+    def lines(self) -> list[Line]:
+        """All lines, indented as the loop wants it."""
+        block, blocks = self._word("block"), self.kernel.blocks
+        equations = [self.program.equations[position] for position in self.kernel.members]
+        work = sum([prod(self.plan.specs[each.operands[0]].shape) for each in equations])
+        start = f"{self.kernel.step} * {block}"
+        body = [(f"{self._word('rows')} = slice({start}, {start} + {self.kernel.step})", "")]
+        body += self.body
+        if work < _FOR_THREADS:
+            loop = [(f"for {block} in range({blocks}):", ""), *_indented(body)]
+        else:
+            threads = self.expressions.scope.support(
+                "funcgrad.backends.numpy.threads", "on_two_threads"
+            )
+            run = self._word("run")
+            loop = [
+                (f"def {run}({block}):", ""),
+                *_indented(body),
+                (f"{threads}({run}, {blocks})", ""),
+            ]
+        return [*self.before, *loop, *self.after]
+
+    def member(self, position: int) -> None:
+        """The lines of one equation."""
+        equation = self.program.equations[position]
+        variable = self.plan.firsts[position]
+        texts: list[Text] = []
+        specs: list[Spec] = []
+        for operand, blocked in zip(equation.operands, self._flags(equation), strict=True):
+            texts.append(
+                partial(str, self._block(operand)) if blocked else partial(self._whole, operand)
+            )
+            specs.append(self._spec(operand, blocked))
+        if is_total(equation, self.kernel):
+            self._total(equation, variable, texts, specs)
+        elif variable in self.plan.outside:
+            self._result(equation, position, texts, specs)
+        elif position in self.plan.takes:
+            self.blocks[variable] = self.blocks.pop(self.plan.takes[position])
+            place = self.blocks[variable]
+            self._line(self.expressions.into(equation, texts, place), equation)
+        elif variable in self.plan.homes:
+            home = self.plan.homes[variable]
+            own = self.blocks[variable] = self._block_name(home)
+            into = self.expressions.into(equation, texts, self._place(home))
+            self._line(f"{own} = {into}", equation)
+        else:
+            self.blocks[variable] = self.name(variable)
+            self._line(f"{self.name(variable)} = {self._of(equation, texts, specs)}", equation)
+        ended = [v for v, end in self.last.items() if end == position]
+        gone = [self.blocks.pop(v) for v in ended if v in self.blocks]
+        if gone:
+            self.body.append((f"del {', '.join(gone)}", ""))
+
+    def _total(
+        self, equation: Equation, variable: int, texts: Sequence[Text], specs: Sequence[Spec]
+    ) -> None:
+        """A reduction over the rows: of each block, and then of what the blocks gave."""
+        name, block = self.name(variable), self._word("block")
+        self.before.append(self._room(variable, (self.kernel.blocks, *equation.results[0].shape)))
+        self._line(f"{name}[{block}] = {self._of(equation, texts, specs)}", equation)
+        reduce = self.expressions.scope.method(COMBINED[equation.operation], "reduce")
+        self.after.append((f"{name} = {reduce}({name}, 0)", equation.source))
+
+    def _result(
+        self, equation: Equation, position: int, texts: Sequence[Text], specs: Sequence[Spec]
+    ) -> None:
+        """A result that is needed whole after the kernel."""
+        variable = self.plan.firsts[position]
+        own = self._block_name(variable)
+        there = [operand for operand in equation.operands if self.blocks.get(operand) == own]
+        if there:  # what it is made of has its place already
+            del self.blocks[there[0]]
+            self.blocks[variable] = own
+            self._line(self.expressions.into(equation, texts, own), equation)
+            return
+        place = self._place(variable)
+        needed = self.last[variable] != position
+        if needed:
+            self.blocks[variable] = own
+        start = f"{own} = " if needed else ""
+        if is_plain_ufunc(equation.operation):
+            self._line(start + self.expressions.into(equation, texts, place), equation)
+        else:
+            self._line(f"{start}{place} = {self._of(equation, texts, specs)}", equation)
+
+    # Parts.
+
+    def _place(self, variable: int) -> str:
+        """Where a block of a result lies that is needed whole after the kernel."""
+        name, shape = self.name(variable), self.plan.specs[variable].shape
+        flat = self.kernel.flat and len(shape) > 1
+        if variable in self.plan.slots:
+            return f"{self._flat(variable) if flat else name}[{self._word('rows')}]"
+        self.before.append(self._room(variable, (self.kernel.rows,) if flat else shape))
+        if flat:
+            self.after.append((f"{name} = {name}.reshape({shape})", ""))
+        return f"{name}[{self._word('rows')}]"
+
+    def _flags(self, equation: Equation) -> list[bool]:
+        """For each operand whether a block of it is wanted."""
+        if not self.kernel.flat:
+            return blocked_operands(equation, self.plan.specs, self.kernel.rows)
+        shapes = [self.plan.specs[operand].shape for operand in equation.operands]
+        return [prod(shape) == self.kernel.rows for shape in shapes]
+
+    def _of(self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec]) -> str:
+        """An expression for a block of a result."""
+        if equation.operation is reshape:
+            shape = (-1, *equation.results[0].shape[1:])
+            equation = replace(equation, params=(("shape", shape),))
+        elif self.kernel.flat and equation.operation in COMBINED:
+            params = {**dict(equation.params), "axis": (0,)}
+            equation = replace(equation, params=tuple(params.items()))
+        return self.expressions.of(equation, texts, specs)
+
+    def _spec(self, variable: int, blocked: bool) -> Spec:
+        spec = self.plan.specs[variable]
+        if not blocked:
+            return spec
+        rest = () if self.kernel.flat else spec.shape[1:]
+        return replace(spec, shape=(self.kernel.step, *rest))
+
+    def _block(self, variable: int) -> str:
+        """What stands for a block of a variable; it is taken when it is first needed."""
+        if variable not in self.blocks:
+            name, own = self.name(variable), self._block_name(variable)
+            if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
+                name = self._flat(variable)
+            self.body.append((f"{own} = {name}[{self._word('rows')}]", ""))
+            self.blocks[variable] = own
+        return self.blocks[variable]
+
+    def _flat(self, variable: int) -> str:
+        """What stands for an array with all its axes as one."""
+        flat = self._own_name("flat", variable)
+        self.before.append((f"{flat} = {self.name(variable)}.reshape(-1)", ""))
+        self.after.append((f"del {flat}", ""))
+        return flat
+
+    def _whole(self, variable: int) -> str:
+        """What stands for all of a variable: in a flat kernel with no axes to be aligned."""
+        name = self.name(variable)
+        if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
+            return f"{name}.reshape(1)"
+        return name
+
+    def _room(self, variable: int, shape: tuple[int, ...]) -> Line:
+        """An array for the results of all blocks."""
+        scope, name = self.expressions.scope, self.name(variable)
+        dtype = self.plan.specs[variable].dtype
+        if variable in self.plan.leaving:
+            take, keep = scope.shelf(name, shape, dtype)
+            self.after.insert(0, (keep, ""))
+            return take, ""
+        return f"{name} = {scope.numpy_name('empty')}({shape}, {scope.dtype(dtype)})", ""
+
+    def _block_name(self, variable: int) -> str:
+        return self._own_name("block", variable)
+
+    def _own_name(self, kind: str, variable: int) -> str:
+        known, key = self.expressions.scope.known, (kind, variable)
+        if key not in known:
+            known[key] = self.expressions.scope.fresh(f"{self.name(variable)}_")
+        return known[key]
+
+    def _word(self, word: str) -> str:
+        """The name of a word that all kernels of a program share."""
+        known = self.expressions.scope.known
+        if ("kernel", word) not in known:
+            known["kernel", word] = self.expressions.scope.fresh(word)
+        return known["kernel", word]
+
+    def _line(self, text: str, equation: Equation) -> None:
+        self.body.append((text, equation.source))
+
+
+def _indented(lines: Sequence[Line]) -> list[Line]:
+    return [(f"    {text}", source) for text, source in lines]

@@ -1,0 +1,253 @@
+"""The plan of a program: in which steps it runs, what is written over what, what goes when.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x: (x + 1.0) * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
+>>> plan = plan_of(staged)
+>>> plan.steps, plan.takes
+([0, 1], {1: 3})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, blocked_operands, is_total, steps
+from funcgrad.backends.numpy.slots import Life, leaving, slots_of, takes_a_place
+from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.liveness import aliases, makes_its_own
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+
+__all__ = ["Plan", "is_plain_ufunc", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a program runs.
+
+    Attributes
+    ----------
+    specs : list of Spec
+        Of each variable.
+    firsts : list of int
+        The first variable that each equation defines.
+    steps : list of int or Kernel
+    ends : list of int
+        For each variable the last step that reads it; -1 if none does, and for an output the number
+        of steps.
+    takes : dict
+        For the position of an equation the operand whose memory its result takes: an array of its
+        shape and dtype that nothing reads any more. Kernels take memory of their own blocks alike.
+    homes : dict
+        For variables of kernels whose blocks become blocks of one that is read outside, by taking
+        their memory: that variable, in whose place they are made.
+    outside : frozenset of int
+        Of the variables that kernels define those that are read outside of them.
+    slots : mapping
+        For large intermediate results the slot of memory that they lie in; see ``slots_of``.
+    leaving : frozenset of int
+        Large results that are returned, or whose memory what is returned has taken.
+    """
+
+    specs: list[Spec]
+    firsts: list[int]
+    steps: list[Step]
+    ends: list[int]
+    takes: dict[int, int]
+    homes: dict[int, int]
+    outside: frozenset[int]
+    slots: Mapping[int, int]
+    leaving: frozenset[int]
+
+
+def is_plain_ufunc(operation: Any) -> bool:
+    """Whether an operation is an elementwise function of NumPy's, which takes a place for its
+    result after its arguments."""
+    return (
+        isinstance(operation, Primitive)
+        and isinstance(operation.evaluate, np.ufunc)
+        and operation.evaluate.signature is None
+        and operation.source is None
+    )
+
+
+def plan_of(program: Program, block: int = BLOCK) -> Plan:
+    """The plan of a program, with kernels over blocks of so many bytes."""
+    specs = program.specs()
+    firsts = []
+    variable = len(program.inputs) + len(program.constants)
+    for equation in program.equations:
+        firsts.append(variable)
+        variable += len(equation.results)
+    order = steps(program, block)
+    ends = _ends(program, firsts, order)
+    shared = aliases(program)
+    outside = frozenset(_outside(program, firsts, order, ends))
+    takes: dict[int, int] = {}
+    homes: dict[int, int] = {}
+    moments = _moments(program, order, ends, shared)
+    for step in order:
+        members = (step,) if isinstance(step, int) else step.members
+        kernel = None if isinstance(step, int) else step
+        for position in members:
+            found = _taken(program.equations[position], position, kernel, specs, shared, moments)
+            if found is None:
+                continue
+            if kernel is None:
+                takes[position] = found
+            elif moments.makers[found] in kernel.members:
+                if firsts[position] not in outside:
+                    takes[position] = found
+                    continue
+                # Its place is in the whole result; so it is for what it could take the memory of.
+                while moments.makers[found] in takes:
+                    found = takes[moments.makers[found]]
+                if found not in outside and is_plain_ufunc(
+                    program.equations[moments.makers[found]].operation
+                ):
+                    homes[found] = firsts[position]
+    lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
+    slots = slots_of(lives, len(order), block)
+    left = leaving(lives, len(order), block)
+    return Plan(specs, firsts, order, ends, takes, homes, outside, slots, left)
+
+
+def _lives(
+    program: Program,
+    specs: Sequence[Spec],
+    firsts: Sequence[int],
+    order: Sequence[Step],
+    takes: Mapping[int, int],
+    outside: frozenset[int],
+    shared: Sequence[frozenset[int]],
+    moments: _Moments,
+) -> list[Life]:
+    """The lives of the results that can be put somewhere; a kernel is one moment in them."""
+    numbers = [n for n, s in enumerate(order) for _ in ((s,) if isinstance(s, int) else s.members)]
+    numbers.append(len(order))
+    taker = {operand: firsts[position] for position, operand in takes.items()}
+    foreign = {
+        operand
+        for equation in program.equations
+        if not isinstance(equation.operation, Primitive)
+        for operand in equation.operands
+    }  # who knows what a user's rule keeps
+    found = []
+    for number, step in enumerate(order):
+        for position in (step,) if isinstance(step, int) else step.members:
+            equation, variable = program.equations[position], firsts[position]
+            fits = takes_a_place(equation, is_plain_ufunc(equation.operation))
+            if isinstance(step, Kernel):
+                fits = variable in outside and not is_total(equation, step)
+            if not fits or position in takes or shared[variable] != {variable}:
+                continue
+            heirs = [variable]
+            while heirs[-1] in taker:
+                heirs.append(taker[heirs[-1]])
+            if not foreign.isdisjoint(heirs):
+                continue
+            end = max(numbers[moments.gone[heir]] for heir in heirs)
+            found.append(Life(variable, specs[variable], number, max(end, number)))
+    return found
+
+
+def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> list[int]:
+    ends = [-1] * len(program.specs())
+    for number, step in enumerate(order):
+        for position in (step,) if isinstance(step, int) else step.members:
+            equation = program.equations[position]
+            for operand in equation.operands:
+                ends[operand] = number
+            for variable in range(firsts[position], firsts[position] + len(equation.results)):
+                ends[variable] = max(ends[variable], number)
+    for variable in program.outputs:
+        ends[variable] = len(order)
+    return ends
+
+
+def _outside(
+    program: Program, firsts: Sequence[int], order: Sequence[Step], ends: Sequence[int]
+) -> set[int]:
+    found = {guard.variable for guard in program.guards}
+    found.update(program.outputs)
+    home = {p: n for n, step in enumerate(order) if isinstance(step, Kernel) for p in step.members}
+    makers = {firsts[position]: number for position, number in home.items()}
+    for position, equation in enumerate(program.equations):
+        for operand in equation.operands:
+            if operand in makers and home.get(position) != makers[operand]:
+                found.add(operand)
+    return found & makers.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """When things happen, counted in equations in the order in which they run.
+
+    ``made`` and ``gone`` are moments of variables: of the equation that makes one, and of the last
+    that reads any variable which may share its memory.
+    """
+
+    when: dict[int, int]
+    makers: list[int]
+    gone: list[int]
+    inner: list[bool]
+
+
+def _moments(
+    program: Program, order: Sequence[Step], ends: Sequence[int], shared: Sequence[Any]
+) -> _Moments:
+    positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
+    when = {position: moment for moment, position in enumerate(positions)}
+    makers = [-1] * (len(program.inputs) + len(program.constants))
+    for position, equation in enumerate(program.equations):
+        makers += [position] * len(equation.results)
+    last = [-1] * len(makers)
+    for position in positions:
+        for operand in program.equations[position].operands:
+            last[operand] = when[position]
+    for variable in program.outputs:
+        last[variable] = len(positions)
+    gone = list(last)
+    for variable, roots in enumerate(shared):
+        for root in roots:
+            gone[root] = max(gone[root], last[variable])
+    owned = [
+        position >= 0 and makes_its_own(program.equations[position].operation)
+        for position in makers
+    ]
+    return _Moments(when, makers, gone, owned)
+
+
+def _taken(
+    equation: Equation,
+    position: int,
+    kernel: Kernel | None,
+    specs: Sequence[Spec],
+    shared: Sequence[frozenset[int]],
+    moments: _Moments,
+) -> int | None:
+    """The operand whose memory the result of an equation may take."""
+    if not is_plain_ufunc(equation.operation) or not equation.results[0].shape:
+        return None
+    result = equation.results[0]
+    if result.dtype.kind == "c" and prod(result.shape) == 1:
+        return None  # NumPy rounds a single complex product otherwise when it is put over a factor
+    flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()
+    for k, operand in enumerate(equation.operands):
+        spec = specs[operand]
+        if (
+            moments.inner[operand]
+            and spec.shape == result.shape
+            and spec.dtype == result.dtype
+            and shared[operand] == {operand}
+            and moments.gone[operand] == moments.when[position]
+            and (kernel is None or kernel.flat or flags[k])
+        ):
+            return operand
+    return None

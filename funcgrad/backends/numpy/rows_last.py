@@ -1,0 +1,485 @@
+"""Layout: arrays of many short rows, computed with their rows along the last axis.
+
+NumPy goes through arrays in inner loops along their last axes. Where rows are short, as in a batch
+of points or of scores, an operation that broadcasts or reduces along them has many such loops of a
+few numbers each. With the rows last there are few loops, each over all rows.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def spread(x):
+...     return fnp.sum(fnp.exp(x - fnp.max(x, axis=1, keepdims=True)), axis=0)
+>>> staged = fg.program(spread)(fnp.ones((5000, 4)))
+>>> print(put_rows_last(staged).to_text(sources=False))
+program spread(x: float64[5000,4]) -> float64[4]
+  a: float64[4,5000] = transpose x axes=(1, 0)
+  b: float64[4,5000] = broadcast_to a shape=(4, 5000)
+  c: float64[1,5000] = max b axis=(0,) keepdims=True
+  d: float64[4,5000] = subtract b c
+  e: float64[4,5000] = exp d
+  f: float64[4] = sum e axis=(1,) keepdims=False
+  return f
+
+A broadcast to the shape that an array has is a copy in C order: it is what turns it in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.backends.numpy.rowwise import (
+    Product,
+    Rowwise,
+    Site,
+    Total,
+    product_time,
+    site_of,
+    turned,
+)
+from funcgrad.passes.dead_code import remove_dead_code
+from funcgrad.passes.facts import Facts, bytes_of
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.contraction import contract, matmul
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.structural import reshape, transpose
+from funcgrad.programs.builder import Draft
+from funcgrad.programs.equation import Constant, Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Shape, Spec
+
+__all__ = ["put_rows_last"]
+
+# Which arrays make it worth looking: of many rows, which are short, and of some size.
+_MANY_ROWS: Final = 64
+_LONGEST_ROW: Final = 64
+_ROWS_TO_COLUMNS: Final = 4
+_SOME: Final = 2**10
+
+_TURN: Final = 1.0
+_MOVE: Final = 0.001
+_LARGE: Final = 2**17
+"""Microseconds to turn an array, and for each of its numbers: twice as many where it has so many
+bytes, which do not stay in the cache."""
+
+_ROW: Final = 0.004
+"""For each row that is written, where they are first again."""
+
+_CALL: Final = 0.2
+"""To reshape one that needs no more."""
+
+_LEAST_GAIN: Final = 2.0
+"""Microseconds that have to be saved."""
+
+_ROUNDING: Final = 1e-6
+
+_SWEEPS: Final = 8
+"""How often all variables are looked at, at most; two or three times are usual."""
+
+
+def put_rows_last(program: Program) -> Program:
+    """Compute arrays of many short rows with the rows last, where that takes less time.
+
+    A variable of the shape ``(rows, *rest)`` is replaced by one of the shape ``(*rest, rows)``.
+    Elementwise operations, reductions, products of arrays and moves within rows are done in that
+    layout; for anything else, and for outputs, arrays are turned by a copy. Which variables are
+    worth it is estimated from shapes and dtypes; see ``rowwise.py``.
+
+    Elementwise operations and extrema have the bits that they have for arrays in C order. Sums and
+    products of arrays are added in another order: each is off by no more than
+    ``n * eps * sum(abs(terms))`` for sums of n terms.
+    """
+    counts = _row_counts(program)
+    if not counts:
+        return program
+    layout = _Layout(program, counts)
+    layout.settle()
+    return _Writing(program, layout).finished() if layout.has_any() else program
+
+
+def _row_counts(program: Program) -> frozenset[int]:
+    """The lengths of the first axes of arrays that have many short rows."""
+    found: set[int] = set()
+    for equation in program.equations:
+        for spec in equation.results:
+            shape = spec.shape
+            if len(shape) > 1 and shape[0] >= _MANY_ROWS and shape[0] not in found:
+                longest = min(_LONGEST_ROW, shape[0] // _ROWS_TO_COLUMNS)
+                if shape[-1] <= longest and prod(shape) >= _SOME:
+                    found.add(shape[0])
+    return frozenset(found)
+
+
+# ------------------------------------------------------------------------- where rows are last
+
+
+class _Layout:
+    """Which variables have their rows last, and what a program costs so.
+
+    Attributes
+    ----------
+    facts : Facts
+    sites : dict
+        By position, the equations that can be done with rows last.
+    """
+
+    __slots__ = ("_demands", "_last", "_nodes", "_readers", "_times", "_turnings", "facts", "sites")
+
+    def __init__(self, program: Program, counts: frozenset[int]) -> None:
+        self.facts = Facts(program)
+        self.sites: dict[int, Site] = {}
+        self._nodes: list[int] = []  # the variables that may have their rows last
+        self._readers: dict[int, list[int]] = {}  # the sites that read a variable as it lies
+        self._times: dict[tuple[int, tuple[bool, ...]], float] = {}  # of products
+        self._last = {
+            variable: False
+            for variable, spec in enumerate(program.specs())
+            if spec.shape and spec.shape[0] in counts and 0 not in spec.shape
+        }
+        # How many want the rows of a variable first, and last.
+        self._demands = {variable: [0, 0] for variable in self._last}
+        self._turnings = {variable: self._turning_times(variable) for variable in self._last}
+        for position, equation in enumerate(program.equations):
+            result = self.facts.starts[position]
+            if any(v in self._last for v in (*equation.operands, result)):
+                self._add(position, equation, result)
+        for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
+            self._demand(variable, False, 1)
+
+    def _add(self, position: int, equation: Equation, result: int) -> None:
+        site = None
+        if isinstance(equation.operation, Primitive):
+            shapes = [self.facts.spec(variable).shape for variable in equation.operands]
+            site = site_of(equation, shapes, result, self._last)
+        if site is not None:
+            self.sites[position] = site
+        for variable in {*equation.operands}:
+            if site is None or isinstance(site, Rowwise):
+                wanted = site is not None and variable in site.rows
+                self._demand(variable, wanted, 1)
+            elif variable in self._last and _has_times(site):
+                self._readers.setdefault(variable, []).append(position)
+        if isinstance(site, Rowwise | Product) and result in self._last:
+            self._nodes.append(result)
+            self._last[result] = True
+
+    def _demand(self, variable: int, last: bool, count: int) -> None:
+        if variable in self._last:
+            self._demands[variable][last] += count
+
+    def is_last(self, variable: int) -> bool:
+        """Whether a variable is computed with its rows last."""
+        return self._last.get(variable, False)
+
+    def has_any(self) -> bool:
+        """Whether there are such variables."""
+        return any(self._last.values())
+
+    # What it costs.
+
+    def _reading_time(self, position: int) -> float:
+        """What an equation costs that reads its operands as they lie."""
+        site = self.sites[position]
+        if isinstance(site, Product):
+            return self._product_time(position, site)
+        return site.times[self._last[site.operand]] if isinstance(site, Total) else 0.0
+
+    def _product_time(self, position: int, site: Product) -> float:
+        last = tuple([self.is_last(variable) for variable in (*site.operands, site.result)])
+        if (position, last) not in self._times:
+            specs = [self.facts.spec(variable) for variable in site.operands]
+            x, y = [
+                Spec(turned(spec.shape), spec.dtype) if flag else spec
+                for spec, flag in zip(specs, last[:2], strict=True)
+            ]
+            self._times[position, last] = product_time(_letters_in(site, last), x, y)
+        return self._times[position, last]
+
+    def _turning_times(self, variable: int) -> tuple[float, float]:
+        """What it costs to put the rows of a variable first, and last."""
+        spec, program = self.facts.spec(variable), self.facts.program
+        size = prod(spec.shape)
+        if size == spec.shape[0]:
+            time = _CALL * (len(spec.shape) > 1)
+            return time, time
+        if 0 <= variable - len(program.inputs) < len(program.constants):
+            return 0.0, 0.0  # that is done now
+        time = _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
+        return time + _ROW * (size // spec.shape[-1]), time
+
+    def _gain(self, node: int) -> float:
+        """What it saves to turn a variable, as all others are."""
+        last = self._last[node]
+        demands, times = self._demands[node], self._turnings[node]
+        gain = bool(demands[not last]) * times[not last] - bool(demands[last]) * times[last]
+        position = self.facts.position(node)
+        site = self.sites[position]
+        reading = list(self._readers.get(node, ()))
+        if isinstance(site, Rowwise):
+            gain += site.times[last] - site.times[not last]
+            for variable in {*site.rows}:
+                other = not self._last[variable]
+                wanted = self._demands[variable][other]
+                if other == last and wanted == 1:
+                    gain += self._turnings[variable][other]
+                elif other != last and not wanted:
+                    gain -= self._turnings[variable][other]
+        elif _has_times(site):
+            reading.append(position)
+        if reading:
+            gain += sum([self._reading_time(each) for each in reading])
+            self._last[node] = not last
+            gain -= sum([self._reading_time(each) for each in reading])
+            self._last[node] = last
+        return gain
+
+    # What is best.
+
+    def settle(self) -> None:
+        """Choose the layout of each variable.
+
+        All that can have their rows last start so. Then each is turned back that costs no less
+        than the other way, given the others, which cuts off at the borders what is not worth a
+        copy. What remains falls into parts, each of which has to gain something as a whole.
+        """
+        for _ in range(_SWEEPS):
+            self._nodes.reverse()  # a border moves through the program in one sweep, or in the next
+            flips = [self._flip_if_better(node) for node in self._nodes]
+            if not any(flips):
+                break
+        for part in self._parts():
+            gains = [self._flip(node) for node in part]
+            if sum(gains) < -_LEAST_GAIN:
+                for node in part:
+                    self._flip(node)
+
+    def _flip_if_better(self, node: int) -> bool:
+        """Turn a variable, if that saves time, or costs none and puts its rows first."""
+        gain = self._gain(node)
+        is_better = gain > _ROUNDING or (gain > -_ROUNDING and self._last[node])
+        if is_better:
+            self._flip(node)
+        return is_better
+
+    def _flip(self, node: int) -> float:
+        """Turn a variable; returns what that saves."""
+        gain, last = self._gain(node), self._last[node]
+        self._last[node] = not last
+        site = self.sites[self.facts.position(node)]
+        if isinstance(site, Rowwise):
+            for variable in {*site.rows}:
+                self._demand(variable, last, -1)
+                self._demand(variable, not last, 1)
+        return gain
+
+    def _parts(self) -> list[list[int]]:
+        """The variables with rows last, by those that equations and copies bring together."""
+        parents: dict[int, int] = {}
+
+        def root(node: int) -> int:
+            while parents.setdefault(node, node) != node:
+                parents[node] = node = parents[parents[node]]
+            return node
+
+        for site in self.sites.values():
+            together: list[int] = []
+            if isinstance(site, Rowwise) and self._last[site.result]:
+                together = [site.result, *site.rows]
+            elif isinstance(site, Product) and _has_times(site):
+                variables = (*site.operands, site.result)
+                together = [variable for variable in variables if self.is_last(variable)]
+            for variable in together[1:]:
+                parents[root(variable)] = root(together[0])
+        parts: dict[int, list[int]] = {}
+        for node in self._nodes:
+            if self._last[node]:
+                parts.setdefault(root(node), []).append(node)
+        return list(parts.values())
+
+
+def _has_times(site: Total | Product) -> bool:
+    """Whether the layout of what is read and written matters; BLAS takes a matrix either way."""
+    return isinstance(site, Total) or max(map(len, site.letters)) > 2
+
+
+def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
+    """The subscripts of a product, of which some arrays have their rows last."""
+    first, second, out = [
+        "".join(turned(letters)) if flag else letters
+        for letters, flag in zip(site.letters, last, strict=True)
+    ]
+    return first, second, out
+
+
+# ---------------------------------------------------------------------------- the new program
+
+
+class _Writing:
+    """The new program, as it is written equation by equation."""
+
+    __slots__ = ("_columns", "_draft", "_layout", "_others", "_own", "_program")
+
+    def __init__(self, program: Program, layout: _Layout) -> None:
+        self._program = program
+        self._layout = layout
+        self._draft = Draft(program)
+        # The new variables for the old ones, in the layouts that these have; and in the other
+        # ones, and as columns, for each epoch: what is done again is turned again.
+        self._own: list[int] = [
+            *range(len(program.inputs)),
+            *map(self._draft.constant, program.constants),
+        ]
+        self._others: dict[tuple[int, int], int] = {}
+        self._columns: dict[tuple[int, Shape, int], int] = {}
+
+    def finished(self) -> Program:
+        """The program that the layout makes of the other one."""
+        for position, equation in enumerate(self._program.equations):
+            site = self._layout.sites.get(position)
+            if isinstance(site, Rowwise) and self._layout.is_last(site.result):
+                self._own.append(self._rowwise(equation, site))
+            elif isinstance(site, Total) and self._layout.is_last(site.operand):
+                self._own.append(self._total(equation, site))
+            elif isinstance(site, Product) and self._involves_rows_last(site):
+                self._own.append(self._product(equation, site))
+            else:
+                self._own += self._kept(equation)
+        outputs = [self._with_rows_first(variable) for variable in self._program.outputs]
+        guarded = [self._with_rows_first(guard.variable) for guard in self._program.guards]
+        return remove_dead_code(self._draft.finish(self._program, outputs, guarded))
+
+    def _involves_rows_last(self, site: Product) -> bool:
+        return any(self._layout.is_last(v) for v in (*site.operands, site.result))
+
+    def _append(
+        self,
+        like: Equation,
+        operation: Any,
+        operands: Sequence[int],
+        params: Mapping[str, Any],
+        result: Spec,
+    ) -> int:
+        """The variable of a new equation, where another one stood."""
+        given = tuple(sorted(params.items()))
+        new = Equation(operation, tuple(operands), given, (result,), like.source, like.epoch)
+        return self._draft.append(new)[0]
+
+    def _reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
+        own = self._draft.spec(variable)
+        if own.shape == shape:
+            return variable
+        return self._append(like, reshape, [variable], {"shape": shape}, Spec(shape, own.dtype))
+
+    # Old variables, for an equation.
+
+    def _with_rows_first(self, variable: int) -> int:
+        """A variable as it was, at the end."""
+        maker = self._layout.facts.maker(variable)
+        return self._own[variable] if maker is None else self._read(maker, variable, False)
+
+    def _read(self, like: Equation, variable: int, last: bool) -> int:
+        """A variable with its rows first or last."""
+        own = self._own[variable]
+        if self._layout.is_last(variable) == last:
+            return own
+        key = variable, like.epoch
+        if key not in self._others:
+            self._others[key] = self._turn(like, own, last)
+        return self._others[key]
+
+    def _turn(self, like: Equation, variable: int, last: bool) -> int:
+        """A new variable turned, in C order."""
+        spec = self._draft.spec(variable)
+        own, rank = spec.shape, len(spec.shape)
+        axes = turned(range(rank)) if last else (rank - 1, *range(rank - 1))
+        shape = tuple([own[axis] for axis in axes])
+        if prod(own) == max(own):
+            return self._reshaped(like, variable, shape)
+        constant = self._draft.constant_of(variable)
+        if constant is not None and constant.is_raw:
+            array = np.ascontiguousarray(np.asarray(constant.value).transpose(axes))
+            return self._draft.constant(Constant(array))
+        result = Spec(shape, spec.dtype)
+        variable = self._append(like, transpose, [variable], {"axes": axes}, result)
+        return self._append(like, broadcast_to, [variable], {"shape": shape}, result)
+
+    def _column(self, like: Equation, variable: int, rank: int) -> int:
+        """A variable that is the same for all rows, beside others of a rank with rows last."""
+        own = self._read(like, variable, False)
+        shape = self._draft.spec(own).shape
+        column = turned(shape) if len(shape) == rank else (*shape, 1) if shape else shape
+        key = own, column, like.epoch
+        if key not in self._columns:
+            constant = self._draft.constant_of(own)
+            if constant is not None and constant.is_raw and shape:
+                array = np.asarray(constant.value).reshape(column)
+                self._columns[key] = self._draft.constant(Constant(array))
+            else:
+                self._columns[key] = self._reshaped(like, own, column)
+        return self._columns[key]
+
+    # New equations.
+
+    def _kept(self, equation: Equation) -> Sequence[int]:
+        operands = tuple([self._read(equation, v, False) for v in equation.operands])
+        equation = equation.on(operands)
+        return self._draft.append(equation)
+
+    def _rowwise(self, equation: Equation, site: Rowwise) -> int:
+        result = equation.results[0]
+        operands = [
+            self._read(equation, variable, True)
+            if variable in site.rows
+            else self._column(equation, variable, len(result.shape))
+            for variable in equation.operands
+        ]
+        result = Spec(turned(result.shape), result.dtype)
+        return self._append(equation, equation.operation, operands, site.params, result)
+
+    def _total(self, equation: Equation, site: Total) -> int:
+        operand, params, result = self._own[site.operand], site.params, equation.results[0]
+        if params.get("axes") == tuple(range(len(result.shape))):
+            return operand
+        shape = turned(result.shape) if params.get("keepdims") else result.shape
+        inner = Spec(shape, result.dtype)
+        new = self._append(equation, equation.operation, [operand], params, inner)
+        return self._reshaped(equation, new, result.shape)
+
+    def _product(self, equation: Equation, site: Product) -> int:
+        last = [self._layout.is_last(variable) for variable in (*site.operands, site.result)]
+        first, second, out = _letters_in(site, last)
+        x, y = [self._own[variable] for variable in site.operands]
+        result = equation.results[0]
+        result = Spec(turned(result.shape) if last[2] else result.shape, result.dtype)
+        for left, right, a, b in ((x, y, first, second), (y, x, second, first)):
+            for turn_left, turn_right in _ORIENTATIONS:
+                if _is_matmul(a[::turn_left], b[::turn_right], out):
+                    left = left if turn_left > 0 else self._transposed(equation, left)
+                    right = right if turn_right > 0 else self._transposed(equation, right)
+                    return self._append(equation, matmul, [left, right], {}, result)
+        subscripts = {"subscripts": f"{first},{second}->{out}"}
+        return self._append(equation, contract, [x, y], subscripts, result)
+
+    def _transposed(self, like: Equation, variable: int) -> int:
+        """A view of a matrix, which BLAS takes as well."""
+        maker = self._draft.maker(variable)
+        params = {"axes": (1, 0)}
+        if maker is not None and (maker.operation, dict(maker.params)) == (transpose, params):
+            return maker.operands[0]
+        spec = self._draft.spec(variable)
+        return self._append(like, transpose, [variable], params, Spec(spec.shape[::-1], spec.dtype))
+
+
+_ORIENTATIONS: Final = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+
+
+def _is_matmul(first: str, second: str, out: str) -> bool:
+    """Whether subscripts are those of a product of matrices or vectors from left to right."""
+    return (
+        0 < len(first) < 3
+        and 0 < len(second) < 3
+        and first[-1] == second[0] not in out
+        and out == first[:-1] + second[1:]
+    )

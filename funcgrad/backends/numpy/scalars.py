@@ -1,0 +1,317 @@
+"""Scalars: which equations of a program run on Python floats, and how they are written then.
+
+An operation on ``np.float64`` takes NumPy two to fifty times as long as Python takes for the same
+on a ``float``, and the result has the same bits where IEEE 754 leaves no choice: sums, products,
+quotients, square roots, comparisons, selections. Where Python would raise and NumPy answers with an
+infinity or NaN, the text asks NumPy. What NumPy has its own approximations for, such as sines,
+stays NumPy's.
+
+A strong scalar is brought to a ``float`` where Python first needs it, and back where NumPy could
+tell the difference: in outputs, and beside arrays of other dtypes. This is worth its time for
+some equations and not for others, so equations that hand scalars to one another, be it through a
+sine, are looked at as one *island*, which runs in Python if what it gains pays for the ways in and
+out.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x, y: fg.numpy.sqrt(x * y) / y - x)(2.0, 3.0)
+>>> scalars_of(staged).members
+frozenset({0, 1, 2, 3})
+>>> print(staged.to_numpy_source().partition(":")[2].strip())
+a = x * y
+    b = math_sqrt(a) if a >= 0.0 else float(sqrt(a))
+    c = b / y if y else float(divide(b, y))
+    d = c - x
+    return (float64(d),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.primitives import elementwise, logic, selection
+from funcgrad.primitives.structural import assemble, place
+from funcgrad.primitives.transcendental import sqrt
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+
+__all__ = ["NONE", "Scalars", "boxed", "scalar_text", "scalars_of"]
+
+_EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
+"""NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
+
+_ARITHMETIC: Final[Mapping[Primitive, str]] = MappingProxyType(
+    {
+        elementwise.add: "{0} + {1}",
+        elementwise.subtract: "{0} - {1}",
+        elementwise.multiply: "{0} * {1}",
+        elementwise.divide: "{0} / {1} if {1} else float(np.divide({0}, {1}))",
+        elementwise.negative: "-{0}",
+    }
+)
+_COMPARISONS: Final[Mapping[Primitive, str]] = MappingProxyType(
+    {
+        logic.less: "{0} < {1}",
+        logic.less_equal: "{0} <= {1}",
+        logic.greater: "{0} > {1}",
+        logic.greater_equal: "{0} >= {1}",
+        logic.equal: "{0} == {1}",
+        logic.not_equal: "{0} != {1}",
+    }
+)
+_OPERATORS: Final = frozenset({*_ARITHMETIC, *_COMPARISONS})
+_FUNCTIONS: Final[Mapping[Primitive, str]] = MappingProxyType(
+    {
+        elementwise.square: "{0} * {0}",
+        elementwise.constant_power: "{0} * {0}",  # of the exponent 2
+        elementwise.reciprocal: "1.0 / {0} if {0} else float(np.reciprocal({0}))",
+        elementwise.absolute: "abs({0})",
+        elementwise.fabs: "abs({0})",
+        elementwise.sign: "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else {0} + 0.0",
+        sqrt: "math.sqrt({0}) if {0} >= 0.0 else float(np.sqrt({0}))",
+        selection.maximum: _EXTREMUM % (">", ">", "maximum"),
+        selection.minimum: _EXTREMUM % ("<", "<", "minimum"),
+        logic.isnan: "{0} != {0}",
+        logic.isinf: "abs({0}) == np.inf",
+        logic.isfinite: "{0} - {0} == 0.0",
+    }
+)
+_LOGIC: Final[Mapping[Primitive, str]] = MappingProxyType(
+    {
+        logic.logical_not: "not {0}",
+        logic.logical_and: "{0} and {1}",
+        logic.logical_or: "{0} or {1}",
+    }
+)
+_TEXTS: Final[Mapping[Primitive, str]] = MappingProxyType(
+    {
+        **_ARITHMETIC,
+        **_COMPARISONS,
+        **_FUNCTIONS,
+        **_LOGIC,
+        selection.where: "{1} if {0} else {2}",
+    }
+)
+_TO_CHOOSE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"float": frozenset({"float", "int"}), "bool": frozenset({"bool"})}
+)
+"""By the kind of what is chosen, the kinds of which it is."""
+
+_WHOLE: Final = 2**53
+"""Up to here a whole number is a float."""
+
+# Nanoseconds, on a machine where Python adds two floats in 20.
+_OPERATOR_GAIN: Final = 35  # an operator of np.float64, on the way to that of float
+_UNARY_GAIN: Final = 100  # a ufunc of one scalar
+_BRIDGE_GAIN: Final = 30  # a ufunc of one scalar that is called with a float
+_UFUNC_GAIN: Final = 600  # a ufunc of two, and where
+_WAY_IN: Final = 20  # float(x)
+_WAY_OUT: Final = 60  # np.float64(x)
+_WORTHWHILE: Final = 50  # for less the text stays as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """What of a program runs on Python numbers.
+
+    Attributes
+    ----------
+    members : frozenset of int
+        Positions of the equations that do. Their results are Python numbers.
+    entering : frozenset of int
+        Variables that members read and others make, and that have to be brought to Python numbers.
+    kept : frozenset of int
+        Variables that others read and that have to be NumPy's there.
+    either : frozenset of int
+        Positions of equations of others that give the same for a ``float`` as for ``np.float64``.
+    """
+
+    members: frozenset[int]
+    entering: frozenset[int]
+    kept: frozenset[int]
+    either: frozenset[int]
+
+
+NONE: Final = Scalars(frozenset(), frozenset(), frozenset(), frozenset())
+"""Where all runs on NumPy's scalars."""
+
+
+def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
+    """What of a program runs on Python numbers.
+
+    Parameters
+    ----------
+    program : Program
+    together : iterable of int
+        Positions of equations that run in kernels, and so among arrays.
+    """
+    equations, makers, kinds = program.equations, _makers(program), _kinds(program)
+    specs = program.specs()
+    alone = set(range(len(equations))).difference(together)
+    able = {position for position in alone if _is_able(equations[position], kinds)}
+    if not able:
+        return NONE
+    either = {k for k in alone - able if _takes_either(equations[k], specs)}
+    bridges = {k for k in either if not equations[k].results[0].shape}
+    leaving = {makers[v] for v in _read(program, able | either).union(program.outputs)}
+    chosen: set[int] = set()
+    entering: set[int] = set()
+    for island in _islands(equations, makers, able | bridges):
+        inside = able.intersection(island)
+        read = {variable for position in inside for variable in equations[position].operands}
+        entries = {v for v in read if makers[v] not in able and _enters(v, program, specs)}
+        gain = sum([_gain(equations[position], specs) for position in inside])
+        gain += _BRIDGE_GAIN * len([k for k in island if k not in able and _is_call(equations[k])])
+        gain -= _WAY_IN * len(entries) + _WAY_OUT * len(leaving & inside)
+        if gain >= _WORTHWHILE:
+            chosen |= inside
+            entering |= entries
+    kept = _read(program, chosen | either)
+    return Scalars(frozenset(chosen), frozenset(entering), frozenset(kept), frozenset(either))
+
+
+def _makers(program: Program) -> list[int]:
+    """For each variable the position of the equation that makes it, or -1."""
+    makers = [-1] * (len(program.inputs) + len(program.constants))
+    for position, equation in enumerate(program.equations):
+        makers += [position] * len(equation.results)
+    return makers
+
+
+def _kinds(program: Program) -> list[str]:
+    """What each variable is to Python: a float, a bool, an int, or nothing of that."""
+    kinds = [_kind(spec) for spec in program.specs()]
+    for variable, constant in enumerate(program.constants, len(program.inputs)):
+        if not constant.is_raw or (kinds[variable] == "int" and abs(constant.value) > _WHOLE):
+            kinds[variable] = ""
+    return kinds
+
+
+def _kind(spec: Spec) -> str:
+    if spec.shape:
+        return ""
+    if spec.dtype == np.float64:
+        return "float"
+    if spec.dtype == np.bool_:
+        return "bool"
+    return "int" if spec.weak and spec.dtype.kind == "i" else ""
+
+
+def _is_able(equation: Equation, kinds: Sequence[str]) -> bool:
+    """Whether Python can run an equation."""
+    operation, params = equation.operation, dict(equation.params)
+    given = [kinds[operand] for operand in equation.operands]
+    if "" in given or not isinstance(operation, Primitive):
+        return False
+    if operation is selection.where:
+        return set(given[1:]) <= _TO_CHOOSE.get(_kind(equation.results[0]), frozenset())
+    if operation in _LOGIC:
+        return set(given) == {"bool"}
+    if operation is elementwise.constant_power and type(params["exponent"]) is int:
+        return given == ["float"] and params["exponent"] == 2
+    if operation in _OPERATORS:
+        return "float" in given
+    return operation in _FUNCTIONS and not params and "float" in given and "bool" not in given
+
+
+def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether an equation gives the same for ``float`` as for ``np.float64``.
+
+    NumPy calls with a ``float`` are quicker, unless there are arrays; then they take as long.
+    """
+    operation = equation.operation
+    if not isinstance(operation, Primitive) or any(
+        specs[operand].dtype != np.float64 for operand in equation.operands
+    ):
+        return False
+    evaluate = operation.evaluate
+    if isinstance(evaluate, np.ufunc):
+        return evaluate.signature is None and operation.source is None
+    return operation in (elementwise.constant_power, place, assemble)
+
+
+def _is_call(equation: Equation) -> bool:
+    """Whether NumPy calls a function of one scalar."""
+    return len(equation.operands) == 1 and equation.operation not in (place, assemble)
+
+
+def _enters(variable: int, program: Program, specs: Sequence[Spec]) -> bool:
+    """Whether a variable that no member makes is no Python number yet that members can read."""
+    given = len(program.inputs)
+    constant = given <= variable < given + len(program.constants)
+    spec = specs[variable]
+    return not constant and not (spec.weak and spec.dtype.kind in "fb")
+
+
+def _read(program: Program, without: Set[int]) -> set[int]:
+    """The variables that equations at other positions read."""
+    return {
+        operand
+        for position, equation in enumerate(program.equations)
+        if position not in without
+        for operand in equation.operands
+    }
+
+
+def _islands(
+    equations: Sequence[Equation], makers: Sequence[int], joined: Set[int]
+) -> list[list[int]]:
+    """The equations at some positions, in groups that hand nothing to one another."""
+    above = {position: position for position in joined}
+
+    def root(position: int) -> int:
+        while above[position] != position:
+            above[position] = position = above[above[position]]
+        return position
+
+    for position in joined:
+        for operand in equations[position].operands:
+            if makers[operand] in above:
+                above[root(makers[operand])] = root(position)
+    islands: dict[int, list[int]] = {}
+    for position in sorted(joined):
+        islands.setdefault(root(position), []).append(position)
+    return list(islands.values())
+
+
+def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
+    """The nanoseconds that an equation takes less in Python, ways in and out apart."""
+    operands = [specs[operand] for operand in equation.operands]
+    quick = equation.operation in _OPERATORS and not all(spec.weak for spec in operands)
+    if quick and all(spec.dtype.kind != "b" for spec in operands):  # NumPy has operators for these
+        return _OPERATOR_GAIN if equation.operation in _ARITHMETIC else 0
+    return _UNARY_GAIN if len(operands) == 1 else _UFUNC_GAIN
+
+
+# Text.
+
+
+def scalar_text(equation: Equation, texts: Sequence[str], divisor: float | None = None) -> str:
+    """An equation as an expression of Python numbers, in which ``np.`` and ``math.`` are names that
+    the module imports.
+
+    Parameters
+    ----------
+    equation : Equation
+    texts : sequence of str
+        What stands for its operands: names, or numbers in parentheses if need be.
+    divisor : float, optional
+        The last operand if it is a constant.
+    """
+    operation = equation.operation
+    if operation is elementwise.divide and divisor:
+        return f"{texts[0]} / {texts[1]}"
+    return _TEXTS[operation].format(*texts)
+
+
+def boxed(equation: Equation, text: str) -> str:
+    """The expression for the result of a member as NumPy has it."""
+    if equation.operation is selection.where:
+        return f"np.array({text})"  # with no axes, as np.where makes it
+    return f"np.{equation.results[0].dtype.type.__name__}({text})"

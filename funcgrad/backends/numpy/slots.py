@@ -1,0 +1,90 @@
+"""Where large intermediate results lie: in slots, which several share whose lives do not meet.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> from funcgrad.backends.numpy.plan import plan_of
+>>> x = fnp.ones((500, 500))
+>>> plan = plan_of(fg.program(lambda x: ((x @ x) @ x) @ x)(x))
+>>> plan.slots  # the second product is read while the third is made, and the first is not any more
+{1: 0, 2: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import prod
+
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.identity import identity_product
+from funcgrad.programs.equation import Equation
+from funcgrad.shape import Spec
+
+__all__ = ["Life", "leaving", "slots_of", "takes_a_place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A variable that may lie in a slot, and the first and the last step that has to do with it."""
+
+    variable: int
+    spec: Spec
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return prod(self.spec.shape) * self.spec.dtype.itemsize
+
+
+def takes_a_place(equation: Equation, is_plain: bool) -> bool:
+    """Whether what evaluates an equation can be told where to put its result."""
+    is_product = equation.operation in (matmul, identity_product)
+    return is_plain or (is_product and len(equation.results[0].shape) > 1)
+
+
+def leaving(lives: Sequence[Life], end: int, least: int) -> frozenset[int]:
+    """The variables whose memory leaves the program; parameters as those of ``slots_of``."""
+    return frozenset([life.variable for life in lives if life.size >= least and life.end >= end])
+
+
+def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:
+    """The slot of each variable.
+
+    Parameters
+    ----------
+    lives : sequence of Life
+        In the order in which they start.
+    end : int
+        The step of the outputs: what is alive then leaves the program, and gets no slot.
+    least : int
+        Bytes from which on a slot is worth it: the C library may give memory of that size back to
+        the system as soon as it is free.
+
+    Notes
+    -----
+    A variable takes the free slot whose size fits best; one that is smaller grows, since all slots
+    are made at once. A step does not write to what it reads.
+    """
+    free: list[tuple[int, int]] = []  # sizes, with slots
+    busy: list[tuple[int, int, int]] = []  # last steps, with sizes and slots
+    found: dict[int, int] = {}
+    count = 0
+    for life in lives:
+        if life.size < least or life.end >= end:
+            continue
+        while busy and busy[0][0] < life.start:
+            _, size, slot = heappop(busy)
+            free.append((size, slot))
+        if free:
+            best = min(free, key=lambda each: abs(each[0] - life.size))
+            free.remove(best)
+            size, slot = max(best[0], life.size), best[1]
+        else:
+            size, slot = life.size, count
+            count += 1
+        found[life.variable] = slot
+        heappush(busy, (life.end, size, slot))
+    return found

@@ -1,0 +1,465 @@
+"""Stacking: small operations that each step of an unrolled loop does, done once for all steps.
+
+NumPy takes as long to call a function on ten numbers as on a hundred. Operations of one kind, of
+which none depends on another, become one on an array of which they are the rows. What such rows are
+made of is stacked once, at the beginning of a chain; who reads single rows gets views.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def f(x):
+...     total = 0.0
+...     for _ in range(4):
+...         x = fnp.sin(x)
+...         total = total + fnp.exp(fnp.square(x) * 2.0 - 1.0)
+...     return total
+>>> stacked = stack_small_operations(fg.program(f)(fnp.ones(3)))
+>>> names = [equation.operation.name for equation in stacked.equations]
+>>> [names.count(name) for name in ("sin", "concatenate", "square", "multiply", "exp", "view")]
+[4, 1, 1, 1, 1, 4]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.backends.numpy.stacks import FEWEST, FILLS, VIEWS, Slot, Stacks, find_stacks
+from funcgrad.passes.costs import peak_bytes
+from funcgrad.passes.dead_code import remove_dead_code
+from funcgrad.passes.facts import BYTES_IN_A_MICROSECOND, Facts, Writer, bytes_of
+from funcgrad.passes.schedule import schedule
+from funcgrad.primitives.joining import concatenate
+from funcgrad.programs.builder import Draft
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Shape
+
+__all__ = ["stack_small_operations"]
+
+_CALL: Final = 0.45
+_VIEW: Final = 0.15
+_FILL: Final = 0.65
+_ROW: Final = 0.12
+_JOIN: Final = 1.2
+_PART: Final = 0.08
+"""How many microseconds it takes to call an elementwise operation, to take a view, to fill a new
+array, to take a row; to join arrays, and for each of them."""
+
+_LEAST_GAIN: Final = 1.0
+"""What gains less stays as it is."""
+
+_LITTLE: Final = 2**21
+"""Bytes that a program may need more than without stacking: some blocks of rows."""
+
+_LONGEST: Final = 4_000
+"""Of so many equations a program is left alone: to look through it takes 80 µs an equation, and is
+paid back when it has been called some hundreds of times."""
+
+_SWEEPS: Final = 3
+_ROUNDING: Final = 1e-6
+_UNKNOWN: Final = -(1 << 62)
+
+
+def stack_small_operations(program: Program) -> Program:
+    """Do small operations as rows of one, where that is quicker by what calls cost.
+
+    Parameters
+    ----------
+    program : Program
+
+    Returns
+    -------
+    Program
+        The program itself where nothing is gained, where it is very long, or where large arrays
+        would have to wait for small ones of other steps, so that more memory were needed at once.
+    """
+    if len(program.equations) > _LONGEST:
+        return program
+    stacked = _stacked(program)
+    while stacked is not program and _needed(stacked) <= _needed(program) + _LITTLE:
+        program, stacked = stacked, _stacked(stacked)
+    return program
+
+
+def _needed(program: Program) -> int:
+    """The bytes that a program needs at once, in the order that it will have."""
+    return peak_bytes(schedule(program))
+
+
+def _stacked(program: Program) -> Program:
+    """The program with what can be stacked at once; the same object if there is nothing."""
+    if len(program.equations) < 2 * FEWEST:
+        return program
+    facts = Facts(program)
+    stacks = find_stacks(facts)
+    if not stacks.groups:
+        return program
+    choice = _Choice(facts, stacks)
+    choice.settle()
+    return _Writing(facts, stacks, choice).finished() if any(choice.kept) else program
+
+
+# ------------------------------------------------------------------------------ what is worth it
+
+
+class _Choice:
+    """Which groups become one equation, and what the program costs so.
+
+    Attributes
+    ----------
+    kept : list of bool
+        By group.
+    demands : Counter
+        By variable, who reads it by itself, rather than as a row.
+    """
+
+    __slots__ = ("_facts", "_groups", "_joins", "_readers", "_stacks", "_time", "demands", "kept")
+
+    def __init__(self, facts: Facts, stacks: Stacks) -> None:
+        self._facts = facts
+        self._stacks = stacks
+        self._groups = stacks.groups
+        self._time = 0.0
+        self._joins: Counter[Slot] = Counter()
+        self._readers: list[list[int]] = [[] for _ in stacks.groups]
+        self.kept = [len(group.members) > 1 for group in stacks.groups]
+        self.demands = Counter({variable: facts.uses(variable) for variable in stacks.rows})
+        for number, group in enumerate(self._groups):
+            for slot in group.slots:
+                repeated = len(group.members) if len(slot) == 1 else 1
+                for variable in slot:
+                    if variable in stacks.rows:
+                        self.demands[variable] -= repeated
+                for source in {stacks.rows[v][0] for v in slot if v in stacks.rows}:
+                    self._readers[source].append(number)
+        for number in range(len(self._groups)):
+            self._count(number, 1)
+
+    def run(self, slot: Slot) -> tuple[int, int] | None:
+        """The group that is kept of which variables are neighbouring rows, and the first row."""
+        found = self._stacks.runs.get(slot)
+        return found if found is not None and self.kept[found[0]] else None
+
+    # What things cost.
+
+    def call_time(self, number: int) -> float:
+        """What one equation of a group costs."""
+        operation = self._facts.program.equations[self._groups[number].members[0]].operation
+        return _VIEW if operation in VIEWS else _FILL if operation in FILLS else _CALL
+
+    def join_time(self, slot: Slot) -> float:
+        """What it costs to make an array of variables."""
+        if self._facts.slices(slot) is not None:
+            return 2 * _VIEW
+        size = len(slot) * bytes_of(self._facts.spec(slot[0]))
+        return _JOIN + _PART * len(slot) + size / BYTES_IN_A_MICROSECOND
+
+    def _sources(self, number: int) -> tuple[list[Slot], int]:
+        """What a group needs to be joined, and how many views of what is there already."""
+        group = self._groups[number]
+        joins: list[Slot] = []
+        views = 0
+        for slot in group.slots:
+            if len(slot) == 1:
+                continue
+            found = self.run(slot)
+            if found is not None:
+                views += len(group.members) == 1 or len(slot) < len(self._groups[found[0]].members)
+            elif slot in self._stacks.wholes:
+                joins.append(self._stacks.wholes[slot][0])
+                views += 1
+            else:
+                joins.append(slot)
+        return joins, views
+
+    def _count(self, number: int, sign: int) -> None:
+        """Add what a group costs to the time of the program, or take it away."""
+        group = self._groups[number]
+        count = len(group.members)
+        if not self.kept[number] and count > 1:
+            self._time += sign * count * self.call_time(number)
+            for slot in group.slots:
+                for variable in slot:
+                    self._read(variable, sign * (count if len(slot) == 1 else 1))
+            return
+        joins, views = self._sources(number)
+        self._time += sign * (views * _VIEW + (self.call_time(number) if count > 1 else 0.0))
+        for join in joins:
+            self._joins[join] += sign
+            if self._joins[join] == (sign > 0):
+                self._time += sign * self.join_time(join)
+                for variable in join:
+                    self._read(variable, sign)
+        for slot in group.slots:
+            if len(slot) == 1:
+                self._read(slot[0], sign)
+
+    def _read(self, variable: int, change: int) -> None:
+        """So many more read a variable by itself."""
+        if variable in self._stacks.rows:
+            before = self.demands[variable] > 0
+            self.demands[variable] += change
+            if self.kept[self._stacks.rows[variable][0]]:
+                self._time += _ROW * ((self.demands[variable] > 0) - before)
+
+    # What is best.
+
+    def settle(self) -> None:
+        """Choose what to keep.
+
+        All groups are kept at first. Those go by which the program gets no quicker, given the
+        others; then parts of the program that gain nothing as a whole, or get longer.
+        """
+        for _ in range(_SWEEPS):
+            numbers = range(len(self._groups) - 1, -1, -1)
+            flips = [self._flip_if_better(number) for number in numbers]
+            if not any(flips):
+                break
+        for part in self._parts():
+            if not self._is_worth_it(part):
+                for number in part:
+                    self.kept[number] = False
+
+    def _flip_if_better(self, number: int) -> bool:
+        """Keep a group or not, whichever is quicker as all others are."""
+        group, kept = self._groups[number], self.kept[number]
+        count, joined = len(group.members), [slot for slot in group.slots if len(slot) > 1]
+        most = sum([self.join_time(slot) for slot in joined]) + count * _ROW
+        if count == 1 or (kept and (count - 1) * self.call_time(number) > most):
+            return False
+        before = self._time
+        self._flip(number)
+        if self._time < before - _ROUNDING or (kept and self._time < before + _ROUNDING):
+            return True
+        self._flip(number)
+        return False
+
+    def _flip(self, number: int) -> None:
+        """Keep a group that was not kept, or the other way round."""
+        touched = [number, *self._readers[number]]
+        for each in touched:
+            self._count(each, -1)
+        start = self._facts.starts
+        rows = [start[member] for member in self._groups[number].members]
+        demanded = sum([self.demands[row] > 0 for row in rows])
+        self._time += _ROW * demanded * (-1 if self.kept[number] else 1)
+        self.kept[number] = not self.kept[number]
+        for each in touched:
+            self._count(each, 1)
+
+    def _parts(self) -> list[list[int]]:
+        """The groups that are kept, together if one reads the other, or both what is joined."""
+        parents: dict[Any, Any] = {}
+
+        def root(node: Any) -> Any:
+            while parents.setdefault(node, node) != node:
+                parents[node] = node = parents[parents[node]]
+            return node
+
+        rows = self._stacks.rows
+        numbers = [
+            number
+            for number, group in enumerate(self._groups)
+            if self.kept[number] or len(group.members) == 1
+        ]
+        for number in numbers:
+            for slot in self._groups[number].slots:
+                whole = self._stacks.wholes.get(slot, (slot, 0))[0]
+                if len(slot) > 1:
+                    parents[root(whole)] = root(number)
+                for variable in whole:
+                    if variable in rows and self.kept[rows[variable][0]]:
+                        parents[root(rows[variable][0])] = root(number)
+        parts: dict[Any, list[int]] = {}
+        for number in numbers:
+            parts.setdefault(root(number), []).append(number)
+        return list(parts.values())
+
+    def _is_worth_it(self, part: Sequence[int]) -> bool:
+        """Whether groups, of which no others read rows, make the program quicker and no longer."""
+        time, equations = 0.0, 0
+        joined: Counter[Slot] = Counter()
+        for number in part:
+            group = self._groups[number]
+            joins, views = self._sources(number)
+            if len(group.members) == 1:
+                time += 0.0 if joins else self.join_time(group.slots[0]) - _VIEW
+                continue
+            rows = sum([self.demands[self._facts.starts[m]] > 0 for m in group.members])
+            saved = len(group.members) - 1
+            time += saved * self.call_time(number) - rows * _ROW - views * _VIEW
+            equations += saved - rows - views
+            joined.update(joins)
+        for slot, count in joined.items():
+            time -= self.join_time(slot)
+            equations -= 2
+            if self._facts.slices(slot) is not None:  # which nothing else may read
+                equations += sum([self._facts.uses(variable) <= count for variable in slot])
+        return time >= _LEAST_GAIN and equations >= 0
+
+
+# -------------------------------------------------------------------------------- the new program
+
+
+class _Writing:
+    """The new program, as it is written equation by equation."""
+
+    __slots__ = (
+        "_choice",
+        "_draft",
+        "_facts",
+        "_joined",
+        "_known",
+        "_stacked",
+        "_stacks",
+        "_writer",
+    )
+
+    def __init__(self, facts: Facts, stacks: Stacks, choice: _Choice) -> None:
+        program = facts.program
+        self._facts = facts
+        self._stacks = stacks
+        self._choice = choice
+        self._draft = Draft(program)
+        given = map(self._draft.constant, program.constants)
+        self._known: list[int] = [*range(len(program.inputs)), *given]
+        self._known += [_UNKNOWN] * (len(program.specs()) - len(self._known))
+        self._writer = Writer(self._draft, facts, self._known)
+        self._stacked: dict[int, int] = {}  # by group
+        self._joined: dict[Slot, int] = {}
+
+    def finished(self) -> Program:
+        """The program with what is kept of the groups in place of their members."""
+        program, kept = self._facts.program, self._choice.kept
+        homes = {
+            member: number
+            for number, group in enumerate(self._stacks.groups)
+            if kept[number] or (len(group.members) == 1 and self._choice.run(group.slots[0]))
+            for member in group.members
+        }
+        for position in self._order(homes):
+            if position in homes:
+                self._write(homes[position])
+            else:
+                self._keep(position)
+        outputs = [self._own(variable) for variable in program.outputs]
+        guarded = [self._own(guard.variable) for guard in program.guards]
+        return remove_dead_code(self._draft.finish(program, outputs, guarded))
+
+    def _order(self, homes: Mapping[int, int]) -> list[int]:
+        """The last member of each group, and all other equations, after what they read.
+
+        Else as they came, and where one has to wait, as soon as may be.
+        """
+        facts, groups = self._facts, self._stacks.groups
+        place = {m: groups[number].members[-1] for m, number in homes.items()}
+        needs: dict[int, set[int]] = {}
+        for position, equation in enumerate(facts.program.equations):
+            node = place.get(position, position)
+            needs.setdefault(node, set()).update(map(facts.position, equation.operands))
+        for number in {*homes.values()}:
+            for slot in groups[number].slots:
+                whole = self._stacks.wholes.get(slot, ((), 0))[0]
+                needs[groups[number].members[-1]].update(map(facts.position, whole))
+        readers: dict[int, list[int]] = {}
+        missing: dict[int, int] = {}
+        for node, positions in needs.items():
+            nodes = {place.get(position, position) for position in positions if position >= 0}
+            missing[node] = len(nodes)
+            for other in nodes:
+                readers.setdefault(other, []).append(node)
+        ready = [node for node, count in missing.items() if not count]
+        heapify(ready)
+        order: list[int] = []
+        while ready:
+            order.append(heappop(ready))
+            for reader in readers.get(order[-1], ()):
+                missing[reader] -= 1
+                if not missing[reader]:
+                    heappush(ready, reader)
+        return order
+
+    # Variables.
+
+    def _own(self, variable: int) -> int:
+        """The new variable for an old one, which may be a row."""
+        if self._known[variable] == _UNKNOWN:
+            group, row = self._stacks.rows[variable]
+            like = self._facts.program.equations[self._facts.position(variable)]
+            self._known[variable] = self._writer.part(like, self._stacked[group], row)
+        return self._known[variable]
+
+    def _array(self, like: Equation, slot: Slot) -> int:
+        """The new variable of which old ones are the rows."""
+        found = self._choice.run(slot)
+        if found is not None:
+            group, first = found
+            return self._rows(like, self._stacked[group], first, slot)
+        whole, first = self._stacks.wholes.get(slot, (slot, 0))
+        if whole not in self._joined:
+            self._joined[whole] = self._join(like, whole)
+        return self._rows(like, self._joined[whole], first, slot)
+
+    def _rows(self, like: Equation, array: int, first: int, slot: Slot) -> int:
+        if len(slot) == self._draft.spec(array).shape[0]:
+            return array
+        return self._writer.part(like, array, slice(first, first + len(slot)))
+
+    def _join(self, like: Equation, slot: Slot) -> int:
+        rows = self._facts.slices(slot)
+        if rows is not None:
+            self._own(rows.source[0])
+            return self._writer.joined(like, slot, None)
+        parts = [self._own(variable) for variable in slot]
+        joined = self._writer.append(like, concatenate, parts, axis=0)
+        shape = self._facts.spec(slot[0]).shape
+        return self._writer.reshaped(like, joined, (len(slot), *shape))
+
+    # Equations.
+
+    def _keep(self, position: int) -> None:
+        equation = self._facts.program.equations[position]
+        operands = tuple([self._own(variable) for variable in equation.operands])
+        equation = equation.on(operands)
+        start = self._facts.starts[position]
+        self._known[start : start + len(equation.results)] = self._draft.append(equation)
+
+    def _write(self, number: int) -> None:
+        """Write one equation for a group."""
+        group = self._stacks.groups[number]
+        like = self._facts.program.equations[group.members[0]]
+        if len(group.members) == 1:
+            array = self._array(like, group.slots[0])
+            variable = self._facts.starts[group.members[0]]
+            self._known[variable] = self._writer.reshaped(like, array, like.results[0].shape)
+            return
+        operands = [
+            self._own(slot[0]) if len(slot) == 1 else self._array(like, slot)
+            for slot in group.slots
+        ]
+        shapes, params = self._batched(like, operands, [len(slot) > 1 for slot in group.slots])
+        aligned = [
+            self._writer.reshaped(like, operand, shape)
+            for operand, shape in zip(operands, shapes, strict=True)
+        ]
+        self._stacked[number] = self._writer.append(like, like.operation, aligned, **params)
+
+    def _batched(
+        self, like: Equation, operands: Sequence[int], stacked: Sequence[bool]
+    ) -> tuple[list[Shape], dict[str, Any]]:
+        """What the operation's own rule for batches makes of operands' shapes and of parameters."""
+        found: list[tuple[list[Shape], dict[str, Any]]] = []
+
+        def note(*args: Any, **params: Any) -> Any:
+            found.append(([arg.shape for arg in args], params))
+            return args[0]
+
+        specs = [self._draft.spec(operand) for operand in operands]
+        examples = [np.broadcast_to(np.zeros((), spec.dtype), spec.shape) for spec in specs]
+        size = next(spec.shape[0] for spec, flag in zip(specs, stacked, strict=True) if flag)
+        like.operation.batch(note, size, examples, stacked, dict(like.params))
+        return found[-1]

@@ -1,0 +1,308 @@
+"""Which small operations of a program could be rows of one: what `stacking` decides about.
+
+A *group* is made of equations that do the same, of which none depends on another, and which have
+for each operand either the same variable or rows of one array: results of another group, or
+variables that would have to be joined.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def f(x):
+...     return [fnp.exp(fnp.square(part)) for part in fnp.split(x, 3)]
+>>> found = find_stacks(Facts(fg.program(f)(fnp.ones(6))))
+>>> [(group.members, group.slots) for group in found.groups]
+[((3, 5, 7), ((1, 2, 3),)), ((4, 6, 8), ((4, 6, 8),))]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from funcgrad.backends.numpy.roles import roles
+from funcgrad.passes.facts import BLOCK_BYTES, Facts, bytes_of
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.activations import shift
+from funcgrad.primitives.elementwise import batch_elementwise
+from funcgrad.primitives.joining import concatenate, stack
+from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.selection import fmax, fmin
+from funcgrad.primitives.structural import (
+    cast_discrete,
+    cast_inexact,
+    flip,
+    place,
+    reshape,
+    transpose,
+    view,
+)
+from funcgrad.primitives.transcendental import sinc_derivative
+from funcgrad.programs.equation import Equation, identity
+from funcgrad.programs.program import Program
+
+__all__ = ["FEWEST", "FILLS", "VIEWS", "Group", "Slot", "Stacks", "find_stacks"]
+
+FEWEST: Final = 3
+"""Two rows gain at most what it costs to stack them."""
+
+VIEWS: Final = frozenset({reshape, transpose, flip, view})
+FILLS: Final = frozenset({place, broadcast_to})
+_MOVES: Final = frozenset({*VIEWS, *FILLS, cast_discrete, cast_inexact})
+"""What is done to all rows by doing it along the other axes."""
+
+_UNEVEN: Final = frozenset({shift, fmax, fmin, sinc_derivative})
+"""What makes zeros of either sign, or other last bits, by what stands elsewhere in the array, or by
+the place in it. (``sinc_derivative`` collects the elements near 0, and computes them apart.)"""
+
+_SMALL: Final = 2**13
+"""Bytes of an array that is so small that the call takes longer than the work."""
+
+_OTHER: Final = 1 << 62
+"""Stands for the specs of arrays that are not small, or have no elements."""
+
+Slot: TypeAlias = tuple[int, ...]
+"""The variables that members of a group have for an operand: one for each, or one for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Equations that could be one.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Positions, in the order of their rows. A single one is that of an equation that joins rows
+        of another group, and would be that group's array.
+    slots : tuple of Slot
+        By operand.
+    """
+
+    members: tuple[int, ...]
+    slots: tuple[Slot, ...]
+
+
+@dataclass(slots=True)
+class Stacks:
+    """The groups of a program.
+
+    Attributes
+    ----------
+    groups : list of Group
+        Each after those that it reads.
+    rows : dict
+        For the result of a member its group's number, and its row there.
+    runs : dict
+        For variables that are neighbouring rows of a group its number, and the first row.
+    wholes : dict
+        For variables to be joined others that are joined as well, and where in these they are.
+    """
+
+    groups: list[Group] = field(default_factory=list)
+    rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    runs: dict[Slot, tuple[int, int]] = field(default_factory=dict)
+    wholes: dict[Slot, tuple[Slot, int]] = field(default_factory=dict)
+
+
+def find_stacks(facts: Facts) -> Stacks:
+    """Find the groups of a program, without a look at what they cost.
+
+    What is done on one side of a guard, or of a call with rules of its own, or again in a
+    checkpointed function, is not brought together with what is done on the other.
+    """
+    found = Stacks()
+    kinds = _kinds(facts)
+    if max(kinds, default=-1) >= 0:
+        for stretch in _stretches(facts):
+            _Search(facts, kinds, stretch, found).run()
+    return found
+
+
+def _kinds(facts: Facts) -> list[int]:
+    """By position a number for the kind of equation; -1 where there are too few of it."""
+    codes = _codes(facts.program)
+    rowwise: dict[Any, bool] = {}
+    numbers: dict[Hashable, int] = {}
+    found = []
+    for start, equation in zip(facts.starts, facts.program.equations, strict=True):
+        operation, params, kind = equation.operation, equation.params, -1
+        if operation not in rowwise:
+            rowwise[operation] = _is_rowwise(operation)
+        if rowwise[operation] and 0 <= codes[start] < _OTHER and start not in facts.guarded:
+            operands = tuple([codes[variable] for variable in equation.operands])
+            if _OTHER not in operands:
+                # Keys, shapes and axes have no 2.0 in place of 2, and it takes long to look.
+                own = identity(params) if params and operation not in _MOVES else params
+                key = operation, own, codes[start], operands
+                kind = numbers.setdefault(key, len(numbers))
+        found.append(kind)
+    counts = Counter(found)
+    return [kind if counts[kind] >= FEWEST else -1 for kind in found]
+
+
+def _codes(program: Program) -> list[int]:
+    """By variable a number for its spec, or its own, negative, where all rows have to have the same
+    one: what has no axes may be weak, and broadcasts otherwise than a row does."""
+    numbers: dict[Hashable, int] = {}
+    codes = []
+    for variable, spec in enumerate(program.specs()):
+        if spec.shape:
+            key = spec.shape, spec.dtype  # hashed in a third of the time of the spec
+            code = numbers.get(key)
+            if code is None:
+                code = len(numbers) if 0 < bytes_of(spec) <= _SMALL else _OTHER
+                numbers[key] = code
+            codes.append(code)
+        else:
+            codes.append(~variable)
+    return codes
+
+
+def _is_rowwise(operation: Any) -> bool:
+    """Whether an operation does to each row of an array what it does to an array."""
+    if not isinstance(operation, Primitive) or operation in _UNEVEN:
+        return False
+    return operation.batch is batch_elementwise or operation in _MOVES
+
+
+def _stretches(facts: Facts) -> Iterator[range]:
+    """Positions between which equations may change their places."""
+    start = epoch = 0
+    for position, equation in enumerate(facts.program.equations):
+        if equation.epoch != epoch:
+            yield range(start, position)
+            start, epoch = position, equation.epoch
+        # Calls have other operations, and perhaps other numbers of results, than primitives.
+        if facts.starts[position] in facts.guarded or not isinstance(equation.operation, Primitive):
+            yield range(start, position)
+            start = position + 1
+    yield range(start, len(facts.program.equations))
+
+
+class _Search:
+    """Groups within one stretch of a program."""
+
+    __slots__ = ("_facts", "_found", "_kinds", "_ranks", "_stretch")
+
+    def __init__(self, facts: Facts, kinds: Sequence[int], stretch: range, found: Stacks) -> None:
+        self._facts = facts
+        self._kinds = kinds
+        self._stretch = stretch
+        self._found = found
+        self._ranks: Sequence[int] = ()
+
+    def run(self) -> None:
+        """Add the groups to those found."""
+        facts, start, stop = self._facts, self._stretch.start, self._stretch.stop
+        counts = Counter(self._kinds[start:stop])
+        kinds = [kind if counts[kind] >= FEWEST else -1 for kind in self._kinds[start:stop]]
+        if max(kinds, default=-1) < 0:
+            return
+        before = []
+        for equation in facts.program.equations[start:stop]:
+            makers = map(facts.position, equation.operands)
+            before.append([maker - start for maker in makers if maker >= start])
+        division = roles(kinds, before)
+        self._ranks = division.ranks
+        first = len(self._found.groups)
+        for members in division.members:
+            if len(members) >= FEWEST:
+                self._group([start + member for member in members])
+        self._find_wholes(self._found.groups[first:])
+        self._find_joints()
+
+    def _group(self, members: Sequence[int]) -> None:
+        """Sort the equations of a role by whose rows they read."""
+        equations = self._facts.program.equations
+        columns = zip(*[equations[member].operands for member in members], strict=True)
+        uses = [Counter(column) for column in columns]
+        sorts: dict[Hashable, list[tuple[int, int]]] = {}
+        again: Counter[Hashable] = Counter()
+        for member in members:
+            sources, row = self._sources(equations[member], uses)
+            key = sources, again[sources, row]  # of what reads a row twice there are two groups
+            again[sources, row] += 1
+            sorts.setdefault(key, []).append((row, member))
+        like = equations[members[0]]
+        specs = [*like.results, *map(self._facts.spec, like.operands)]
+        step = BLOCK_BYTES // max(map(bytes_of, specs))
+        for pairs in sorts.values():
+            own = [member for _, member in sorted(pairs)]
+            for start in range(0, len(own), step):
+                self._append(own[start : start + step])
+
+    def _sources(
+        self, equation: Equation, uses: Sequence[Mapping[int, int]]
+    ) -> tuple[Hashable, int]:
+        """Where an equation's operands come from, and which row it is of those that do the same."""
+        facts, rows = self._facts, self._found.rows
+        counts = [count[variable] for count, variable in zip(uses, equation.operands, strict=True)]
+        arrays = [bool(facts.spec(variable).shape) for variable in equation.operands]
+        most = max([FEWEST, *[n for n, flag in zip(counts, arrays, strict=True) if flag]])
+        sources: list[Hashable] = []
+        row = made = -1
+        for count, variable in zip(counts, equation.operands, strict=True):
+            if count >= most:
+                sources.append((variable,))  # one for all
+            elif variable in rows:
+                group, place = rows[variable]
+                sources.append(group)
+                row = place if row < 0 else row
+            else:
+                position = facts.position(variable)
+                kind = self._kinds[position] if position >= 0 else None
+                maker = facts.maker(variable)
+                sources.append(("kind", kind) if maker is None or kind != -1 else maker.operation)
+                made = variable if made < 0 else made
+        return tuple(sources), made if row < 0 else row
+
+    def _append(self, members: Sequence[int]) -> None:
+        """Add a group, if there is something to gain."""
+        facts, found = self._facts, self._found
+        operands = [facts.program.equations[member].operands for member in members]
+        columns = zip(*operands, strict=True)
+        slots = [column[:1] if len({*column}) == 1 else column for column in columns]
+        if len(members) < FEWEST or max(map(len, slots)) == 1:
+            return
+        self._put(Group(tuple(members), tuple(slots)))
+        for row, member in enumerate(members):
+            found.rows[facts.starts[member]] = len(found.groups) - 1, row
+
+    def _put(self, group: Group) -> None:
+        """Add a group, and see which neighbouring rows it reads."""
+        found = self._found
+        found.groups.append(group)
+        for slot in group.slots:
+            number, first = found.rows.get(slot[0], (-1, 0))
+            run = [(number, row) for row in range(first, first + len(slot))]
+            if len(slot) > 1 and number >= 0 and run == [found.rows.get(v) for v in slot]:
+                found.runs[slot] = number, first
+
+    def _find_wholes(self, groups: Sequence[Group]) -> None:
+        """Find variables to be joined that are part of others, which are there in time."""
+        start = self._stretch.start
+        deadlines: dict[Slot, int] = {}
+        for group in groups:
+            rank = self._ranks[group.members[0] - start]
+            for slot in group.slots:
+                if len(slot) > 1 and self._found.rows.keys().isdisjoint(slot):
+                    deadlines[slot] = min(deadlines.get(slot, rank), rank)
+        places: dict[int, tuple[Slot, int]] = {}
+        for slot in sorted(deadlines, key=len, reverse=True):
+            whole, at = places.get(slot[0], ((), 0))
+            made = [self._facts.position(variable) - start for variable in whole]
+            ready = max([self._ranks[place] for place in made if place >= 0], default=-1)
+            if whole[at : at + len(slot)] == slot and ready < deadlines[slot]:
+                self._found.wholes[slot] = whole, at
+            else:
+                for at, variable in enumerate(slot):
+                    places.setdefault(variable, (slot, at))
+
+    def _find_joints(self) -> None:
+        """Find equations that join rows, which lie side by side already."""
+        for position in self._stretch:
+            equation = self._facts.program.equations[position]
+            if equation.operation in (concatenate, stack) and dict(equation.params)["axis"] == 0:
+                operands = equation.operands
+                if len(operands) >= FEWEST and self._found.rows.keys() >= {*operands}:
+                    self._put(Group((position,), (operands,)))

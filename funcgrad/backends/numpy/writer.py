@@ -1,0 +1,370 @@
+"""Programs as NumPy source: what flows in is a ``Program``, what flows out is the text of a module.
+
+The module defines one function, of the program's inputs, that returns the tuple of its outputs: an
+equation to a line, each as a person would write it.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> slope = fg.grad(lambda x: fnp.sum(fnp.sin(x) * x))
+>>> print(fg.program(slope)(fg.tensor([1.0, 2.0])).to_numpy_source())
+import numpy as np
+from numpy import add, cos, multiply, sin
+<BLANKLINE>
+add_reduce = add.reduce
+_1 = np.array(1.0, np.float64)
+<BLANKLINE>
+<BLANKLINE>
+def f(x):
+    a = sin(x)
+    b = a * x
+    c = add_reduce(b, 0)
+    d = _1 * x
+    multiply(_1, a, a)
+    e = cos(x)
+    d *= e
+    a += d
+    return (a,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+from funcgrad.backends.numpy.expressions import Expressions, Operand
+from funcgrad.backends.numpy.fusion import BLOCK, Kernel
+from funcgrad.backends.numpy.kernels import kernel_lines
+from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
+from funcgrad.backends.numpy.plan import Plan, plan_of
+from funcgrad.backends.numpy.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
+from funcgrad.backends.numpy.scope import Scope
+from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import Equation, Guard
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.program import Program
+from funcgrad.trace import BITWISE
+
+__all__ = ["Operand", "Source", "numpy_source"]
+
+_WORTH_FREEING: Final = 2**8
+"""From so many bytes on, an array is dropped after its last use. The next one then gets memory that
+is in the cache: a gradient over a million elements takes a third of the time and of the memory, and
+one over 100 elements 5 % less. Tinier ones are worth no line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A module's text and what it is given besides.
+
+    Attributes
+    ----------
+    text : str
+    name : str
+        Of the function; or ``with_constants``, which makes it of the constants if there are any.
+    constants : tuple
+        What the text has no words for, large arrays above all.
+    floats : bool
+        Whether it computes with Python's floats, of which NumPy's ``errstate`` knows nothing.
+    """
+
+    text: str
+    name: str
+    constants: tuple[Any, ...]
+    floats: bool
+
+
+def numpy_source(
+    program: Program, lines: bool = False, block: int = BLOCK, floats: bool = True
+) -> Source:
+    """The source of a program.
+
+    Parameters
+    ----------
+    program : Program
+    lines : bool
+        Whether a comment names the user's line that an equation came from.
+    block : int
+        Bytes of an array that a kernel goes through at once.
+    floats : bool
+        Whether it may compute with Python's floats where that is quicker.
+    """
+    program = inlined(program)
+    plan = plan_of(program, block)
+    together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
+    scalars = scalars_of(program, together) if floats else NONE
+    return _Writer(program, lines, plan, scalars).source()
+
+
+class _Writer:
+    """The parts of one module in the making."""
+
+    def __init__(self, program: Program, lines: bool, plan: Plan, scalars: Scalars) -> None:
+        self.program = program
+        self.lines = lines
+        self.plan = plan
+        self.scalars = scalars
+        self.scope = Scope()
+        self.body: list[str] = []
+        self.name = self.scope.fresh(identifier(program.name) or "f")
+        inputs = [self.scope.fresh(identifier(name) or "x") for name in program.names]
+        self.texts = dict(enumerate(inputs))
+        self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
+        self.made: dict[int, Equation] = {}  # Python numbers that are nowhere wanted as NumPy's
+        given = len(program.inputs)
+        self.values = {k: each.value for k, each in enumerate(program.constants, given)}
+        self.expressions = Expressions(self.scope, self.plan.specs, self.values)
+
+    def text(self, variable: int) -> str:
+        """What stands for a variable."""
+        if variable not in self.texts:
+            if variable in self.values:
+                self.texts[variable] = self.scope.constant(self.values[variable])
+            else:
+                self.texts[variable] = self.scope.letter()
+        return self.texts[variable]
+
+    def either(self, variable: int) -> str:
+        """What stands for a variable, as a Python number if it is one."""
+        return self.numbers.get(variable) or self.text(variable)
+
+    def number(self, variable: int) -> str:
+        """What stands for a variable as a Python number."""
+        if variable not in self.values:
+            return self.either(variable)
+        value, dtype = self.values[variable], self.plan.specs[variable].dtype
+        return number_text(bool(value) if dtype.kind == "b" else float(value))
+
+    def output(self, variable: int) -> str:
+        """What stands for an output."""
+        if variable in self.made:
+            return self.boxed(variable, self.made[variable])
+        return self.text(variable)
+
+    def boxed(self, variable: int, equation: Equation) -> str:
+        """An expression that makes of a Python number what NumPy's would be."""
+        if self.plan.specs[variable].weak:
+            return self.numbers[variable]
+        return self.scope.named(boxed(equation, self.numbers[variable]))
+
+    def whole(self, equation: Equation, variable: int) -> str:
+        """What stands for a Python number; truth values count as 0 and 1, see ``number_of``."""
+        text, is_bool = self.text(variable), self.plan.specs[variable].dtype.kind == "b"
+        return f"int({text})" if is_bool and equation.operation.operator not in BITWISE else text
+
+    def source(self) -> Source:
+        program = self.program
+        inputs = ", ".join(self.texts.values())
+        self.enter(range(len(program.inputs)))
+        given = len(program.inputs) + len(program.constants)
+        guards = _by_variable(program.guards, given)
+        dropped = self.dropped(given)
+        for guard in guards.get(None, ()):
+            self.guard(guard)
+        rooms = self.rooms()
+        for number, step in enumerate(self.plan.steps):
+            if isinstance(step, Kernel):
+                self.kernel(step)
+            else:
+                self.equation(step)
+            defined = self.defined(step)
+            self.enter(defined)
+            for variable in defined:
+                for guard in guards.get(variable, ()):
+                    self.guard(guard)
+            names = [self.text(variable) for variable in dropped.get(number, ())]
+            if names:
+                self.line(f"del {', '.join(names)}")
+        if rooms:
+            self.line("{}.keep({})".format(*rooms))
+        self.line(f"return {tuple_text([self.output(variable) for variable in program.outputs])}")
+        function = [f"def {self.name}({inputs}):", *self.body]
+        name, constants = self.name, tuple(self.scope.constants)
+        if constants:
+            name = _MAKER
+            function = _maker(self.scope.globals, function, self.name)
+            self.scope.globals = []
+        text = "\n".join([*self.scope.head(), "", "", *function, ""])
+        return Source(text, name, constants, bool(self.scalars.members))
+
+    def rooms(self) -> tuple[str, ...]:
+        """Take memory for large intermediate results; returns names of the store and of that."""
+        if not self.plan.slots:
+            return ()
+        arrays, names = [], []
+        for variable, slot in self.plan.slots.items():
+            spec = self.plan.specs[variable]
+            arrays.append(f"({spec.shape}, {self.scope.dtype(spec.dtype)}, {slot})")
+            names.append(self.text(variable))
+        own = self.scope.made("funcgrad.backends.numpy.rooms", "Rooms", "rooms", tuple_text(arrays))
+        room = self.scope.fresh("room")
+        self.line(f"{room} = {own}.take()")
+        self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {room}")
+        return own, room
+
+    def defined(self, step: int | Kernel) -> list[int]:
+        """The variables that there are after a step."""
+        if isinstance(step, int):
+            first = self.plan.firsts[step]
+            return list(range(first, first + len(self.program.equations[step].results)))
+        firsts = [self.plan.firsts[position] for position in step.members]
+        return [variable for variable in firsts if variable in self.plan.outside]
+
+    def dropped(self, given: int) -> dict[int, list[int]]:
+        """By step, the large arrays that nothing after it reads, and whose memory nothing took."""
+        taken = set(self.plan.takes.values())
+        inner = {
+            self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members
+        }
+        found: dict[int, list[int]] = {}
+        for variable in range(given, len(self.plan.specs)):
+            spec = self.plan.specs[variable]
+            if (
+                variable not in taken
+                and variable not in self.plan.slots
+                and (variable not in inner or variable in self.plan.outside)
+                and prod(spec.shape) * spec.dtype.itemsize >= _WORTH_FREEING
+            ):
+                found.setdefault(self.plan.ends[variable], []).append(variable)
+        found.pop(len(self.plan.steps), None)
+        return found
+
+    def line(self, text: str, source: str = "") -> None:
+        text = f"    {text}"
+        self.body.append(f"{text:<48}  # {source}" if self.lines and source else text)
+
+    def equation(self, position: int) -> None:
+        """The lines of an equation that runs by itself."""
+        equation, first = self.program.equations[position], self.plan.firsts[position]
+        text = self.either if position in self.scalars.either else self.text
+        operands = [partial(text, variable) for variable in equation.operands]
+        if not isinstance(equation.operation, Primitive):
+            self.call(equation, first)
+        elif position in self.scalars.members:
+            self.scalar(equation, first)
+        elif position in self.plan.takes:
+            place = self.text(self.plan.takes[position])
+            self.texts[first] = place
+            self.line(self.expressions.into(equation, operands, place), equation.source)
+        elif first in self.plan.slots:
+            self.line(self.expressions.into(equation, operands, self.text(first)), equation.source)
+        elif first in self.plan.leaving:
+            name, spec = self.text(first), self.plan.specs[first]
+            take, keep = self.scope.shelf(name, spec.shape, spec.dtype)
+            self.line(take)
+            self.line(self.expressions.into(equation, operands, name), equation.source)
+            self.line(keep)
+        else:
+            is_number = self.plan.specs[first].weak and bool(equation.operation.operator)
+            if is_number:
+                operands = [partial(self.whole, equation, v) for v in equation.operands]
+            start, *rest = self.expressions.of(equation, operands).split("\n")
+            name = self.text(first)
+            if is_number:
+                self.numbers[first] = name
+                start = f"{start}.item()"
+            elif not rest and self.enters_for_good(first):
+                self.numbers[first] = name
+                start = f"{self.python_type(first)}({start})"
+            self.line(f"{name} = {start}", equation.source)
+            for line in rest:
+                self.line(line.replace("{out}", name), equation.source)
+
+    def scalar(self, equation: Equation, first: int) -> None:
+        """The line of an equation that runs on Python numbers."""
+        operands = equation.operands
+        divisor = self.values.get(operands[-1])
+        text = scalar_text(equation, [self.number(variable) for variable in operands], divisor)
+        name = self.numbers[first] = self.scope.letter()
+        self.line(f"{name} = {self.scope.named(text)}", equation.source)
+        if self.plan.specs[first].weak:
+            self.texts[first] = name
+        elif first in self.scalars.kept:
+            self.texts[first] = self.scope.fresh(f"{name}_")
+            self.line(f"{self.texts[first]} = {self.boxed(first, equation)}")
+        else:
+            self.made[first] = equation
+
+    def enter(self, variables: Iterable[int]) -> None:
+        """Python numbers for those variables that are wanted as such."""
+        for variable in variables:
+            if variable in self.scalars.entering and variable not in self.numbers:
+                text = self.text(variable)
+                name = text if self.enters_for_good(variable) else self.scope.fresh(f"{text}_")
+                self.numbers[variable] = name
+                self.line(f"{name} = {self.python_type(variable)}({text})")
+
+    def enters_for_good(self, variable: int) -> bool:
+        """Whether a variable is wanted as a Python number, and as nothing else."""
+        return (
+            variable in self.scalars.entering
+            and variable not in self.scalars.kept
+            and variable not in self.program.outputs
+            and not self.plan.specs[variable].weak
+        )
+
+    def python_type(self, variable: int) -> str:
+        return "bool" if self.plan.specs[variable].dtype.kind == "b" else "float"
+
+    def call(self, equation: Equation, first: int) -> None:
+        """A call of which nobody knows what it does."""
+        operation, operands = equation.operation, map(self.text, equation.operands)
+        call = self.scope.object(operation, identifier(operation.name) or "call")
+        names = [self.text(variable) for variable in range(first, first + len(equation.results))]
+        self.line(f"[{', '.join(names)}] = {call}.bind([{', '.join(operands)}])", equation.source)
+
+    def kernel(self, kernel: Kernel) -> None:
+        """The lines of equations that run together."""
+        for text, source in kernel_lines(
+            self.program, self.plan, kernel, self.expressions, self.text
+        ):
+            self.line(text, source)
+
+    def guard(self, guard: Guard) -> None:
+        """What the program relies on, checked as soon as it is known."""
+        weak, value = self.plan.specs[guard.variable].weak, guard.value
+        is_python = not weak and guard.variable in self.numbers
+        text = self.numbers[guard.variable] if is_python else self.text(guard.variable)
+        number = text if weak or is_python else f"{text}.item()"
+        if guard.use == "bool":
+            test = f"not {text}" if value else text
+        elif guard.use in ("int", "index"):
+            test = f"int({number}) != {number_text(value)}"
+        elif value and value == value and type(value) is not complex:
+            test = f"{number} != {number_text(value)}"
+        else:  # 0.0 is not -0.0 then, and NaN is NaN
+            test = f"repr({number}) != {repr(value)!r}"
+        self.scope.imports["funcgrad.errors"] = ["GuardError"]
+        message = (
+            f"program {self.program.name}: when it was staged, {guard.use} of a value was"
+            f" {value!r}{' at ' + guard.source if guard.source else ''}; for these arguments it"
+            " is not."
+        )
+        self.line(f"if {test}:")
+        self.line(f"    raise GuardError({message!r})")
+
+
+_MAKER: Final = "with_constants"
+
+
+def _maker(before: Sequence[str], function: Sequence[str], name: str) -> list[str]:
+    """The lines of a function that makes a program's of its constants."""
+    lines = [
+        '"""Returns the program\'s function, given what this text has no words for: the tuple',
+        'program.numpy_constants()."""',
+        *before,
+        "",
+        *function,
+        "",
+        f"return {name}",
+    ]
+    return [f"def {_MAKER}(constants):", *[f"    {line}" if line else "" for line in lines]]
+
+
+def _by_variable(guards: Iterable[Guard], given: int) -> dict[int | None, list[Guard]]:
+    found: dict[int | None, list[Guard]] = {}
+    for guard in guards:
+        found.setdefault(None if guard.variable < given else guard.variable, []).append(guard)
+    return found

@@ -1,0 +1,3 @@
+"""Forms of a program: text, JSON, graphs. See README.md in this folder."""
+
+__all__: list[str] = []

@@ -1,0 +1,349 @@
+"""Programs as JSON, to be kept in files and sent to other processes, and back.
+
+In flows a ``Program``, out flows text, and the other way round. The text holds everything that the
+program holds, to the last bit; an equation is a line of it. Operations go by their names below
+``funcgrad.primitives``, and are looked up there. A call holds the program of what it does.
+
+>>> import funcgrad as fg
+>>> print(program_text(fg.program(lambda x: x * x)(3.0)))  # doctest: +ELLIPSIS
+{
+  "format": "funcgrad program",
+  "version": 1,
+  "name": "<lambda>",
+  "names": ["x"],
+  "inputs": ["weak float64[]"],
+  "constants": [],
+  "equations": [
+    {"operation": "elementwise.multiply", "operands": [0, 0], "results": [...], "source": "..."}
+  ],
+  "outputs": [1],
+  "guards": [],
+  "arguments": [{"tuple": 2}, {"tuple": 1}, "*", {"dict": []}],
+  "result": ["*"]
+}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pkgutil
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from funcgrad.errors import ProgramError
+from funcgrad.forms.statics import (
+    DTYPE_NAMES,
+    Data,
+    array_of,
+    bytes_of,
+    from_base64,
+    from_data,
+    listed,
+    optional,
+    read,
+    to_base64,
+    to_data,
+)
+from funcgrad.forms.treedata import structure_of, tree_data
+from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import CalledOperation, Constant, Equation, Guard, body_of
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+
+__all__ = ["program_fingerprint", "program_parts", "program_text"]
+
+T = TypeVar("T")
+
+_FORMAT: Final = "funcgrad program"
+_VERSION: Final = 1
+_HOME: Final = "funcgrad.primitives."
+_CALLS: Final = "funcgrad.transforms.saved:saved_call"
+_SPEC: Final = re.compile(r"(weak )?(\w+)\[((?:[0-9]{1,18}(?:,[0-9]{1,18})*)?)\]")
+_OPERATION: Final = re.compile(r"[a-zA-Z]\w*(\.[a-zA-Z]\w*)+")
+_BY_LINE: Final = ("constants", "equations", "guards")
+_NUMBERS: Final = (bool, int, float, complex)
+
+
+# ------------------------------------------------------------------------------------ to JSON
+
+
+def program_text(program: Program) -> str:
+    """A program as JSON.
+
+    Raises
+    ------
+    ProgramError
+        It holds what no file can.
+    """
+    entries = [
+        f"  {_json(name)}: {_lines(value) if name in _BY_LINE and value else _json(value)}"
+        for name, value in _document(program).items()
+    ]
+    return "{\n" + ",\n".join(entries) + "\n}"
+
+
+def program_fingerprint(program: Program) -> str:
+    """The SHA-256 of a program's JSON without names and the user's lines."""
+    document = _document(program)
+    for name in ("name", "names"):
+        del document[name]
+    _forget_lines(document)
+    return hashlib.sha256(_json(document).encode()).hexdigest()
+
+
+def _forget_lines(document: dict[str, Data]) -> None:
+    for record in (*document["equations"], *document["guards"]):
+        record.pop("source", None)
+        if "program" in record:
+            _forget_lines(record["program"])
+
+
+def _json(data: Data) -> str:
+    return json.dumps(data, allow_nan=False)
+
+
+def _lines(items: list[Data]) -> str:
+    return "[\n" + ",\n".join([f"    {_json(item)}" for item in items]) + "\n  ]"
+
+
+def _document(program: Program) -> dict[str, Data]:
+    fields = _fields(program, _primitive_names(), f"program {program.name}")
+    return {"format": _FORMAT, "version": _VERSION, **fields}
+
+
+def _fields(program: Program, names: dict[int, str], place: str) -> dict[str, Data]:
+    return {
+        "name": program.name,
+        "names": list(program.names),
+        "inputs": [_spec_text(spec) for spec in program.inputs],
+        "constants": [_constant_data(program, number) for number in range(len(program.constants))],
+        "equations": [
+            _equation_data(equation, names, f"{place}, {_described(program, number)}")
+            for number, equation in enumerate(program.equations)
+        ],
+        "outputs": list(program.outputs),
+        "guards": [_guard_data(guard, place) for guard in program.guards],
+        "arguments": tree_data(program.arguments, f"{place}, arguments"),
+        "result": tree_data(program.result, f"{place}, result"),
+    }
+
+
+def _described(program: Program, number: int) -> str:
+    """An equation for an error message: its number, name and the user's line."""
+    equation = program.equations[number]
+    at = f" at {equation.source}" if equation.source else ""
+    return f"equation {number} ({equation.operation.name}){at}"
+
+
+def _spec_text(spec: Spec) -> str:
+    return f"weak {spec}" if spec.weak else str(spec)
+
+
+def _constant_data(program: Program, number: int) -> Data:
+    constant = program.constants[number]
+    value = constant.value
+    if not constant.is_raw:
+        variable = len(program.inputs) + number
+        readers = [k for k, each in enumerate(program.equations) if variable in each.operands]
+        reader = _described(program, readers[0]) if readers else "the result"
+        raise ProgramError(
+            f"program {program.name}: the constant {program.variable_names()[variable]}, which"
+            f" {reader} reads, belongs to a transformation that runs around the program, so its"
+            " numbers cannot be saved. Stage the function outside of that transformation, or pass"
+            " the value as an argument."
+        )
+    if isinstance(value, np.ndarray):
+        return {"array": to_base64(bytes_of(value)), "spec": _spec_text(constant.spec)}
+    return {"number": to_data(value, f"program {program.name}, constant {number}")}
+
+
+def _primitive_names() -> dict[int, str]:
+    """By identity, the names of all primitives that the loaded modules make public."""
+    found: dict[int, str] = {}
+    for path, module in sorted(sys.modules.copy().items()):
+        if path.startswith(_HOME):
+            for name in getattr(module, "__all__", ()):
+                value = getattr(module, name, None)
+                if isinstance(value, Primitive):
+                    found.setdefault(id(value), f"{path.removeprefix(_HOME)}.{name}")
+    return found
+
+
+def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Data:
+    data = {**_operation_data(equation, names, place), "operands": list(equation.operands)}
+    if equation.params:
+        data["params"] = {
+            name: to_data(value, f"{place}, parameter {name}") for name, value in equation.params
+        }
+    data["results"] = [_spec_text(spec) for spec in equation.results]
+    if equation.epoch:
+        data["epoch"] = equation.epoch
+    if equation.source:
+        data["source"] = equation.source
+    return data
+
+
+def _operation_data(equation: Equation, names: dict[int, str], place: str) -> dict[str, Data]:
+    operation, body = equation.operation, body_of(equation)
+    if body is not None:
+        return {"call": operation.name, "program": _fields(body, names, f"{place}, inside")}
+    if not isinstance(operation, Primitive):
+        raise ProgramError(
+            f"{place}: this call runs a Python function that looks at all the numbers it is given,"
+            " so that nobody knows what it computes, and no file can hold it. Stage what comes"
+            " before and after it instead."
+        )
+    if id(operation) not in names:
+        raise ProgramError(
+            f"{place}: a file can only name the public primitives of {_HOME[:-1]}, and this one is"
+            " none of them."
+        )
+    return {"operation": names[id(operation)]}
+
+
+def _guard_data(guard: Guard, place: str) -> Data:
+    value = to_data(guard.value, f"{place}, a guard")
+    data = {"variable": guard.variable, "use": guard.use, "value": value}
+    return {**data, "source": guard.source} if guard.source else data
+
+
+# ---------------------------------------------------------------------------------- from JSON
+
+
+def program_parts(text: str) -> dict[str, Any]:
+    """The fields of the program that a text describes.
+
+    Raises
+    ------
+    ProgramError
+        The text describes none.
+    """
+    try:
+        document = json.loads(text, parse_constant=_refused)
+    except RecursionError:
+        raise ProgramError("The text is no program: it is nested too deeply.") from None
+    except ValueError as error:
+        raise ProgramError(f"The text is no program, or not all of one: {error}.") from None
+    if type(document) is not dict or document.get("format") != _FORMAT:
+        raise ProgramError(f"The text is no program: it does not say 'format': {_FORMAT!r}.")
+    place = "The program"
+    version = read(document, "version", int, place)
+    if version != _VERSION:
+        raise ProgramError(
+            f"The program is saved in version {version} of the format, and this funcgrad reads"
+            f" version {_VERSION}. Save it again with this one."
+        )
+    try:
+        return _parts(document, place, "")
+    except RecursionError:
+        raise ProgramError("The program: a value is nested too deeply.") from None
+
+
+def _parts(document: Data, place: str, around: str) -> dict[str, Any]:
+    name = read(document, "name", str, place)
+    place = f"{around}program {name}"
+    return {
+        "name": name,
+        "names": listed(document, "names", str, place),
+        "inputs": _specs(document, "inputs", place),
+        "constants": _each(document, "constant", _constant, place),
+        "equations": _each(document, "equation", _equation, place),
+        "outputs": listed(document, "outputs", int, place),
+        "guards": _each(document, "guard", _guard, place),
+        "arguments": structure_of(document, "arguments", place),
+        "result": structure_of(document, "result", place),
+    }
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _each(document: Data, word: str, make: Callable[[Data, str], T], place: str) -> tuple[T, ...]:
+    """What an entry of a document, whose name is a word in the plural, is a list of."""
+    records = listed(document, f"{word}s", dict, place)
+    return tuple([make(each, f"{place}, {word} {number}") for number, each in enumerate(records)])
+
+
+def _specs(record: Data, name: str, place: str) -> tuple[Spec, ...]:
+    return tuple([_spec(text, place) for text in listed(record, name, str, place)])
+
+
+def _spec(text: str, place: str) -> Spec:
+    found = _SPEC.fullmatch(text)
+    if found is None or found[2] not in DTYPE_NAMES:
+        raise ProgramError(f"{place}: {text!r} is no shape and dtype, such as 'float64[2,3]'.")
+    shape = tuple([int(length) for length in found[3].split(",") if length])
+    return Spec(shape, np.dtype(found[2]), found[1] is not None)
+
+
+def _constant(record: Data, place: str) -> Constant:
+    if "array" in record:
+        spec = _spec(read(record, "spec", str, place), place)
+        stored = from_base64(read(record, "array", str, place), place)
+        return Constant(array_of(stored, spec.shape, spec.dtype, place))
+    if "number" not in record:
+        raise ProgramError(f"{place}: it has neither an 'array' nor a 'number'.")
+    value = from_data(record["number"], place)
+    if not isinstance(value, (*_NUMBERS, np.generic)):
+        raise ProgramError(f"{place}: {value!r} is no number.")
+    return Constant(value)
+
+
+def _equation(record: Data, place: str) -> Equation:
+    kind = "call" if "call" in record else "operation"
+    operation = read(record, kind, str, place)
+    place = f"{place} ({operation})"
+    params: dict[str, Data] = optional(record, "params", {}, place)
+    return Equation(
+        _call(operation, record, place) if kind == "call" else _primitive(operation, place),
+        listed(record, "operands", int, place),
+        tuple(
+            [(name, from_data(data, f"{place}, parameter {name}")) for name, data in params.items()]
+        ),
+        _specs(record, "results", place),
+        optional(record, "source", "", place),
+        optional(record, "epoch", 0, place),
+    )
+
+
+def _primitive(name: str, place: str) -> Primitive:
+    module, _, attribute = name.rpartition(".")
+    if _OPERATION.fullmatch(name):
+        try:
+            found = pkgutil.resolve_name(f"{_HOME}{module}:{attribute}")
+        except (AttributeError, ImportError):
+            found = None
+        public = getattr(sys.modules.get(f"{_HOME}{module}"), "__all__", ())
+        if isinstance(found, Primitive) and attribute in public:
+            return found
+    raise ProgramError(
+        f"{place}: {_HOME[:-1]} has no such primitive. Programs are read by the version of funcgrad"
+        " that saved them, or a later one."
+    )
+
+
+def _call(name: str, record: Data, place: str) -> CalledOperation:
+    parts = _parts(read(record, "program", dict, place), place, f"{place}, ")
+    # Looked up as primitives are, since calls stand further up than programs do.
+    operation: CalledOperation = pkgutil.resolve_name(_CALLS)(name, parts)
+    return operation
+
+
+def _guard(record: Data, place: str) -> Guard:
+    if "value" not in record:
+        raise ProgramError(f"{place}: 'value' is missing.")
+    value = from_data(record["value"], place)
+    if type(value) not in _NUMBERS:
+        raise ProgramError(f"{place}: {value!r} is no number.")
+    return Guard(
+        read(record, "variable", int, place),
+        read(record, "use", str, place),
+        value,
+        optional(record, "source", "", place),
+    )

@@ -1,0 +1,69 @@
+"""Programs in print: a line for each constant, equation and guard.
+
+>>> import funcgrad as fg
+>>> print(listing(fg.program(lambda x: x if x > 1 else -x)(3.0), sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1
+  b: bool[] = greater x a
+  guard bool(b) is True
+  return x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from funcgrad.programs.equation import Equation, body_of
+from funcgrad.programs.program import Program
+
+__all__ = ["listing"]
+
+
+def listing(program: Program, sources: bool) -> str:
+    """A program as text; what calls do stands indented below them.
+
+    Parameters
+    ----------
+    program : Program
+    sources : bool
+        Whether to show the user's line that an equation came from.
+    """
+    return "\n".join(_lines(program, sources))
+
+
+def _lines(program: Program, sources: bool) -> Iterator[str]:
+    specs, names = program.specs(), program.variable_names()
+    given = ", ".join(f"{names[i]}: {spec}" for i, spec in enumerate(program.inputs))
+    results = ", ".join(str(specs[variable]) for variable in program.outputs)
+    yield f"program {program.name}({given}) -> {results or '()'}"
+    number = len(program.inputs)
+    yield from _guards(program, names, range(number))
+    for constant in program.constants:
+        yield f"  {names[number]} = constant {constant}"
+        number += 1
+    for equation in program.equations:
+        defined = range(number, number + len(equation.results))
+        yield _printed(equation, names, defined, sources)
+        body = body_of(equation)
+        if body is not None:
+            yield from (f"    {line}" for line in _lines(body, sources))
+        yield from _guards(program, names, defined)
+        number = defined.stop
+    yield f"  return {', '.join(names[variable] for variable in program.outputs)}"
+
+
+def _guards(program: Program, names: Sequence[str], variables: range) -> Iterator[str]:
+    for guard in program.guards:
+        if guard.variable in variables:
+            yield f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
+
+
+def _printed(equation: Equation, names: Sequence[str], defined: range, sources: bool) -> str:
+    left = ", ".join(
+        f"{names[variable]}: {spec}"
+        for variable, spec in zip(defined, equation.results, strict=True)
+    )
+    words = [equation.operation.name, *(names[variable] for variable in equation.operands)]
+    words += [f"{name}={value!r}" for name, value in equation.params]
+    line = f"  {left} = {' '.join(words)}"
+    return f"{line:<60}  # {equation.source}" if sources and equation.source else line

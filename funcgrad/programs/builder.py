@@ -1,0 +1,151 @@
+"""Rebuilding a program, so that no pass does arithmetic on variables.
+
+``rewrite`` goes through the equations in their order and asks a step which variables stand for the
+results of each: those of an equation that it appends to the draft, or others that are there.
+Operands are translated before the step sees them, and outputs and guards after.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x: x * x)(3.0)
+>>> rewrite(staged, Draft.append) == staged
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from funcgrad.programs.equation import Constant, Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+
+__all__ = ["Draft", "Step", "rewrite"]
+
+
+class Draft:
+    """A program in the making.
+
+    Its variables are numbered as a program's are, so that what does not change need not be copied;
+    constants that a pass adds count down from -1.
+    """
+
+    __slots__ = ("_constants", "_equations", "_given", "_makers", "_new", "_numbers", "_specs")
+
+    def __init__(self, program: Program) -> None:
+        self._given = len(program.inputs)
+        self._constants = program.constants
+        self._new: list[Constant] = []
+        self._numbers: dict[Constant, int] = {}
+        for variable, constant in enumerate(self._constants, self._given):
+            self._numbers.setdefault(constant, variable)
+        self._specs = [*program.inputs, *[constant.spec for constant in self._constants]]
+        self._makers: list[Equation | None] = [None] * len(self._specs)
+        self._equations: list[Equation] = []
+
+    def spec(self, variable: int) -> Spec:
+        """The shape and dtype of a variable."""
+        return self._new[-1 - variable].spec if variable < 0 else self._specs[variable]
+
+    def constant_of(self, variable: int) -> Constant | None:
+        """The constant that a variable is, if it is one."""
+        if variable < 0:
+            return self._new[-1 - variable]
+        number = variable - self._given
+        return self._constants[number] if 0 <= number < len(self._constants) else None
+
+    def maker(self, variable: int) -> Equation | None:
+        """The equation that defines a variable, if one does."""
+        return self._makers[variable] if variable >= 0 else None
+
+    def constant(self, constant: Constant) -> int:
+        """The variable of a constant; equal ones have the same."""
+        number = self._numbers.setdefault(constant, -1 - len(self._new))
+        if number == -1 - len(self._new):
+            self._new.append(constant)
+        return number
+
+    def append(self, equation: Equation) -> list[int]:
+        """The variables that one more equation defines."""
+        first = len(self._specs)
+        self._equations.append(equation)
+        self._specs += equation.results
+        self._makers += [equation] * len(equation.results)
+        return list(range(first, len(self._specs)))
+
+    def finish(self, program: Program, outputs: Sequence[int], guarded: Sequence[int]) -> Program:
+        """The program with new equations, outputs and variables of guards."""
+        read = {*outputs, *guarded}
+        for equation in self._equations:
+            read.update(equation.operands)
+        given, old = self._given, len(self._constants)
+        places = [*range(given, given + old), *range(-1, -1 - len(self._new), -1)]
+        places = [variable for variable in places if variable in read]
+        moved = {variable: place for place, variable in enumerate(places, given)}
+        shift = len(places) - old
+
+        def final(variable: int) -> int:
+            if 0 <= variable < given:
+                return variable
+            found = moved.get(variable)
+            return variable + shift if found is None else found
+
+        guards = [
+            replace(guard, variable=final(variable))
+            for guard, variable in zip(program.guards, guarded, strict=True)
+        ]
+        constants = [self.constant_of(variable) for variable in places]
+        equations = self._equations
+        if shift or any(variable != place for variable, place in moved.items()):
+            equations = [_with_operands(equation, final) for equation in equations]
+        return replace(
+            program,
+            constants=tuple([constant for constant in constants if constant is not None]),
+            equations=tuple(equations),
+            outputs=tuple([final(variable) for variable in outputs]),
+            guards=tuple(dict.fromkeys(guards)),
+        )
+
+
+_GONE: Final = -(1 << 62)
+"""Stands for the results of an equation that was dropped; whoever reads it fails."""
+
+Step: TypeAlias = Callable[[Draft, Equation], Sequence[int]]
+"""``(draft, equation) -> variables of the draft``, one for each of the equation's results. The
+operands of the equation are variables of the draft already."""
+
+
+def rewrite(program: Program, step: Step, kept: Container[int] | None = None) -> Program:
+    """The program with every equation replaced by what a step makes of it.
+
+    Parameters
+    ----------
+    program : Program
+    step : callable
+        What stands for the results of an equation from now on.
+    kept : container of int, optional
+        The positions of the equations to look at; the others go, and nothing may read them.
+
+    Returns
+    -------
+    Program
+        With the constants that something reads, each once.
+    """
+    draft = Draft(program)
+    known = [
+        *range(len(program.inputs)),
+        *[draft.constant(constant) for constant in program.constants],
+    ]
+    new = known.__getitem__
+    for position, equation in enumerate(program.equations):
+        if kept is None or position in kept:
+            known += step(draft, _with_operands(equation, new))
+        else:
+            known += [_GONE] * len(equation.results)
+    outputs = [new(variable) for variable in program.outputs]
+    guarded = [new(guard.variable) for guard in program.guards]
+    return draft.finish(program, outputs, guarded)
+
+
+def _with_operands(equation: Equation, change: Callable[[int], int]) -> Equation:
+    return equation.on(tuple([change(variable) for variable in equation.operands]))

@@ -1,0 +1,145 @@
+"""Parts of programs: what some variables of a program are computed with from others.
+
+A gradient is staged as one program of arguments and cotangents. ``extract`` takes it apart: what
+runs when the function is called, and what runs when cotangents come. ``value_numbers`` tells which
+variables of two programs are the same, so that one program can go on from what another computed.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x, y: (x * x) * y + 1.0)(3.0, 4.0)
+>>> print(extract(staged, [3, 1], staged.outputs).to_text(sources=False))
+program <lambda>(b: float64[], y: float64[]) -> float64[]
+  a = constant 1.0
+  c: float64[] = multiply b y
+  d: float64[] = add c a
+  return d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import replace
+
+from funcgrad import trees
+from funcgrad.programs.equation import Guard, identity
+from funcgrad.programs.program import Program
+
+__all__ = ["Numbers", "defined", "extract", "needed", "value_numbers"]
+
+Numbers = dict[Hashable, int]
+"""The numbers of values: by how a value is computed from a program's inputs."""
+
+
+def value_numbers(program: Program, early: int, known: Numbers) -> list[int | None]:
+    """A number for each variable: two that are computed alike from the same inputs have the same.
+
+    Parameters
+    ----------
+    program : Program
+    early : int
+        How many of the inputs count; what depends on the others has no number.
+    known : dict
+        The numbers given so far, by programs with the same early inputs; it is added to.
+    """
+    found: list[int | None] = []
+
+    def number(key: Hashable) -> int:
+        return known.setdefault(key, len(known))
+
+    for position in range(len(program.inputs)):
+        found.append(number(("input", position)) if position < early else None)
+    found += [number(constant) for constant in program.constants]
+    for equation in program.equations:
+        operands = tuple([found[variable] for variable in equation.operands])
+        key = equation.operation, operands, identity(equation.params), equation.epoch
+        for position in range(len(equation.results)):
+            found.append(None if None in operands else number((key, position)))
+    return found
+
+
+def needed(
+    program: Program, wanted: Collection[int], given: Collection[int]
+) -> tuple[set[int], set[int]]:
+    """What it takes to compute some variables from others.
+
+    Parameters
+    ----------
+    program : Program
+    wanted, given : collection of int
+        Variables.
+
+    Returns
+    -------
+    equations : set of int
+        Their positions.
+    read : set of int
+        The variables that they read, and those wanted.
+    """
+    equations: set[int] = set()
+    read = set(wanted)
+    first = len(program.specs())
+    for position in range(len(program.equations) - 1, -1, -1):
+        equation = program.equations[position]
+        first -= len(equation.results)
+        results = range(first, first + len(equation.results))
+        if any(variable in read and variable not in given for variable in results):
+            equations.add(position)
+            read.update(equation.operands)
+    return equations, read
+
+
+def defined(program: Program, wanted: Collection[int], given: Collection[int]) -> set[int]:
+    """The variables that are defined on the way from some variables to others."""
+    equations, _ = needed(program, wanted, given)
+    found: set[int] = set()
+    first = len(program.inputs) + len(program.constants)
+    for position, equation in enumerate(program.equations):
+        if position in equations:
+            found.update(range(first, first + len(equation.results)))
+        first += len(equation.results)
+    return found
+
+
+def extract(
+    program: Program, given: Sequence[int], wanted: Sequence[int], guards: Sequence[Guard] = ()
+) -> Program:
+    """The program that computes some variables of a program from others.
+
+    Parameters
+    ----------
+    program : Program
+    given, wanted : sequence of int
+        The variables that become inputs, each once, and outputs.
+    guards : sequence of Guard
+        The guards to keep.
+    """
+    guarded = [guard.variable for guard in guards]
+    kept, read = needed(program, [*wanted, *guarded], set(given))
+    before = len(program.inputs)
+    places = {variable: place for place, variable in enumerate(given)}
+    constants = []
+    for variable, constant in enumerate(program.constants, before):
+        if variable in read and variable not in places:
+            places[variable] = len(places)
+            constants.append(constant)
+    equations = []
+    variable, number = before + len(program.constants), len(places)
+    for position, equation in enumerate(program.equations):
+        if position in kept:
+            operands = tuple([places[operand] for operand in equation.operands])
+            equations.append(equation.on(operands))
+            for result in range(len(equation.results)):
+                places.setdefault(variable + result, number + result)
+            number += len(equation.results)
+        variable += len(equation.results)
+    specs, names = program.specs(), program.variable_names()
+    return Program(
+        name=program.name,
+        names=tuple([names[variable] for variable in given]),
+        inputs=tuple([specs[variable] for variable in given]),
+        constants=tuple(constants),
+        equations=tuple(equations),
+        outputs=tuple([places[variable] for variable in wanted]),
+        guards=tuple([replace(guard, variable=places[guard.variable]) for guard in guards]),
+        arguments=trees.structure((tuple(range(len(given))), {})),
+        result=trees.structure(tuple(range(len(wanted)))),
+    )

@@ -1,0 +1,76 @@
+"""Which variables share memory, and until when each is needed.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x: (x + 1.0)[1:] * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
+>>> print(staged.to_text(sources=False))
+program <lambda>(x: float64[3]) -> float64[2]
+  a = constant 1.0
+  b = constant 2.0
+  c: float64[3] = add x a
+  d: float64[2] = view c key=(slice(1, None, None),)
+  e: float64[2] = multiply d b
+  return e
+>>> aliases(staged)[4], last_uses(staged)[3]
+(frozenset({3}), 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.complexes import imag, real
+from funcgrad.primitives.identity import identity_product
+from funcgrad.programs.program import Program
+
+__all__ = ["aliases", "last_uses", "makes_its_own"]
+
+Aliases: TypeAlias = list[frozenset[int]]
+
+
+_OWN: Final = frozenset({"elementwise", "selecting", "reducing"})
+"""Forms of primitives that compute every element of their result."""
+
+
+def makes_its_own(operation: Any) -> bool:
+    """Whether the result of an operation is sure to have memory of its own.
+
+    A reshape, an index or a transposition may return a view of its operand.
+    """
+    if not isinstance(operation, Primitive):
+        return False
+    if isinstance(operation.evaluate, np.ufunc) or operation is identity_product:
+        return True
+    return operation.form in _OWN and operation not in (real, imag)
+
+
+def aliases(program: Program) -> Aliases:
+    """For each variable those that made the memory which it may share: mostly itself."""
+    given = len(program.inputs) + len(program.constants)
+    found: Aliases = [frozenset((variable,)) for variable in range(given)]
+    for equation in program.equations:
+        own = makes_its_own(equation.operation)
+        shared = frozenset[int]()
+        if not own:
+            shared = shared.union(*[found[variable] for variable in equation.operands])
+        for _ in equation.results:
+            found.append(shared or frozenset((len(found),)))
+    return found
+
+
+def last_uses(program: Program) -> list[int]:
+    """For each variable the position of the last equation that reads it.
+
+    Of a variable that none reads it is the position of the equation that makes it, and -1 for an
+    input; of an output it is the number of equations.
+    """
+    last = [-1] * (len(program.inputs) + len(program.constants))
+    for position, equation in enumerate(program.equations):
+        for variable in equation.operands:
+            last[variable] = position
+        last += [position] * len(equation.results)
+    for variable in program.outputs:
+        last[variable] = len(program.equations)
+    return last

@@ -1,0 +1,31 @@
+"""Names of variables in print.
+
+>>> [letters(number) for number in (0, 25, 26, 701, 702)]
+['a', 'z', 'aa', 'zz', 'aaa']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+__all__ = ["letters", "variable_names"]
+
+
+def letters(number: int) -> str:
+    """The name of a variable in print: a, b, ..., z, aa, ab, ..."""
+    text = ""
+    number += 1
+    while number:
+        number, digit = divmod(number - 1, 26)
+        text = chr(ord("a") + digit) + text
+    return text
+
+
+def variable_names(inputs: Sequence[str], total: int) -> list[str]:
+    """A name for each of so many variables: the inputs' own where they are short, else letters."""
+    plain = [name for name in inputs if name.isidentifier()]
+    taken = frozenset(plain)
+    spare = (name for name in map(letters, count()) if name not in taken)
+    named = [name if name in taken else next(spare) for name in inputs]
+    return named + [next(spare) for _ in range(total - len(inputs))]

@@ -1,0 +1,493 @@
+"""``Program``: a computation as a value.
+
+A program is what staging a function leaves behind: a list of equations in static single assignment
+form, with the shape and the dtype of every variable. It is immutable, can be printed, compared and
+verified, and is called like the function it came from, also under every transformation, since its
+evaluation binds primitives as the function did.
+
+Variables are numbers: first the inputs, then the constants, then the results of the equations in
+their order.
+
+>>> import funcgrad as fg
+>>> print(fg.program(lambda x: x * x + 1.0)(3.0).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1.0
+  b: float64[] = multiply x x
+  c: float64[] = add b a
+  return c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from funcgrad import trees
+from funcgrad.border import REFUSALS, explained, operand
+from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.structural import cast
+from funcgrad.programs.equation import Constant, Equation, Guard, body_of, spec_inside
+from funcgrad.programs.names import variable_names
+from funcgrad.shape import Spec
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, Value, concrete, rerun
+from funcgrad.trees import Structure
+
+__all__ = ["Program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A computation in static single assignment form.
+
+    Attributes
+    ----------
+    name : str
+    names : tuple of str
+        The arguments' leaves as the user knows them, such as ``params['w']``.
+    inputs : tuple of Spec
+    constants : tuple of Constant
+    equations : tuple of Equation
+    outputs : tuple of int
+        Variables.
+    guards : tuple of Guard
+    arguments, result : Structure
+        The pytrees of the arguments, as a pair of those by position and those by keyword, and of
+        the result.
+    """
+
+    name: str
+    names: tuple[str, ...] = field(compare=False)
+    inputs: tuple[Spec, ...]
+    constants: tuple[Constant, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[int, ...]
+    guards: tuple[Guard, ...] = ()
+    arguments: Structure = field(kw_only=True)
+    result: Structure = field(kw_only=True)
+
+    def __tree_flatten__(self) -> tuple[tuple[Any, ...], Program]:
+        return (), self  # a value without leaves, rather than a container of its parts
+
+    @classmethod
+    def __tree_unflatten__(cls, aux: Program, children: Any) -> Program:
+        return aux
+
+    def __copy__(self) -> Program:
+        return self  # nothing in it ever changes
+
+    def __deepcopy__(self, memo: Any) -> Program:
+        return self
+
+    def specs(self) -> list[Spec]:
+        """The shape and dtype of every variable."""
+        found = [*self.inputs, *(constant.spec for constant in self.constants)]
+        for equation in self.equations:
+            found += equation.results
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate, as the function would.
+
+        Parameters
+        ----------
+        *args, **kwargs : pytrees
+            Of the trees, shapes and dtypes that the program was staged with.
+
+        Raises
+        ------
+        TreeError, ShapeError, DtypeError
+            The arguments are of other trees, shapes or dtypes.
+        GuardError
+            The function's control flow would take another path.
+        """
+        leaves = trees.flatten_like(self.arguments, (args, kwargs), "arguments")
+        values = [
+            _checked(self, position, leaf, spec)
+            for position, (leaf, spec) in enumerate(zip(leaves, self.inputs, strict=True))
+        ]
+        return trees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
+
+    def evaluate(self, values: Sequence[Value]) -> list[Value]:
+        """The outputs for inputs, under whatever transformations follow them.
+
+        A variable is dropped after its last use.
+        """
+        known: list[Any] = [*values, *(constant.value for constant in self.constants)]
+        last = self._last_uses()
+        guards = self._guards_by_variable()
+        number = len(known)
+        runs: dict[int, object] = {}  # by epoch
+        for guard in guards.pop(None, ()):
+            _check_guard(self, guard, known[guard.variable])
+        for position, equation in enumerate(self.equations):
+            operands = tuple([known[variable] for variable in equation.operands])
+            if equation.epoch:
+                with rerun(runs.setdefault(equation.epoch, object())):
+                    known += _bound(equation, operands)
+            else:
+                known += _bound(equation, operands)
+            for variable in range(number, len(known)):
+                for guard in guards.get(variable, ()):
+                    _check_guard(self, guard, known[variable])
+            number = len(known)
+            for variable in last.get(position, ()):
+                known[variable] = None
+        return [known[variable] for variable in self.outputs]
+
+    def _last_uses(self) -> dict[int, list[int]]:
+        """By equation, the variables that nothing after it reads."""
+        last: dict[int, int] = {}
+        number = len(self.inputs) + len(self.constants)
+        for position, equation in enumerate(self.equations):
+            for variable in (*equation.operands, *range(number, number + len(equation.results))):
+                last[variable] = position
+            number += len(equation.results)
+        for variable in self.outputs:
+            last.pop(variable, None)
+        by_equation: dict[int, list[int]] = {}
+        for variable, position in last.items():
+            by_equation.setdefault(position, []).append(variable)
+        return by_equation
+
+    def _guards_by_variable(self) -> dict[int | None, list[Guard]]:
+        """The guards to check when a variable is known; under None those of inputs."""
+        given = len(self.inputs) + len(self.constants)
+        found: dict[int | None, list[Guard]] = {}
+        for guard in self.guards:
+            found.setdefault(None if guard.variable < given else guard.variable, []).append(guard)
+        return found
+
+    def verify(self) -> Program:
+        """Check that the program is well formed, and return it.
+
+        Raises
+        ------
+        ProgramError
+            A variable is used before it is defined, an equation's result is not of the shape and
+            dtype that its operation gives, parameters cannot be compared, or inputs and outputs do
+            not fit the trees.
+        """
+        defined = [*self.inputs, *(constant.spec for constant in self.constants)]
+        for position, equation in enumerate(self.equations):
+            place = f"{self.name}: equation {position} ({equation.operation.name})"
+            for variable in equation.operands:
+                if not 0 <= variable < len(defined):
+                    raise ProgramError(
+                        f"{place} uses the variable {variable}, but {len(defined)} are defined"
+                        " before it."
+                    )
+            _verify_results(place, equation, [defined[k] for k in equation.operands])
+            defined += equation.results
+        for variable in (*self.outputs, *(guard.variable for guard in self.guards)):
+            if not 0 <= variable < len(defined):
+                raise ProgramError(f"{self.name}: the output or guard {variable} is not defined.")
+        if not len(self.inputs) == len(self.names) == self.arguments.num_leaves:
+            raise ProgramError(f"{self.name}: the inputs do not fit the arguments' tree or names.")
+        if self.result.num_leaves != len(self.outputs):
+            raise ProgramError(f"{self.name}: the outputs do not fit the result's tree.")
+        return self
+
+    def variable_names(self) -> list[str]:
+        """Names for all variables: the arguments' own where they are short, else letters."""
+        return variable_names(self.names, len(self.specs()))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, sources: bool = True) -> str:
+        """The program in print, a line for each equation.
+
+        Parameters
+        ----------
+        sources : bool
+            Whether to show the user's line that an equation came from.
+        """
+        from funcgrad.forms.listing import listing
+
+        return listing(self, sources)
+
+    def to_numpy_source(self, lines: bool = False) -> str:
+        """The program as a Python module over NumPy: what the NumPy backend runs.
+
+        Parameters
+        ----------
+        lines : bool
+            Whether comments name the user's lines that the equations came from.
+
+        Returns
+        -------
+        str
+            It defines a function of the flat inputs that returns the tuple of the flat outputs, to
+            the last bit as the program has them. Where the text has no words for some constants,
+            as for large arrays, it defines ``with_constants``, which makes that function of
+            ``numpy_constants()``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> staged = fg.program(lambda x, y: x * y + 1.0)(2.0, 3.0)
+        >>> print(staged.to_numpy_source())
+        import numpy as np
+        <BLANKLINE>
+        <BLANKLINE>
+        def f(x, y):
+            a = x * y
+            b = a + 1.0
+            return (b,)
+        """
+        from funcgrad.backends.numpy.writer import numpy_source
+
+        return numpy_source(self, lines).text
+
+    def numpy_constants(self) -> tuple[Any, ...]:
+        """What the text of ``to_numpy_source`` has no words for: it makes the function of it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import funcgrad as fg
+        >>> table = np.arange(1000.0)
+        >>> looked_up = fg.program(lambda i: fg.tensor(table)[i] * 2.0)(7)
+        >>> module = {}
+        >>> exec(looked_up.to_numpy_source(), module)
+        >>> module["with_constants"](looked_up.numpy_constants())(7)
+        (np.float64(14.0),)
+        """
+        from funcgrad.backends.numpy.writer import numpy_source
+
+        return numpy_source(self).constants
+
+    def to_dot(self) -> str:
+        r"""The program as a graph in the DOT language of Graphviz.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> print(fg.program(lambda x: -x)(2.0).to_dot())
+        digraph "<lambda>" {
+          node [fontname="Courier"];
+          n0 [label="x\nfloat64[]", shape=ellipse];
+          n1 [label="negative\na: float64[]", shape=box, tooltip="..."];
+          n2 [label="result\nfloat64[]", shape=ellipse, peripheries=2];
+          n0 -> n1 [label="float64[]"];
+          n1 -> n2 [label="float64[]"];
+        }
+        """
+        from funcgrad.forms.graph import dot, program_graph
+
+        return dot(program_graph(self))
+
+    def to_mermaid(self) -> str:
+        """The program as a flowchart in the language of Mermaid, which Markdown viewers draw.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> print(fg.program(lambda x: -x)(2.0).to_mermaid())
+        flowchart TD
+          n0(["x<br/>float64[]"])
+          n1["negative<br/>a: float64[]"]
+          n2(["result<br/>float64[]"])
+          n0 -->|"float64[]"| n1
+          n1 -->|"float64[]"| n2
+        """
+        from funcgrad.forms.graph import mermaid, program_graph
+
+        return mermaid(program_graph(self))
+
+    def _repr_markdown_(self) -> str:
+        from funcgrad.forms.graph import markdown
+
+        return markdown(self)
+
+    def to_json(self) -> str:
+        """The program as JSON, to be kept in a file and read by ``from_json``.
+
+        Returns
+        -------
+        str
+            ASCII, with an equation to a line. It holds all that the program holds, to the last bit
+            of its constants, but for two things. How arrays lie in memory is not kept: they come
+            back in C order. Nor are the rules of custom derivatives, which are Python functions:
+            the program that comes back computes the same, and raises where a rule is needed. A
+            derivative that is staged has them applied, and needs them no more.
+
+        Raises
+        ------
+        ProgramError
+            There is something in it that no file can hold: a call of a function that leaves its
+            numbers to another library; a value of a transformation that runs around it; a primitive
+            that is no public one of funcgrad; a class of a pytree that stands inside a function.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> staged = fg.program(lambda x: x * x)(3.0)
+        >>> fg.Program.from_json(staged.to_json()) == staged
+        True
+        """
+        from funcgrad.forms.exchange import program_text
+
+        return program_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Program:
+        """The program that ``to_json`` made a text of.
+
+        Pickling does the same, so what follows holds for it too.
+
+        Parameters
+        ----------
+        text : str
+            Only from those whom you trust: the modules that it names for the classes of pytrees
+            and for static fields are imported, which runs their code.
+
+        Raises
+        ------
+        ProgramError
+            The text is cut off or changed, is of another version of the format, or names a
+            primitive, a class or a field that is not there.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> text = fg.program(lambda x, y: x * y)(3.0, 4.0).to_json()
+        >>> fg.Program.from_json(text)(5.0, 6.0)
+        Tensor(30.0)
+        """
+        from funcgrad.forms.exchange import program_parts
+
+        return cls(**program_parts(text)).verify()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program.from_json, (self.to_json(),)
+
+    def fingerprint(self) -> str:
+        """A hash that is the same in every process and on every machine, for caches in files.
+
+        Returns
+        -------
+        str
+            SHA-256 in hexadecimal digits. Programs that are equal have the same, and so have those
+            that differ only in their name, in the names of their inputs, or in the user's lines.
+
+        Raises
+        ------
+        ProgramError
+            As for ``to_json``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> first, second = fg.program(lambda x: x + 1.0), fg.program(lambda y: y + 1.0)
+        >>> first(3.0).fingerprint() == second(4.0).fingerprint()
+        True
+        """
+        from funcgrad.forms.exchange import program_fingerprint
+
+        return program_fingerprint(self)
+
+
+def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
+    """The results of an equation, under whatever transformations follow its operands."""
+    operation, params = equation.operation, dict(equation.params)
+    if not isinstance(operation, Primitive):
+        return list(operation.bind(operands))
+    try:
+        return [operation(*operands, **params)]
+    except REFUSALS as error:
+        raise explained(error, operation.name, *operands, **params) from error
+
+
+def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
+    """Check what an equation says of its results against its operation's own rule."""
+    try:
+        hash(equation)
+    except TypeError as error:
+        raise ProgramError(f"{place} has a parameter that cannot be compared: {error}.") from None
+    if not isinstance(equation.operation, Primitive):
+        _verify_body(place, equation, operands)
+        return
+    given = ", ".join(map(str, operands)) or "nothing"
+    try:
+        expected = equation.operation.result(*operands, **dict(equation.params))
+    except Exception as error:  # a rule may fail in any way on what it is not made for
+        raise ProgramError(f"{place} is not defined for {given}: {error}") from error
+    if equation.results != (expected,):
+        raise ProgramError(
+            f"{place} of {given} gives {_described(expected)}, not"
+            f" {', '.join(map(_described, equation.results)) or 'nothing'}."
+        )
+
+
+def _verify_body(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
+    """Check the program inside a call, and that it fits the call."""
+    body = body_of(equation)
+    if body is None:
+        return
+    body.verify()
+    specs = body.specs()
+    results = [specs[variable] for variable in body.outputs]
+    if body.inputs != tuple(operands) or equation.results != tuple(results):
+        raise ProgramError(
+            f"{place} is of {', '.join(map(_described, operands)) or 'nothing'} to"
+            f" {', '.join(map(_described, equation.results)) or 'nothing'}, but the program inside"
+            f" is of {', '.join(map(_described, body.inputs)) or 'nothing'} to"
+            f" {', '.join(map(_described, results)) or 'nothing'}."
+        )
+
+
+def _described(spec: Spec) -> str:
+    return f"{spec}{' (a Python number)' if spec.weak else ''}"
+
+
+_KINDS: Final = "bifc"  # a Python number becomes an array of its kind or of a later one
+
+
+def _checked(program: Program, position: int, leaf: Any, spec: Spec) -> Value:
+    value = concrete(operand(leaf, f"program {program.name}"))
+    own = spec_inside(value)
+    if own == spec:
+        return value
+    path = f"program {program.name}: {program.names[position]}"
+    if own.shape != spec.shape:
+        raise ShapeError(
+            f"{path}: expected shape {spec.shape}, got {own.shape}. A program holds for the shapes"
+            " that it was staged with."
+        )
+    if own.dtype == spec.dtype or (own.weak and _gives_way(own, spec)):
+        try:
+            return _fitted(value, spec)
+        except OverflowError as error:
+            raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
+    raise DtypeError(
+        f"{path}: expected dtype {spec.dtype}, got {own.dtype}. A program holds for the dtypes that"
+        " it was staged with."
+    )
+
+
+def _gives_way(own: Spec, spec: Spec) -> bool:
+    kinds = [each.dtype.kind.replace("u", "i") for each in (own, spec)]
+    return _KINDS.index(kinds[0]) <= _KINDS.index(kinds[1])
+
+
+def _fitted(value: Value, spec: Spec) -> Value:
+    """A value as strong as the program's input is, so that promotion goes the same way."""
+    if type(value) not in RAW:
+        return value if spec.weak else cast(value, dtype=spec.dtype)
+    strong = spec.dtype.type(value)
+    return strong.item() if spec.weak else strong
+
+
+def _check_guard(program: Program, guard: Guard, value: Value) -> None:
+    found = guard.finds(value)
+    if not guard.holds(found):
+        raise GuardError(
+            f"program {program.name}: when it was staged, {guard.use} of a value was"
+            f" {guard.value!r}; for these arguments it is {found!r}, and the function would go"
+            f" another way{' at ' + guard.source if guard.source else ''}. Stage the function again"
+            " with these arguments, or choose with fnp.where."
+        )

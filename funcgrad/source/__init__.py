@@ -1,3 +1,0 @@
-"""Programs as Python source."""
-
-__all__: list[str] = []

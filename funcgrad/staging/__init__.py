@@ -1,0 +1,3 @@
+"""Staging: functions that run as programs. See README.md in this folder."""
+
+__all__: list[str] = []

@@ -1,0 +1,422 @@
+"""A program as one operation, under whatever transformation, and what is derived from it.
+
+A recorder meets the operation with one entry, whose pullback is a program as well; likewise for
+tangents and batches. What is derived is kept with the program that it comes from, so that a jitted
+function is staged once and differentiated once, however often that is asked for:
+
+    record   (arguments) -> results + residuals, and (residuals, cotangents) -> cotangents
+    push     (arguments, tangents) -> results + tangents
+    batch    (arguments) -> results, with a batch on axis 0 of some
+
+Each of these is a program as one operation again, so higher derivatives need nothing of their own.
+A derived program may not hold for all numbers that the program holds for, as when the rule of a
+custom derivative looks at one. Then the program is evaluated operation by operation, under the
+transformation; and so it is under one that is not known here, such as staging.
+
+>>> import funcgrad as fg
+>>> from funcgrad.backends.numpy.backend import compile_program
+>>> square = ProgramCall(fg.program(lambda x: x * x)(2.0), compile_program)
+>>> fg.grad(lambda x: square.apply([x])[0])(3.0)
+Tensor(6.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate as running_sums
+from threading import Lock
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from funcgrad.border import REFUSALS
+from funcgrad.errors import FuncgradError, GuardError, TracerError
+from funcgrad.passes.pipeline import optimize
+from funcgrad.programs.equation import Guard, identity
+from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, is_inexact
+from funcgrad.staging.entry import told_by_operation
+from funcgrad.staging.joint import (
+    Joint,
+    example,
+    flat,
+    joint_pull,
+    joint_push,
+    kinds,
+    pull,
+    push,
+    restored,
+    width,
+)
+from funcgrad.trace import Value
+from funcgrad.transforms.batch import Batcher
+from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.flat import run_batched
+from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.linear import LinearRecorder
+from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.pull import Cotangents, Entry, accumulate
+from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.replay import Tangents
+from funcgrad.transforms.stage import Stager
+from funcgrad.transforms.stage import program as stage
+
+__all__ = ["Compile", "ProgramCall"]
+
+T = TypeVar("T")
+Compile: TypeAlias = Callable[[Program], Callable[..., Sequence[Value]]]
+"""What makes a function of raw values of a program."""
+
+_MOST: Final = 32
+"""So many programs of one kind are derived from one, such as one for each size of a batch."""
+
+
+class _Memo:
+    """What was made for a key: the latest few, safe from many threads at once."""
+
+    __slots__ = ("_lock", "_made")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made for the key, or is made now."""
+        found: T | None = self._made.get(key)
+        if found is not None:
+            return found
+        made = make()  # not under the lock, since it may run rules of the user's
+        with self._lock:
+            kept: T = self._made.setdefault(key, made)
+            if len(self._made) > _MOST:
+                self._made.pop(next(iter(self._made)))
+        return kept
+
+
+class ProgramCall:
+    """A program as one operation.
+
+    Parameters
+    ----------
+    program : Program
+        Its constants are raw.
+    compile : callable
+        Also for the programs that are derived.
+    run : callable, optional
+        The program compiled, if it is already.
+    """
+
+    __slots__ = ("_compile", "_derived", "_run", "program")
+
+    def __init__(
+        self,
+        program: Program,
+        compile: Compile,
+        run: Callable[..., Sequence[Value]] | None = None,
+    ) -> None:
+        self.program = program
+        self._compile = compile
+        self._run = run
+        self._derived = _Memo()
+
+    def apply(self, args: Sequence[Value]) -> list[Value]:
+        """The results, under whatever transformations follow the arguments.
+
+        Parameters
+        ----------
+        args : sequence of values
+            Of the shapes and dtypes that the program was staged with; nobody checks.
+
+        Raises
+        ------
+        GuardError
+            The program does not hold for the arguments.
+        """
+        trace = innermost_trace(args)
+        if trace is None:
+            if self._run is None:
+                self._run = self._compile(self.program)
+            try:
+                return list(self._run(*args))
+            except GuardError:
+                raise
+            except REFUSALS as error:
+                raise told_by_operation(self.program, args, error) from error
+        trace.check()
+        try:
+            if isinstance(trace, Recorder) and not isinstance(trace, LinearRecorder):
+                return self._record(trace, args)
+            if isinstance(trace, Pusher):
+                return self._push(trace, args)
+            if isinstance(trace, Batcher):
+                return self._batch(trace, args)
+            staged = trace.process_program(self, args) if isinstance(trace, Stager) else None
+            if staged is not None:
+                return staged
+        except FuncgradError:
+            pass  # unless a derived program is to blame, what follows raises it again
+        return self.program.evaluate(args)
+
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+        return self.program.name
+
+    bind = apply
+
+    def _record(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
+        operands = tuple([recorder.index_of(arg) for arg in args])
+        inner = [recorder.inner(arg) for arg in args]
+        followed = tuple([operand >= 0 for operand in operands])
+
+        def make() -> _Recording:
+            return _Recording(self.program, self._compile, followed, inner)
+
+        recording = self._derived.get(("record", followed), make)
+        results = recording.forward.apply(inner)
+        count = len(self.program.outputs)
+        outs, residuals = results[:count], results[count:]
+        if recording.connected:
+            call = _RecordedCall(recording, operands, [*inner, *residuals])
+            own = [outs[k] for k in recording.connected]
+            tracers = recorder.segment(_pull_call, call, own)
+            for k, tracer in zip(recording.connected, tracers, strict=True):
+                outs[k] = tracer
+        return outs
+
+    def _push(self, pusher: Pusher, args: Sequence[Value]) -> list[Value]:
+        parts = [pusher.parts(arg) for arg in args]
+        primals, tangents = [primal for primal, _ in parts], [tangent for _, tangent in parts]
+
+        def make() -> _Pushed:
+            joint = joint_push(self.program, primals, tangents)
+            return _Pushed(self._call("push", joint.program), joint.widths)
+
+        pushed = self._derived.get(("push", kinds(tangents)), make)
+        results = pushed.call.apply([*primals, *flat(tangents)])
+        outs = results[: len(self.program.outputs)]
+        found = restored(pushed.widths, results[len(outs) :])
+        return [pusher.dual(out, tangent) for out, tangent in zip(outs, found, strict=True)]
+
+    def _batch(self, batcher: Batcher, args: Sequence[Value]) -> list[Value]:
+        parts = [batcher.parts(arg) for arg in args]
+        values, flags = [value for value, _ in parts], tuple([flag for _, flag in parts])
+
+        def make() -> _Batch:
+            found: list[bool] = []
+
+            def batched(*values: Value) -> list[Value]:
+                outs, found[:] = run_batched(self.program.evaluate, batcher.size, values, flags)
+                return outs
+
+            staged = stage(batched)(*map(example, values))
+            return _Batch(self._call("batch", staged), tuple(found))
+
+        batch = self._derived.get(("batch", batcher.size, flags), make)
+        pairs = zip(batch.call.apply(values), batch.flags, strict=True)
+        return [batcher.follow(out) if flag else out for out, flag in pairs]
+
+    def _call(self, kind: str, program: Program) -> ProgramCall:
+        return _derived_call(self.program, kind, program, self._compile)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pushed:
+    """``(arguments + tangents) -> results + tangents``, of the tangents that are there."""
+
+    call: ProgramCall
+    widths: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A program on a batch; ``flags`` are set for the results that have the batch."""
+
+    call: ProgramCall
+    flags: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A linear map of cotangents or tangents: a program of what was kept, and of those.
+
+    Attributes
+    ----------
+    call : ProgramCall
+    reads : tuple of int
+        Which of the arguments and residuals are its first inputs.
+    widths : tuple of int
+        Of what it finds.
+    """
+
+    call: ProgramCall
+    reads: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    def apply(self, kept: Sequence[Value], given: Sequence[Cotangent]) -> list[Cotangent]:
+        """What it finds."""
+        values = [*[kept[k] for k in self.reads], *flat(given)]
+        return restored(self.widths, self.call.apply(values))
+
+
+class _Recording:
+    """How a program is recorded when some of its arguments are followed.
+
+    Attributes
+    ----------
+    forward : ProgramCall
+        ``(arguments) -> results + residuals``. Residuals are what the pullback reads of all that
+        the results are computed with; what it takes beyond that it computes itself.
+    connected : tuple of int
+        The results that depend on the arguments that are followed.
+    """
+
+    __slots__ = (
+        "_checked",
+        "_compile",
+        "_followed",
+        "_maps",
+        "_numbers",
+        "_program",
+        "_slots",
+        "connected",
+        "forward",
+    )
+
+    def __init__(
+        self,
+        program: Program,
+        compile: Compile,
+        followed: tuple[bool, ...],
+        args: Sequence[Value],
+    ) -> None:
+        self._program = program
+        self._compile = compile
+        self._followed = followed
+        self._maps = _Memo()
+        specs = program.specs()
+        cts = [_some_cotangent(specs[variable]) for variable in program.outputs]
+        joint = joint_pull(program, followed, args, cts)
+        self.connected = joint.connected
+        whole, given = joint.program, range(len(args))
+        self._numbers: Numbers = {}
+        numbers = value_numbers(whole, len(args), self._numbers)
+        guards = [guard for guard in whole.guards if numbers[guard.variable] is not None]
+        later = [guard.variable for guard in whole.guards if numbers[guard.variable] is None]
+        outs, pulled = whole.outputs[: len(cts)], whole.outputs[len(cts) :]
+        known = defined(whole, [*outs, *[guard.variable for guard in guards]], given)
+        _, read = needed(whole, [*pulled, *later], known)
+        residuals = sorted(known & read)
+        forward = extract(whole, given, [*outs, *residuals], guards)
+        self.forward = _derived_call(program, "forward", forward, compile)
+        self._slots = {numbers[variable]: k for k, variable in enumerate([*given, *residuals])}
+        self._checked = frozenset([_fact(guard, numbers) for guard in guards])
+        places = [0, *running_sums([width(ct) for ct in cts])]
+        chosen = [len(args) + places[k] for k in self.connected]
+        key = "pull", kinds([cts[k] for k in self.connected])
+        self._maps.get(key, lambda: self._map("pull", joint, chosen))
+
+    def pull(self, kept: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
+        """The arguments' cotangents.
+
+        Parameters
+        ----------
+        kept : sequence of values
+            The arguments and the residuals.
+        cts : sequence of cotangents
+            Those of the connected results.
+        """
+        args = kept[: len(self._followed)]
+        given: list[Cotangent] = [None] * len(self._program.outputs)
+        for k, ct in zip(self.connected, cts, strict=True):
+            given[k] = ct
+
+        def make() -> _Map:
+            return self._map("pull", joint_pull(self._program, self._followed, args, given))
+
+        try:
+            return self._maps.get(("pull", kinds(cts)), make).apply(kept, cts)
+        except FuncgradError:  # as when a rule looks at a cotangent
+            return pull(self._program, self._followed, args, given)[1]
+
+    def push(self, kept: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
+        """The tangents of the connected results, from those of the arguments."""
+        args = kept[: len(self._followed)]
+
+        def make() -> _Map:
+            return self._map("tangent", joint_push(self._program, args, tangents))
+
+        try:
+            found = self._maps.get(("push", kinds(tangents)), make).apply(kept, tangents)
+        except FuncgradError:
+            found = push(self._program, args, tangents)[1]
+        return [found[k] for k in self.connected]
+
+    def _map(self, kind: str, joint: Joint, given: Sequence[int] | None = None) -> _Map:
+        """What is left of a joint program when the results are known.
+
+        ``given`` are the inputs of it that are cotangents or tangents, when those are not all after
+        the arguments. Another joint program than the one that chose the residuals may lack one;
+        that is computed again.
+        """
+        whole = joint.program
+        if given is None:
+            given = range(len(self._followed), len(whole.inputs))
+        numbers = value_numbers(whole, len(self._followed), dict(self._numbers))
+        slots = {v: self._slots[n] for v, n in enumerate(numbers) if n in self._slots}
+        guards = [guard for guard in whole.guards if _fact(guard, numbers) not in self._checked]
+        found = whole.outputs[len(self._program.outputs) :]
+        _, read = needed(whole, [*found, *[guard.variable for guard in guards]], slots)
+        kept = [variable for variable in slots if variable in read]
+        rest = extract(whole, [*kept, *given], found, guards)
+        call = _derived_call(self._program, kind, rest, self._compile)
+        return _Map(call, tuple([slots[variable] for variable in kept]), joint.widths)
+
+
+class _RecordedCall:
+    """A call as a record keeps it: the arguments, the residuals, and how to go on from them."""
+
+    __slots__ = ("_kept", "_recording", "operands")
+
+    def __init__(
+        self, recording: _Recording, operands: tuple[int, ...], kept: Sequence[Value]
+    ) -> None:
+        self._recording = recording
+        self._kept = kept
+        self.operands = operands
+
+    def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
+        """The arguments' cotangents."""
+        return self._recording.pull(self._kept, cts)
+
+    def push_aside(self, tangents: Tangents) -> list[Value]:
+        """The results' tangents, from those of all variables."""
+        given = [tangents.get(operand) for operand in self.operands]
+        if all(tangent is None for tangent in given):
+            return [None] * len(self._recording.connected)
+        return self._recording.push(self._kept, given)
+
+
+def _pull_call(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
+    """Through the call of a program; what is absent, or has gaps, stays so."""
+    call: _RecordedCall = entry[3]
+    for operand, ct in zip(call.operands, call.pull(cts), strict=True):
+        if operand >= 0 and ct is not None:
+            accumulate(cotangents, operand, ct)
+
+
+def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:
+    if not all(constant.is_raw for constant in program.constants):
+        raise TracerError(f"{origin.name}: a rule closes over a value that is being traced.")
+    return ProgramCall(replace(optimize(program), name=f"{origin.name}_{kind}"), compile)
+
+
+def _some_cotangent(spec: Spec) -> Value:
+    return np.ones(spec.shape, spec.dtype)[()] if is_inexact(spec.dtype) else None
+
+
+def _fact(guard: Guard, numbers: Sequence[int | None]) -> Hashable:
+    """What a guard says, whatever program it stands in."""
+    return numbers[guard.variable], guard.use, identity(guard.value)

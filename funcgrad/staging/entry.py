@@ -1,0 +1,403 @@
+"""The way from a call's arguments to raw values, and from raw results to what the caller gets.
+
+Both are written out for the trees at hand. An *entry* takes the arguments of a call apart by exact
+tests, and answers ``MISS`` where one fails; then the general way, which goes through the trees in
+loops, has to find out what the call is. An *attempt* runs a program on the raw values, and answers
+``MISS`` where the program does not hold.
+
+For ``f(x) = x + 1`` on a tensor of ten elements they read about so::
+
+    def entry(args, kwargs):                        def attempt(v0, given):
+        if len(args) != 1 or kwargs:                    if not unchanged():
+            return MISS                                     return MISS
+        try:                                            if read() is usual:
+            a0, = args                                      try:
+            if type(a0) is not Tensor:                          token = choose(silent)
+                return MISS                                     o0, = run(v0)
+            v0 = a0._value                                   except GuardError:
+            if v0.shape != (10,) or v0.dtype ...:               return MISS
+                return MISS                                 finally:
+        except Exception:                                       restore(token)
+            return MISS                                 ...
+        for attempt in signature.attempts:              t0 = new(Tensor)
+            result = attempt(v0, ())                    t0._value = o0
+            if result is not MISS:                      return t0
+                return result
+        return MISS
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.border import GREATEST, LEAST, REFUSALS, freeze
+from funcgrad.errors import GuardError
+from funcgrad.modes import MODES, quiet
+from funcgrad.primitive import Primitive
+from funcgrad.programs.program import Program
+from funcgrad.shape import Shape
+from funcgrad.staging.generated import Body
+from funcgrad.staging.static import exact
+from funcgrad.tensor import Tensor
+from funcgrad.trace import RAW, Value
+from funcgrad.trees import Structure
+
+__all__ = [
+    "MISS",
+    "Form",
+    "Kind",
+    "kind_of",
+    "told_by_operation",
+    "write_attempt",
+    "write_entry",
+]
+
+Kind: TypeAlias = type[Any] | tuple[Shape, str]
+"""What of a raw value a program is made for: the type of a number, or shape and dtype."""
+
+MISS: Final[Any] = object()
+"""The answer that a call has to be seen to in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What an entry is written for.
+
+    Attributes
+    ----------
+    structure : Structure
+        Of the arguments that are not static, those by position and those by keyword.
+    parts : hashable
+        The exact static parts of the structure.
+    leaves : tuple of type
+        Of the leaves: the tensor or the raw value that the caller passed.
+    kinds : tuple
+        Of the raw values.
+    count : int
+        How many arguments there are by position, the static ones included.
+    static : tuple of triples
+        Where a static argument stands, a position or a name; what is ``exact``; and what it is.
+    """
+
+    structure: Structure
+    parts: Hashable
+    leaves: tuple[type[Any], ...]
+    kinds: tuple[Kind, ...]
+    count: int
+    static: tuple[tuple[int | str, Hashable, Any], ...]
+
+
+def kind_of(value: Value) -> Kind:
+    """The kind of a raw value."""
+    return (value.shape, value.dtype.char) if type(value) is np.ndarray else type(value)
+
+
+def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
+    """The entry for calls of one form; None where only the general way will do.
+
+    Parameters
+    ----------
+    form : Form
+    signature : object
+        Whose ``attempts`` are tried, one after the other.
+
+    Returns
+    -------
+    callable or None
+        ``(args, kwargs) -> result or MISS``.
+    """
+    if not all(leaf is Tensor or leaf in RAW for leaf in form.leaves):
+        return None
+    arguments = _Arguments(form)
+    if not arguments.complete:
+        return None
+    body = arguments.body
+    miss = body.name(MISS)
+    values = "".join([f"v{k}, " for k in range(len(form.leaves))])
+    arrays = "".join([f"v{k}, " for k, leaf in enumerate(form.leaves) if leaf is np.ndarray])
+    body.line("except Exception:")  # too few to unpack, or whatever an object thinks fit to raise
+    body.line(f"return {miss}", 2)
+    body.line(f"for attempt in {body.name(signature)}.attempts:")
+    body.line(f"result = attempt({values}({arrays}))", 2)
+    body.line(f"if result is not {miss}:", 2)
+    body.line("return result", 3)
+    body.line(f"return {miss}")
+    return body.function("entry", "args, kwargs")
+
+
+class _Arguments:
+    """Lines that take the arguments of a call apart, as ``trees.flatten`` does."""
+
+    def __init__(self, form: Form) -> None:
+        self.body = Body()
+        self.complete = True
+        self.form = form
+        self.nodes = self.leaves = self.parts = 0
+        self.static = frozenset([place for place, _, _ in form.static])
+        self.body.line(f"if len(args) != {form.count}:")
+        self.body.line(f"return {self.body.name(MISS)}", 2)
+        self.body.line("try:")
+        given = self.unpacked("args", form.count)
+        for place, key, value in form.static:
+            text = given[place] if isinstance(place, int) else _item(place)
+            other = f"{self.body.name(exact)}({text}) != {self.body.name(key)}"
+            self.refuse(f"{text} is not {self.body.name(value)} and {other}")
+        rest = [text for k, text in enumerate(given) if k not in self.static]
+        waiting = ["kwargs", *reversed(rest)]
+        for token in form.structure.tokens[2:]:  # after those of (args, kwargs) and of args
+            text = waiting.pop()
+            if token is None:
+                self.leaf(text)
+            else:
+                waiting += reversed(self.children(token, text))
+
+    def refuse(self, condition: str) -> None:
+        self.body.line(f"if {condition}:", 2)
+        self.body.line(f"return {self.body.name(MISS)}", 3)
+
+    def named(self, text: str) -> str:
+        if text.isidentifier():
+            return text
+        self.nodes += 1
+        self.body.line(f"n{self.nodes} = {text}", 2)
+        return f"n{self.nodes}"
+
+    def unpacked(self, text: str, size: int) -> list[str]:
+        # Numbered, since names made of the parents' would grow with the depth of the tree.
+        children = [f"c{self.parts + k}" for k in range(size)]
+        self.parts += size
+        if children:
+            self.body.line(f"{', '.join(children)}, = {text}", 2)
+        else:
+            self.refuse(text)
+        return children
+
+    def leaf(self, text: str) -> None:
+        body, value = self.body, f"v{self.leaves}"
+        given, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
+        self.leaves += 1
+        if given is Tensor:
+            name = self.named(text)
+            self.refuse(f"type({name}) is not {body.name(Tensor)}")
+            text = f"{name}._value"
+        body.line(f"{value} = {text}", 2)
+        if isinstance(kind, type):
+            self.refuse(f"type({value}) is not {body.name(kind)}")
+            if kind is int:
+                self.refuse(f"not {LEAST} <= {value} <= {GREATEST}")
+            return
+        shape, char = kind
+        if not shape or given is not Tensor:  # else the shape tells it from a number
+            self.refuse(f"type({value}) is not {body.name(np.ndarray)}")
+        dtype, differ = body.name(np.dtype(char)), body.name(_differ)
+        unlike = f"{value}.dtype is not {dtype} and {differ}({value}.dtype, {dtype})"
+        self.refuse(f"{value}.shape != {shape!r} or {unlike}")
+        if given is not Tensor:
+            # An array that lies as its copy would is not copied: the attempt keeps results apart
+            # from it. Any other is, since NumPy may add its elements in another order.
+            body.line(f"if not {value}.flags.carray:", 2)
+            body.line(f"{value} = {body.name(freeze)}({value})", 3)
+
+    def children(self, node: Any, text: str) -> list[str]:
+        """Take a container apart, and say what stands for its children."""
+        kind, size, aux = node
+        if text == "kwargs":
+            count = size + sum(isinstance(place, str) for place in self.static)
+            self.refuse(f"len(kwargs) != {count}" if count else "kwargs")
+            return [_item(key) for key in aux]
+        name = self.named(text)
+        if kind is NoneType:
+            self.refuse(f"{name} is not None")
+            return []
+        self.refuse(f"type({name}) is not {self.body.name(kind)}")
+        if kind is dict:
+            if {*map(type, aux)} - {str}:  # which may sort into no order, or be equal in part
+                self.complete = False
+            self.refuse(f"len({name}) != {size}")
+            return [_item(key, name) for key in aux]
+        if kind is OrderedDict:
+            self.complete = False
+        elif hasattr(kind, "__tree_flatten__"):
+            self.body.line(f"{name}, aux = {name}.__tree_flatten__()", 2)
+            other = f"{self.body.name(exact)}(aux) != {self.body.name(exact(aux))}"
+            self.refuse(f"aux is not {self.body.name(aux)} and ({other})")
+        elif hasattr(kind, "__dataclass_fields__"):
+            for field, _, value in aux.static:
+                own = self.named(f"{name}.{field}")
+                other = f"{self.body.name(exact)}({own}) != {self.body.name(exact(value))}"
+                self.refuse(f"{own} is not {self.body.name(value)} and {other}")
+            return [f"{name}.{field}" for field in aux.names]
+        return self.unpacked(name, size)
+
+
+def _item(key: str, mapping: str = "kwargs") -> str:
+    return f"{mapping}[{key!r}]"
+
+
+def _differ(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
+    """Whether two dtypes are not the same, though they may be two objects, as after pickling."""
+    return first != second or first.char != second.char
+
+
+def write_attempt(
+    program: Program, run: Callable[..., Any], check: Callable[[], bool] | None
+) -> Callable[..., Any]:
+    """The attempt to run a program.
+
+    Parameters
+    ----------
+    program : Program
+    run : callable
+        ``(*raw inputs) -> raw outputs``.
+    check : callable or None
+        Says whether what the program relies on, besides its inputs, is as it was.
+
+    Returns
+    -------
+    callable
+        ``(*raw inputs, given) -> result or MISS``: of the inputs, ``given`` are the arrays that
+        somebody else may write to.
+    """
+    body = Body()
+    miss, inputs = body.name(MISS), "".join([f"v{k}, " for k in range(len(program.inputs))])
+    outputs = [f"o{k}" for k in range(len(program.outputs))]
+    if check is not None:
+        body.line(f"if not {body.name(check)}():")
+        body.line(f"return {miss}", 2)
+    if not all(isinstance(equation.operation, Primitive) for equation in program.equations):
+        body.line("if given:")  # a rule of the user's may keep what it is called with
+        body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
+    call = f"{body.name(run)}({inputs})"
+    told = f"{body.name(told_by_operation)}({body.name(program)}, ({inputs}), error)"
+    _write_run(body, f"{', '.join(outputs)}, = {call}" if outputs else call, told)
+    shared = [out for out, new in zip(outputs, _new_outputs(program), strict=True) if not new]
+    if shared:
+        body.line("if given:")
+    for out in shared:
+        body.line(f"{out} = {body.name(_apart)}({out}, given)", 2)
+    for number, out in enumerate(outputs):
+        body.line(f"t{number} = {body.name(object.__new__)}({body.name(Tensor)})")
+        body.line(f"t{number}._value = {out}")
+    body.line(f"return {_written(body, program.result)}")
+    return body.function("attempt", f"{inputs}given")
+
+
+def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
+    """The error of a compiled program, as the operation that fails tells it.
+
+    What compiled code raises says what is wrong, but not where. So the program is evaluated
+    operation by operation, which fails likewise, and names the operation and its arguments.
+    """
+    try:
+        program.evaluate(values)
+    except Exception as told:
+        return error if isinstance(told, GuardError) else told
+    return error
+
+
+def _new_outputs(program: Program) -> list[bool]:
+    """Of the outputs, whether they are surely arrays of their own: a ufunc makes new ones."""
+    new = [False] * len(program.inputs) + [True] * len(program.constants)
+    for equation in program.equations:
+        evaluate = getattr(equation.operation, "evaluate", None)
+        new += [isinstance(evaluate, np.ufunc)] * len(equation.results)
+    return [new[variable] for variable in program.outputs]
+
+
+def _write_run(body: Body, statement: str, told: str) -> None:
+    """A statement that runs a program, with NumPy's default warnings off.
+
+    ``told`` is what to raise where it raises an ``error``.
+    """
+    modes, depth = MODES, 1
+    if modes is not None:
+        body.line(f"if {body.name(modes.read)}() is {body.name(modes.usual)}:")
+        choose = body.name(modes.choose)
+        body.line("token = None", 2)
+        body.line("try:", 2)
+        body.line(f"token = {choose}({body.name(modes.silent)})", 3)
+        body.line(statement, 3)
+        body.line(f"except {body.name(GuardError)}:", 2)
+        body.line(f"return {body.name(MISS)}", 3)
+        body.line(f"except {body.name(REFUSALS)} as error:", 2)
+        body.line(f"raise {told} from error", 3)
+        body.line("finally:", 2)
+        body.line("if token is None:", 3)  # an interrupt came as soon as the modes were chosen
+        body.line(f"{choose}({body.name(modes.usual)})", 4)
+        body.line("else:", 3)
+        body.line(f"{body.name(modes.restore)}(token)", 4)
+        body.line("else:")
+        depth = 2
+    body.line("try:", depth)
+    body.line(f"with {body.name(quiet)}():", depth + 1)
+    body.line(statement, depth + 2)
+    body.line(f"except {body.name(GuardError)}:", depth)
+    body.line(f"return {body.name(MISS)}", depth + 1)
+    body.line(f"except {body.name(REFUSALS)} as error:", depth)
+    body.line(f"raise {told} from error", depth + 1)
+
+
+def _written(body: Body, structure: Structure) -> str:
+    """What stands for a tree of the tensors t0, t1, ...; see ``trees.unflatten``.
+
+    A line for each container: one display inside another might go too deep for Python.
+    """
+    made: list[str] = []  # in reverse: a container's first child is the last one here
+    leaves = [f"t{k}" for k in range(structure.num_leaves)]
+    for number, token in enumerate(reversed(structure.tokens)):
+        if token is None:
+            made.append(leaves.pop())
+        else:
+            rest = len(made) - token[1]
+            children = made[rest:]
+            children.reverse()
+            made[rest:] = [f"r{number}"]
+            _write_container(body, f"r{number}", token, children)
+    return made[0]
+
+
+def _write_container(body: Body, name: str, node: Any, children: list[str]) -> None:
+    kind, _, aux = node
+    inner = "".join([f"{child}, " for child in children])
+    if kind is dict:
+        pairs = zip(aux, children, strict=True)
+        text = f"{{{', '.join([f'{body.literal(key)}: {child}' for key, child in pairs])}}}"
+    elif kind is OrderedDict:
+        text = f"{body.name(kind)}(zip({body.name(aux)}, ({inner})))"
+    elif kind is tuple or kind is list:
+        text = f"({inner})" if kind is tuple else f"[{inner}]"
+    elif kind is NoneType:
+        text = "None"
+    elif hasattr(kind, "__tree_unflatten__"):
+        text = f"{body.name(kind)}.__tree_unflatten__({body.name(aux)}, ({inner}))"
+    elif issubclass(kind, tuple):
+        text = f"{body.name(tuple.__new__)}({body.name(kind)}, ({inner}))"
+    else:
+        text = f"{body.name(object.__new__)}({body.name(kind)})"
+    body.line(f"{name} = {text}")
+    if not hasattr(kind, "__tree_unflatten__") and hasattr(kind, "__dataclass_fields__"):
+        # Without __init__ and __post_init__, as everywhere.
+        static = [(field, body.name(value)) for field, _, value in aux.static]
+        for field, text in (*zip(aux.names, children, strict=True), *static):
+            body.line(f"{body.name(object.__setattr__)}({name}, {field!r}, {text})")
+
+
+def _frozen(values: tuple[Value, ...], given: tuple[Any, ...]) -> list[Value]:
+    """The values, those of them that are given as they are now."""
+    return [freeze(value) if any(value is array for array in given) else value for value in values]
+
+
+def _apart(out: Value, given: tuple[Any, ...]) -> Value:
+    """A result that shares no memory with what somebody may write to."""
+    if type(out) is np.ndarray:
+        is_view = out.base is not None
+        for array in given:
+            if out is array or (is_view and np.may_share_memory(out, array)):
+                return out.copy("K")
+    return out

@@ -1,0 +1,493 @@
+"""``jit``: stage a function once for each kind of arguments, and run the program from then on.
+
+What is kept for a signature (trees, shapes, dtypes, static arguments) is a list of *variants*: the
+same function staged along the different ways that its control flow takes. A variant holds while
+what the function reads from outside stands unchanged.
+
+A call first tries the *entries*, functions written for the forms of call seen last (``entry.py``).
+Where none fits, the general way finds out what the call is, stages the function if that is new, and
+writes an entry for the next time.
+
+>>> import funcgrad as fg
+>>> @fg.jit
+... def halved(x):
+...     return x / 2 if x > 0 else -x / 2
+>>> halved(3.0), halved(-3.0), halved(5.0)
+(Tensor(1.5), Tensor(1.5), Tensor(2.5))
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import update_wrapper
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from pathlib import Path
+from pickle import dumps
+from threading import Lock, active_count
+from types import FrameType, MethodType
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+from weakref import WeakMethod
+
+from funcgrad import trees
+from funcgrad.backends.choice import chosen_backend
+from funcgrad.backends.interface import Backend
+from funcgrad.backends.numpy.backend import NUMPY
+from funcgrad.backends.numpy.prepare import prepared
+from funcgrad.errors import ArgumentError, FuncgradError, LeafError
+from funcgrad.passes.costs import Costs, costs
+from funcgrad.passes.pipeline import optimize
+from funcgrad.programs.program import Program
+from funcgrad.staging.capture import Capture, shared_generators
+from funcgrad.staging.entry import MISS, Form, kind_of, write_entry
+from funcgrad.staging.joint import example
+from funcgrad.staging.signature import Signature, variant_of
+from funcgrad.staging.static import exact, parts_of, static_places
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, Value
+from funcgrad.transforms.arguments import call_values, check_function
+from funcgrad.transforms.probe import running_probes
+from funcgrad.transforms.stage import stage
+from funcgrad.trees import Structure
+
+__all__ = ["Failure", "JitWarning", "Jitted", "Lowered", "jit"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_HOME: Final = str(Path(__file__).resolve().parents[1])
+_MOST_VARIANTS: Final = 16
+_MOST_SIGNATURES: Final = 256
+_MOST_ENTRIES: Final = 8
+_MOST_FAILURES: Final = 8
+_Static = tuple[tuple[int | str, Hashable, Any], ...]
+
+
+class JitWarning(RuntimeWarning):
+    """A jitted function runs without being staged, or not as it was told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A program that a backend could not compile.
+
+    Attributes
+    ----------
+    program : Program
+        ``program.to_text()`` is what a report needs.
+    backend : str
+        The backend's name.
+    error : str
+        What it raised.
+    """
+
+    program: Program
+    backend: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What runs for arguments of one kind; it prints as the program and its source.
+
+    Attributes
+    ----------
+    program : Program
+        What the function did, operation by operation.
+    optimized : Program
+        The same after all passes.
+    backend : Backend
+    """
+
+    program: Program
+    optimized: Program
+    backend: Backend
+
+    @property
+    def source(self) -> str:
+        """What the backend makes of the optimized program."""
+        return self.backend.inspect(self.optimized)
+
+    @property
+    def costs(self) -> Costs:
+        """Operations, bytes, and the peak of memory of the optimized program."""
+        return costs(self.optimized)
+
+    def __str__(self) -> str:
+        return f"{self.optimized}\n\n{self.source}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Lowered({self.program.name}: {len(self.program.equations)} equation(s),"
+            f" {len(self.optimized.equations)} optimized, backend {self.backend.name!r})"
+        )
+
+
+class Jitted(Generic[P, R]):
+    """A function that is staged when it is first called; see ``jit``."""
+
+    def __init__(
+        self,
+        f: Callable[P, R],
+        static: frozenset[int | str],
+        backend: Backend,
+        relaxed: bool = False,
+    ) -> None:
+        self._function: Callable[..., R] = f
+        self._static = static
+        self._backend = backend
+        self._relaxed = relaxed
+        self._signatures: dict[Hashable, Signature] = {}
+        self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
+        self._entries: tuple[Callable[[Any, Any], Any], ...] = ()
+        self._failures: tuple[Failure, ...] = ()
+        self._lock = Lock()
+        update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
+        self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        for entry in self._entries:
+            result: R = entry(args, kwargs)
+            if result is not MISS:
+                return result
+        return self._call(args, kwargs)
+
+    def __reduce__(self) -> Any:
+        """By name, as functions are pickled; else as what it was made of."""
+        found: Any = sys.modules.get(self.__module__)
+        for name in self.__qualname__.split("."):
+            found = getattr(found, name, None)
+        made = Jitted, (self._function, self._static, self._backend, self._relaxed)
+        return self.__qualname__ if found is self else made
+
+    def __repr__(self) -> str:
+        return f"jit({self._function!r})"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a class attribute it is a method, with ``self`` for its first argument."""
+        return self if instance is None else MethodType(self, instance)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The programs that could not be compiled, the latest last."""
+        return self._failures
+
+    def _call(self, args: Any, kwargs: Any) -> R:
+        """The general way: through the trees in loops, for calls of any form."""
+        static, given = self._split(args, kwargs)
+        leaves, structure = trees.flatten(given)
+        values = self._values(leaves, structure, static)
+        if not all(type(value) in RAW for value in values):
+            return self._inside(args, kwargs, values, structure)
+        kinds = tuple([kind_of(value) for value in values])
+        parts = parts_of(structure)
+        found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
+        result: R = found.run(values)
+        if result is MISS:
+            result = self._fresh(found, values, args, kwargs)
+        if result is MISS:
+            return self._function(*args, **kwargs)
+        types = tuple([type(leaf) for leaf in leaves])
+        self._ease(Form(structure, parts, types, kinds, len(args), static), found)
+        return result
+
+    def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
+        """The call inside another transformation, which follows some of the values.
+
+        It finds, or stages, the variant for raw numbers like those that the values stand for.
+        """
+        if running_probes() is not None:  # which a program does not have
+            return self._function(*args, **kwargs)
+        static = self._split(args, kwargs)[0]
+        examples = [example(value) for value in values]
+        kinds = tuple([kind_of(value) for value in examples])
+        parts = parts_of(structure)
+        found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
+        with suppress(FuncgradError):  # the function itself tells better what is wrong
+            result: R = found.run_inside(values)
+            if result is MISS:
+                rest, named = trees.unflatten(structure, [wrap(value) for value in examples])
+                own = list(rest)
+                for place, _, value in static:
+                    if isinstance(place, int):
+                        own.insert(place, value)
+                    else:
+                        named[place] = value
+                self._fresh(found, examples, own, named)
+                result = found.run_inside(values)
+            if result is not MISS:
+                return result
+        return self._function(*args, **kwargs)
+
+    def _values(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Value]:
+        try:
+            return call_values("jit", self._function, leaves, structure)
+        except FuncgradError:
+            named = self._partial(static) if static else self._function
+            try:
+                return call_values("jit", named, leaves, structure)
+            except LeafError as error:
+                hint = "Or name it in static_argnums or static_argnames."
+                raise LeafError(f"{error} {hint}") from None
+
+    # What is kept.
+
+    def _signature(self, key: Hashable) -> Signature:
+        with self._lock:
+            if key not in self._signatures:
+                if len(self._signatures) >= _MOST_SIGNATURES:
+                    self._signatures.pop(next(iter(self._signatures)))
+                    self._forms, self._entries = {}, ()  # lest one lead to what was dropped
+                self._signatures[key] = Signature()
+            return self._signatures[key]
+
+    def _ease(self, form: Form, found: Signature) -> None:
+        """Let calls of this form be tried first from now on."""
+        with self._lock:
+            if form not in self._forms:
+                if len(self._forms) >= _MOST_SIGNATURES:
+                    self._forms, self._entries = {}, ()
+                self._forms[form] = write_entry(form, found)
+            entry = self._forms[form]
+            if entry is not None:
+                others = [each for each in self._entries if each is not entry]
+                self._entries = (entry, *others[: _MOST_ENTRIES - 1])
+
+    def _fresh(self, found: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
+        """The result by way of a new variant; MISS if the function is not to be staged."""
+        if not found.watched:
+            return MISS
+        if found.refresh() >= _MOST_VARIANTS:
+            self._warn(
+                f"took {_MOST_VARIANTS} different ways for arguments of one kind, and now runs"
+                " without being staged where it takes another. Choose with fnp.where instead of"
+                " `if`, or make the number that it depends on static."
+            )
+            return MISS
+        capture = Capture(*self._roots(args, kwargs))
+        if not capture.complete:
+            found.watched = False
+            self._warn(
+                "may read more from outside of its arguments than can be watched for changes, and"
+                " runs without being staged. Pass what it needs as an argument."
+            )
+            return MISS
+        alone = active_count() == 1
+        drawn = [*capture.generators, *(shared_generators() if alone else ())]
+        states = dumps(drawn)
+        optimized = optimize(self._staged(args, kwargs), self._relaxed)
+        if not NUMPY.supports(optimized):  # it closes over a traced value
+            return MISS
+        settled = capture.unchanged()  # else it may have been read before the change, or after
+        if states != dumps(drawn):
+            settled = found.watched = False
+            self._warn(
+                "draws random numbers from a generator outside of its arguments, and runs without"
+                " being staged. Use fg.random with a key that is an argument."
+            )
+        elif not settled:
+            settled, capture = found.settles(alone), Capture(*self._roots(args, kwargs))
+            if not capture.complete:
+                return MISS
+        relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # what is kept must not lead back
+
+        def compile(derived: Program) -> Callable[..., Sequence[Value]]:
+            return (weak() or NUMPY.compile)(prepared(derived, relaxed))
+
+        runs = prepared(optimized, relaxed)
+        variant = variant_of(optimized, runs, self._compiled(runs), capture, compile)
+        if settled:
+            found.add(variant)
+        return variant.attempt(*values, ())
+
+    # Staging.
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+        """What would run for these arguments: the program, before and after passes, and its source.
+
+        A method is lowered by way of its class: ``Model.apply.lower(model, x)``.
+
+        Raises
+        ------
+        ArgumentError
+            The function runs without being staged: it closes over a traced value.
+        """
+        staged = self._staged(args, kwargs)
+        optimized = prepared(optimize(staged, self._relaxed), self._relaxed)
+        if not NUMPY.supports(optimized):
+            raise ArgumentError(
+                f"jit: {self.__name__} closes over a value that is being traced, and runs without"
+                " being staged."
+            )
+        supported = self._backend.supports(optimized)
+        return Lowered(staged, optimized, self._backend if supported else NUMPY)
+
+    def _staged(self, args: Any, kwargs: Any) -> Program:
+        static, (rest, named) = self._split(args, kwargs)
+        return stage("jit", self._partial(static) if static else self._function, rest, named)
+
+    def _partial(self, static: _Static) -> Callable[..., R]:
+        """The function of the arguments that are not static alone, with their names."""
+        fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
+        named = {place: value for place, _, value in static if isinstance(place, str)}
+        function = self._function
+
+        def call(*rest: Any, **others: Any) -> R:
+            merged = list(rest)
+            for place, value in fixed:
+                merged.insert(place, value)
+            return function(*merged, **others, **named)
+
+        update_wrapper(call, function, updated=())
+        with suppress(IndexError, TypeError, ValueError):  # not every function says what it takes
+            own = signature(function)
+            gone = {*named, *[list(own.parameters)[place] for place, _ in fixed]}
+            left = [each for name, each in own.parameters.items() if name not in gone]
+            call.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
+        return call
+
+    def _roots(self, args: Any, kwargs: Any) -> Iterable[Any]:
+        """What the function has at hand besides the numbers that are its arguments."""
+        static, given = self._split(args, kwargs)
+        yield self._function
+        for _, _, value in static:
+            yield value
+        for token in trees.structure(given).tokens:
+            if token is not None:  # the class of a container, and its static parts
+                yield from (token[0], token[2])
+
+    def _compiled(self, optimized: Program) -> Callable[..., Sequence[Value]]:
+        backend = self._backend
+        try:
+            if not backend.supports(optimized):
+                self._warn(
+                    f"has a program that the backend {backend.name!r} does not support; the NumPy"
+                    " backend runs it."
+                )
+                backend = NUMPY
+            return backend.compile(optimized)
+        except Exception as error:  # a failure to compile must never cost a result
+            failure = Failure(optimized, backend.name, repr(error))
+            with self._lock:
+                self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
+            self._warn(
+                f"has a program that the backend {backend.name!r} could not compile, and that is"
+                f" evaluated operation by operation instead: {error!r}. To report it, save the"
+                f" program: {self.__name__}.failures[-1].program.to_text()."
+            )
+            return lambda *values: optimized.evaluate(values)
+
+    def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
+        """The static arguments, each with its place and what tells it from others; and the rest."""
+        if not self._static:
+            return (), (args, kwargs)
+        count = len(args)
+        numbers = [place for place in self._static if isinstance(place, int)]
+        places = sorted({place % count for place in numbers if -count <= place < count})
+        names = sorted([name for name in kwargs if name in self._static])
+        found: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
+        found += [(name, kwargs[name]) for name in names]
+        static = tuple([(place, exact(value), value) for place, value in found])
+        try:
+            hash(static)
+        except TypeError:
+            raise ArgumentError(
+                f"jit: a static argument of {self.__name__} cannot be hashed:"
+                f" {[type(value).__name__ for _, value in found]}. Static arguments are keys:"
+                " numbers, strings, tuples, functions."
+            ) from None
+        rest = tuple([arg for place, arg in enumerate(args) if place not in places])
+        return static, (rest, {name: kwargs[name] for name in kwargs if name not in names})
+
+    def _warn(self, text: str) -> None:
+        """Warn at the line of the user's that called."""
+        level = 1
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(f"jit: {self.__name__} {text}", JitWarning, stacklevel=level)
+
+
+def jit(
+    f: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    backend: Backend | str | None = None,
+    relaxed: bool = False,
+) -> Jitted[P, R]:
+    """A function that is staged on its first call and runs as a program from then on.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees of arrays, returning a pytree of arrays. It should have no side effects: they
+        happen only when it is staged.
+    static_argnums, static_argnames : int, str, or sequences of them
+        Arguments that are no arrays, by position or by name; either way holds for arguments passed
+        in either way. They are part of the key under which programs are kept, so they have to be
+        hashable.
+    backend : Backend or str, optional
+        What compiles the programs, or its name: ``"numpy"``, the default, or a value with the four
+        members of ``funcgrad.backends.interface.Backend``.
+    relaxed : bool
+        Whether results may differ in their last digits where that saves work: factors are grouped,
+        and constants multiplied with each other (``funcgrad.passes.relax``). Otherwise only sums
+        and matrix products, and the derivatives of ``prod``, may be done in another order.
+
+    Returns
+    -------
+    Jitted
+        With the signature of ``f``. Inside another transformation its program is what is
+        transformed, once for all calls, and what comes of that is kept as well. As an attribute of
+        a class it is a method; ``self`` is an argument as any, so it is a pytree, or static
+        (``static_argnums=0``).
+
+    Raises
+    ------
+    ArgumentError
+        ``f`` has no such argument, or no such backend is installed.
+
+    Warns
+    -----
+    JitWarning
+        The function runs without being staged: it took too many different ways through its control
+        flow, may read more than can be watched, or draws from a generator of random numbers. Or the
+        backend did not compile a program; those programs are kept in ``failures``.
+
+    Notes
+    -----
+    Control flow may depend on numbers: each way is staged when it is first taken. What the function
+    reads from outside is watched: names that were bound anew, attributes, elements and arrays that
+    were written to are noticed, and the function is staged again. An array is compared with what it
+    was at each call; a tensor cannot change, and costs nothing. Not watched, and so a
+    constant of the program, is what libraries keep to themselves (the coefficients of a NumPy
+    polynomial or a spline, the elements of a data frame or a sparse matrix, a function's cache),
+    what is found under computed names (``globals()[name]``, ``eval``) or in ``builtins``, what is
+    read from files or clocks (``time.time()``), and random numbers that come from the operating
+    system, as by ``default_rng()`` without a seed, ``os.urandom``, ``secrets``, ``uuid.uuid4`` and
+    ``random.SystemRandom``: one number forever. Pass such values as arguments.
+
+    With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> gradient = fg.jit(fg.grad(lambda x: fnp.sum(x**2)))
+    >>> gradient(fg.tensor([1.0, 2.0]))
+    Tensor([2., 4.])
+    >>> fg.jit(lambda x: x * x).lower(3.0)
+    Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
+    """
+    check_function("jit", f)
+    if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
+        raise ArgumentError(
+            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, whose calls"
+            " only begin to run. Return the arrays, in a list if there are many."
+        )
+    places = static_places(f, static_argnums, static_argnames)
+    return Jitted(f, places, chosen_backend(backend, "jit"), relaxed)

@@ -1,0 +1,240 @@
+"""A program together with its pullback, or its pushforward, staged as one program.
+
+What flows in are a program and numbers to stage with; what flows out is a program of its arguments
+and of cotangents, or tangents, with the results of both. ``derived.py`` takes it apart.
+
+Lists of cotangents, in which None is absent and a ``Masked`` is a pair, pass through programs as
+lists of values; the *widths* say how many values each cotangent is.
+
+>>> import numpy as np
+>>> gap = Masked(np.array([1.0, 0.0]), np.array([True, False]))
+>>> [width(ct) for ct in (1.0, None, gap)], len(flat([1.0, None, gap]))
+([1, 0, 2], 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.passes.pipeline import simplified
+from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.program import Program
+from funcgrad.trace import RAW, Value, begin_level
+from funcgrad.transforms.batch import Batched
+from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.masked import Cotangent, Masked
+from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.stage import program as stage
+
+__all__ = [
+    "Joint",
+    "example",
+    "flat",
+    "joint_pull",
+    "joint_push",
+    "kinds",
+    "pull",
+    "push",
+    "restored",
+    "width",
+]
+
+Mapped: TypeAlias = tuple[list[Value], list[Cotangent]]
+"""A program's results, and what its pullback or its pushforward gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A program and its pullback, or its pushforward, in one.
+
+    Attributes
+    ----------
+    program : Program
+        ``(arguments + cotangents or tangents given) -> results + those found``.
+    widths : tuple of int
+        Of what is found.
+    connected : tuple of int
+        The results that depend on the arguments that are followed; only of a pullback.
+    """
+
+    program: Program
+    widths: tuple[int, ...]
+    connected: tuple[int, ...] = ()
+
+
+def joint_pull(
+    program: Program,
+    followed: Sequence[bool],
+    args: Sequence[Value],
+    cts: Sequence[Cotangent],
+) -> Joint:
+    """Stage a program with its pullback; of cotangents only shapes and dtypes matter."""
+    connected: list[int] = []
+
+    def both(args: list[Value], cts: list[Cotangent]) -> Mapped:
+        outs, pulled, connected[:] = pull(program, followed, args, cts)
+        return outs, pulled
+
+    staged, widths = _staged(both, program.names, args, cts)
+    return Joint(*_without_full_masks(staged, widths), tuple(connected))
+
+
+def joint_push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Joint:
+    """Stage a program with its pushforward."""
+
+    def both(args: list[Value], tangents: list[Value]) -> Mapped:
+        return push(program, args, tangents)
+
+    return Joint(*_staged(both, program.names, args, tangents))
+
+
+def pull(
+    program: Program,
+    followed: Sequence[bool],
+    args: Sequence[Value],
+    cts: Sequence[Cotangent],
+) -> tuple[list[Value], list[Cotangent], list[int]]:
+    """Evaluate a program and pull cotangents back through it.
+
+    Parameters
+    ----------
+    program : Program
+    followed : sequence of bool
+        The arguments whose cotangents are wanted.
+    args : sequence of values
+    cts : sequence of cotangents
+        Those of the results; of a result that is not connected it does not matter.
+
+    Returns
+    -------
+    outs : list of values
+    pulled : list of cotangents
+        One for each argument, None where nothing reaches it.
+    connected : list of int
+        The results that depend on the arguments that are followed.
+    """
+    with begin_level() as level:
+        recorder = Recorder(level)
+        try:
+            pairs = zip(args, followed, strict=True)
+            outs = program.evaluate([recorder.follow(x) if flag else x for x, flag in pairs])
+        finally:
+            record = recorder.close()
+    indices = [recorder.index_of(out) for out in outs]
+    pulled = iter(record.pull(indices, cts))
+    return (
+        [recorder.inner(out) for out in outs],
+        [next(pulled) if flag else None for flag in followed],
+        [k for k, index in enumerate(indices) if index >= 0],
+    )
+
+
+def push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Mapped:
+    """Evaluate a program and push tangents, or None, through it: the results and theirs."""
+    with begin_level() as level:
+        pusher = Pusher(level)
+        try:
+            duals = [pusher.dual(x, t) for x, t in zip(args, tangents, strict=True)]
+            outs = program.evaluate(duals)
+        finally:
+            pusher.close()
+    parts = [pusher.parts(out) for out in outs]
+    return [primal for primal, _ in parts], [tangent for _, tangent in parts]
+
+
+def _staged(
+    both: Callable[[list[Value], list[Cotangent]], Mapped],
+    names: tuple[str, ...],
+    args: Sequence[Value],
+    given: Sequence[Cotangent],
+) -> tuple[Program, tuple[int, ...]]:
+    """Stage a function of two lists, and say how wide what it finds is."""
+    widths_in = [width(ct) for ct in given]
+    widths: list[int] = []
+
+    def joint(*values: Value) -> list[Value]:
+        outs, found = both(list(values[: len(args)]), restored(widths_in, values[len(args) :]))
+        widths[:] = [width(ct) for ct in found]
+        return [*outs, *flat(found)]
+
+    staged = simplified(stage(joint)(*[example(value) for value in (*args, *flat(given))]))
+    letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
+    return replace(staged, names=names + letters), tuple(widths)
+
+
+def _without_full_masks(program: Program, widths: Sequence[int]) -> tuple[Program, tuple[int, ...]]:
+    """Drop the masks that are known to be full, as those of x[:-1] and x[1:] together are."""
+    before = len(program.outputs) - sum(widths)
+    kept, found = list(program.outputs[:before]), iter(program.outputs[before:])
+    known = dict(enumerate(program.constants, len(program.inputs)))
+    left = []
+    for count in widths:
+        own = [next(found) for _ in range(count)]
+        if count == 2 and own[1] in known and np.all(known[own[1]].value):
+            own.pop()
+        kept += own
+        left.append(len(own))
+    result = trees.structure(tuple(kept))
+    return replace(program, outputs=tuple(kept), result=result), tuple(left)
+
+
+def example(value: Value) -> Value:
+    """Raw numbers that a value stands for: of a batch, those of the first example.
+
+    >>> example(2.0)
+    2.0
+    """
+    if type(value) in RAW:
+        return value
+    data = example(value._value)
+    if type(value) is not Batched:
+        return data
+    return data[0] if len(data) else np.zeros(data.shape[1:], data.dtype)[()]
+
+
+def width(ct: Cotangent) -> int:
+    """How many values a cotangent consists of."""
+    if ct is None:
+        return 0
+    return 2 if type(ct) is Masked else 1
+
+
+def flat(cts: Sequence[Cotangent]) -> list[Value]:
+    """The values that cotangents consist of."""
+    values: list[Value] = []
+    for ct in cts:
+        if type(ct) is Masked:
+            values += (ct.value, ct.mask)
+        elif ct is not None:
+            values.append(ct)
+    return values
+
+
+def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
+    """The cotangents of some widths that values make up."""
+    own = iter(values)
+    return [
+        Masked(next(own), next(own)) if count == 2 else next(own) if count else None
+        for count in widths
+    ]
+
+
+def kinds(cts: Sequence[Cotangent]) -> Hashable:
+    """All of some cotangents, or tangents, that a program staged for them depends on."""
+    found: list[Hashable] = []
+    for ct in cts:
+        if type(ct) is np.ndarray:
+            found.append((ct.shape, ct.dtype))
+        elif ct is None:
+            found.append(None)
+        elif type(ct) is Masked:
+            found.append(kinds([ct.value, ct.mask]))
+        else:
+            spec = spec_inside(ct)
+            found.append((spec.shape, spec.dtype, True) if spec.weak else (spec.shape, spec.dtype))
+    return tuple(found)

@@ -1,0 +1,136 @@
+"""What a jitted function keeps for one kind of arguments: the variants of the function.
+
+A *variant* is the function staged along one way through its control flow. It holds while what the
+function reads from outside stands unchanged, for numbers for which its guards hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+from funcgrad import trees
+from funcgrad.errors import GuardError
+from funcgrad.programs.program import Program
+from funcgrad.staging.capture import Capture
+from funcgrad.staging.derived import Compile, ProgramCall
+from funcgrad.staging.entry import MISS, write_attempt
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value
+
+__all__ = ["Signature", "Variant", "variant_of"]
+
+_MOST_CHANGES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variant:
+    """A function staged along one way through its control flow.
+
+    Attributes
+    ----------
+    program : Program
+        As it runs.
+    attempt : callable
+        ``(*raw inputs, given) -> result or MISS``; see ``write_attempt``.
+    capture : Capture
+    call : ProgramCall
+        The program as an operation inside of other transformations.
+    """
+
+    program: Program
+    attempt: Callable[..., Any]
+    capture: Capture
+    call: ProgramCall
+
+
+def variant_of(
+    program: Program,
+    runs: Program,
+    run: Callable[..., Any],
+    capture: Capture,
+    compile: Compile,
+) -> Variant:
+    """The variant in which a program runs.
+
+    Parameters
+    ----------
+    program : Program
+    runs : Program
+        The same without calls.
+    run : callable
+        That compiled.
+    capture : Capture
+    compile : callable
+        For what is derived of the program.
+    """
+    attempt = write_attempt(runs, run, capture.check)
+    return Variant(program, attempt, capture, ProgramCall(program, compile, run))
+
+
+class Signature:
+    """The variants for one kind of arguments; safe to be used by many threads at once.
+
+    Attributes
+    ----------
+    attempts : tuple of callable
+        Those of the variants, for entries to try.
+    watched : bool
+        False once it turned out that the function reads more than can be watched.
+    """
+
+    __slots__ = ("_changes", "_lock", "_variants", "attempts", "watched")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._variants: tuple[Variant, ...] = ()
+        self.attempts: tuple[Callable[..., Any], ...] = ()
+        self.watched = True
+        self._changes = 0
+
+    def run(self, values: Sequence[Value]) -> Any:
+        """The result for raw values that nobody can write to; MISS where no variant holds."""
+        for attempt in self.attempts:
+            result = attempt(*values, ())
+            if result is not MISS:
+                return result
+        return MISS
+
+    def run_inside(self, values: Sequence[Value]) -> Any:
+        """The result for values that other transformations follow; MISS where no variant holds."""
+        for variant in self._variants:
+            if variant.capture.unchanged():
+                try:
+                    outs = variant.call.apply(values)
+                except GuardError:
+                    continue
+                return trees.unflatten(variant.program.result, [wrap(out) for out in outs])
+        return MISS
+
+    def refresh(self) -> int:
+        """Drop the variants that rely on what has changed; returns how many are left."""
+        with self._lock:
+            self._set([variant for variant in self._variants if variant.capture.unchanged()])
+            return len(self._variants)
+
+    def add(self, variant: Variant) -> None:
+        """Keep a variant, unless another thread has staged the same in the meantime."""
+        with self._lock:
+            if all(variant.program != known.program for known in self._variants):
+                self._set([*self._variants, variant])
+
+    def settles(self, alone: bool) -> bool:
+        """Whether to keep a variant though what the function reads changed while it ran.
+
+        Where there was no other thread, the function itself did it, as one that counts its calls.
+        Where there were, that it did shows when it happens each time.
+        """
+        with self._lock:
+            self._changes += 1
+            return alone or self._changes > _MOST_CHANGES
+
+    def _set(self, variants: Sequence[Variant]) -> None:
+        self._variants = tuple(variants)
+        self.attempts = tuple([variant.attempt for variant in variants])

@@ -1,0 +1,92 @@
+"""Static arguments: which arguments they are, and what tells one from another.
+
+>>> static_places(lambda x, n: x * n, (), ("n",)) == {1, "n"}
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import fields
+from inspect import Parameter, signature
+from typing import Any
+
+from funcgrad.errors import ArgumentError
+from funcgrad.programs.equation import identity
+from funcgrad.transforms.arguments import forgotten
+from funcgrad.trees import Structure
+
+__all__ = ["exact", "parts_of", "static_places"]
+
+
+def static_places(f: Callable[..., Any], numbers: Any, names: Any) -> frozenset[int | str]:
+    """Where static arguments may stand: their positions as well as their names.
+
+    Parameters
+    ----------
+    f : callable
+    numbers, names : int, str, or sequences of them
+        What ``static_argnums`` and ``static_argnames`` are.
+    """
+    numbers = _many("static_argnums", numbers, int, "positions of arguments: integers")
+    names = _many("static_argnames", names, str, "names of arguments: strings")
+    places: set[int | str] = {*numbers, *names}
+    try:
+        parameters = list(signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset(places)
+    kinds = [parameter.kind for parameter in parameters]
+    called = getattr(f, "__name__", f)
+    ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for name in names:
+        found = [k for k, p in enumerate(ordered) if p.name == name]
+        places.update(found)
+        known = any(p.name == name for p in parameters)
+        if not known and Parameter.VAR_KEYWORD not in kinds:
+            raise ArgumentError(f"jit: {called} has no parameter {name!r}.")
+    for number in numbers:
+        if 0 <= number < len(ordered):
+            if ordered[number].kind is Parameter.POSITIONAL_OR_KEYWORD:
+                places.add(ordered[number].name)
+        elif not -len(ordered) <= number < 0 and Parameter.VAR_POSITIONAL not in kinds:
+            raise ArgumentError(
+                f"jit: static_argnums={number}, but {called} takes {len(ordered)} positional"
+                " argument(s)."
+            )
+    return frozenset(places)
+
+
+def _many(option: str, given: Any, kind: type[Any], expected: str) -> tuple[Any, ...]:
+    """An option that is one value or a sequence of them, as a tuple."""
+    values = tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
+    if not all(isinstance(value, kind) for value in values):
+        raise ArgumentError(forgotten("jit", f"{option} takes {expected}", given))
+    return values
+
+
+def exact(value: Any) -> Hashable:
+    """What tells a static value from every other, also where what is inside of it is equal.
+
+    >>> exact(frozenset({2})) == exact(frozenset({2.0}))
+    False
+    """
+    if isinstance(value, tuple):
+        return type(value), tuple([exact(part) for part in value])
+    if isinstance(value, frozenset):
+        return type(value), frozenset([exact(part) for part in value])
+    if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
+        # Beside the value itself, since equal is what its author says.
+        own = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
+        return type(value), value, tuple(own)
+    return identity(value)
+
+
+def parts_of(structure: Structure) -> Hashable:
+    """The static parts of a tree, which are equal in equal structures but may be 2 and 2.0.
+
+    >>> import funcgrad as fg
+    >>> one, other = fg.tree.structure({1: 0.0}), fg.tree.structure({1.0: 0.0})
+    >>> one == other, parts_of(one) == parts_of(other)
+    (True, False)
+    """
+    return tuple([exact(token[2]) for token in structure.tokens if token and token[2] is not None])
