@@ -4,12 +4,12 @@ Passes are found by their annotation in the modules of the package, so a new one
 moment it exists.
 """
 
-import importlib
 import inspect
 import operator as op
-import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -20,7 +20,6 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-import funcgrad.passes
 from funcgrad import trees
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.passes import relax
@@ -54,13 +53,16 @@ def _is_pass(function: Any) -> bool:
 
 
 def every_pass() -> dict[str, Callable[[Program], Program]]:
-    modules = pkgutil.walk_packages(funcgrad.passes.__path__, "funcgrad.passes.")
-    found = [vars(importlib.import_module(module.name)).items() for module in modules]
+    homes = [import_module(f"funcgrad.{home}") for home in ("passes", "backends")]
+    modules = [
+        module for home in homes for module in walk_packages(home.__path__, f"{home.__name__}.")
+    ]
+    found = [vars(import_module(module.name)).items() for module in modules]
     return {
         name: value
         for names in found
         for name, value in names
-        if not name.startswith("_") and _is_pass(value)
+        if not name.startswith("_") and _is_pass(value) and value is not inlined  # drops rules
     }
 
 
