@@ -233,32 +233,38 @@ _FEW: Final = 16
 
 def _products_of_others(x: Any) -> Any:
     """By products of pairs, and of pairs of pairs, of what is not zero: 0 where others are."""
+    out = np.empty_like(x)
     zero = x == 0
     if not np.count_nonzero(zero):
-        return _paired(x)
+        _multiply_pairs(x, out)
+        return out
+    _multiply_pairs(np.where(zero, x.dtype.type(1), x), out)
     others = np.add.reduce(zero, 0) - zero
     nothing = np.add.reduce(x * 0, 0)  # NaN beside infinities
-    return np.where(others > 0, nothing, _paired(np.where(zero, x.dtype.type(1), x)))
+    return np.where(others > 0, nothing, out)
 
 
-def _paired(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The first half of the elements is paired with the second; of an odd number one is alone.
+def _multiply_pairs(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
+    """The first half of the elements is paired with the second; an odd one joins the first pair.
 
-    Of a few it is the product of what is before, times that of what is after.
+    Of a few it is the product of what is before, times that of what is after. The pairs lie in the
+    half of ``out`` that is filled last: fresh memory would take longer than the products do.
     """
     if len(x) <= _FEW:
-        out = np.ones_like(x)
+        out[:1] = 1
         np.multiply.accumulate(x[:-1], 0, out=out[1:])
         out[:-1] *= np.multiply.accumulate(x[:0:-1], 0)[::-1]
-        return out
+        return
     half = len(x) // 2
-    first, second, alone = x[:half], x[half : 2 * half], x[2 * half :]
-    others = _paired(np.concatenate([first * second, alone]) if len(alone) else first * second)
-    out = np.empty_like(x)
-    np.multiply(others[:half], second, out[:half])
-    np.multiply(others[:half], first, out[half : 2 * half])
-    out[2 * half :] = others[half:]
-    return out
+    first, second, odd = x[:half], x[half : 2 * half], x[2 * half :]
+    pairs, others = out[-half:], out[:half]
+    np.multiply(first, second, pairs)
+    pairs[: len(odd)] *= odd
+    _multiply_pairs(pairs, others)
+    out[2 * half :] = others[: len(odd)] * first[: len(odd)] * second[: len(odd)]
+    others[: len(odd)] *= odd
+    np.multiply(others, first, out[half : 2 * half])
+    others *= second
 
 
 _MODERATE: Final = 16
