@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from time import process_time
+from math import isqrt
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -24,21 +24,14 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.primitive import DISCRETE
 from funcgrad.programs.equation import body_of
+from tests.benchmarks.measured import seconds
 from tests.conformance import every_primitive
 
 MODULES = (fnp, nn)
 SIZE = 100_000
 MOST = 8.0
-SLOWEST = 0.1
-REPEATS = 7
 MEMORY = 4 << 30
 """In bytes: a function whose result takes more (``diag`` of a vector) is no subject."""
-
-_rng = np.random.default_rng(0)
-VECTOR = _rng.uniform(0.2, 0.9, SIZE)
-OTHER = _rng.uniform(0.2, 0.9, SIZE)
-TALL = VECTOR.reshape(1000, 100)
-SQUARE = _rng.uniform(0.2, 0.9, (316, 316))
 
 
 class Subject(NamedTuple):
@@ -49,8 +42,12 @@ class Subject(NamedTuple):
     point: np.ndarray
 
 
-def candidates(module: ModuleType) -> Iterator[Subject]:
-    """Calls that may or may not have a meaning."""
+def candidates(module: ModuleType, size: int) -> Iterator[Subject]:
+    """Calls that may or may not have a meaning, with arrays of so many elements."""
+    rng = np.random.default_rng(0)
+    vector, other = rng.uniform(0.2, 0.9, (2, size))
+    tall = vector.reshape(size // 100, 100)
+    square = rng.uniform(0.2, 0.9, (isqrt(size), isqrt(size)))
     for name in module.__all__:
         f: Any = getattr(module, name)
         if isinstance(f, type) or not callable(f):
@@ -58,22 +55,22 @@ def candidates(module: ModuleType) -> Iterator[Subject]:
         label = f"{module.__name__.rpartition('.')[2]}.{name}"
         forms: dict[str, Callable[..., Any]] = {
             "x": lambda f, x: f(x),
-            "x, y": lambda f, x: f(x, OTHER),
-            "y, x": lambda f, x: f(OTHER, x),
-            "x > 0.5, x, y": lambda f, x: f(x > 0.5, x, OTHER),
+            "x, y": lambda f, x: f(x, other),
+            "y, x": lambda f, x: f(other, x),
+            "x > 0.5, x, y": lambda f, x: f(x > 0.5, x, other),
         }
         for arguments, call in forms.items():
-            yield Subject(f"{label}({arguments})", partial(call, f), VECTOR)
-        yield Subject(f"{label}(matrix)", f, SQUARE)
-        yield Subject(f"{label}(matrix, matrix)", partial(f, SQUARE), SQUARE)
+            yield Subject(f"{label}({arguments})", partial(call, f), vector)
+        yield Subject(f"{label}(matrix)", f, square)
+        yield Subject(f"{label}(matrix, matrix)", partial(f, square), square)
         for axis in (0, 1):
-            yield Subject(f"{label}(x, axis={axis})", partial(f, axis=axis), TALL)
+            yield Subject(f"{label}(x, axis={axis})", partial(f, axis=axis), tall)
 
 
-def subjects(words: list[str]) -> Iterator[Subject]:
+def subjects(words: list[str], size: int = SIZE) -> Iterator[Subject]:
     """Calls that give an array of real numbers that depend on the argument."""
     for module in MODULES:
-        for subject in candidates(module):
+        for subject in candidates(module, size):
             if words and not any(word in subject.name for word in words):
                 continue
             try:
@@ -90,18 +87,6 @@ def subjects(words: list[str]) -> Iterator[Subject]:
 def total(subject: Subject) -> Callable[[Any], Any]:
     """The sum of all that a function returns."""
     return lambda x: fnp.sum(subject.function(x))
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """The least processor time of some runs."""
-    taken = []
-    for _ in range(REPEATS):
-        start = process_time()
-        work()
-        taken.append(process_time() - start)
-        if sum(taken) > 0.2:
-            break
-    return min(taken)
 
 
 def reached(subject: Subject) -> set[str]:
@@ -121,9 +106,14 @@ def reached(subject: Subject) -> set[str]:
     return names
 
 
+def limit_memory(most: int) -> None:
+    """Let this process have no more bytes: what takes more raises MemoryError."""
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
 def main(words: list[str]) -> None:
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    limit_memory(MEMORY)
     names: set[str] = set()
     rows = []
     for subject in subjects(words):

@@ -20,6 +20,8 @@ class Loop(NamedTuple):
     argument: Callable[[int], Any]
     exponent: int = 1
     """How its own work grows: 2 where each step makes a new array of the whole length."""
+    scale: int = 1
+    """How many times as long as others it is measured."""
 
 
 WIDTH = 8
@@ -27,6 +29,10 @@ WIDTH = 8
 
 def _matrix(length: int) -> Any:
     return fg.tensor(np.random.default_rng(length).uniform(0.5, 0.9, (length, WIDTH)))
+
+
+def _wide_rows(length: int) -> Any:
+    return fg.tensor(np.random.default_rng(length).uniform(0.5, 0.9, (length, 200)))
 
 
 def _columns(length: int) -> Any:
@@ -181,6 +187,7 @@ def _nested_tree(length: int) -> Any:
 
 LOOPS: dict[str, Loop] = {
     "rows": Loop(rows, _matrix),
+    "rows of 200": Loop(rows, _wide_rows, scale=2),
     "rows by number": Loop(rows_by_number, _matrix),
     "columns": Loop(columns, _columns),
     "elements": Loop(elements, _vector),

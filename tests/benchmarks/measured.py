@@ -1,0 +1,56 @@
+"""What a piece of work takes, and how that grows: processor time, memory, exponents.
+
+The garbage collector is off meanwhile, for it looks at what others have left. The least of some
+runs counts, for what else a machine does only adds.
+"""
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Sequence
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+__all__ = ["exponent", "least_exponent", "peak", "seconds"]
+
+
+def seconds(work: Callable[[], Any], repeats: int = 7, most: float = 0.2) -> float:
+    """The least processor time of some runs, of which there are fewer where they take long."""
+    taken: list[float] = []
+    gc.collect(0)
+    gc.disable()
+    try:
+        while not taken or (len(taken) < repeats and sum(taken) < most):
+            start = process_time()
+            work()
+            taken.append(process_time() - start)
+    finally:
+        gc.enable()
+    return min(taken)
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """The most bytes that were held at once."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def exponent(lengths: Sequence[int], amounts: Sequence[float]) -> float:
+    """Of the power of the length that fits, by least squares; the shortest counts least."""
+    weights = np.arange(1, len(lengths) + 1)
+    return float(np.polyfit(np.log(lengths), np.log(amounts), 1, w=weights)[0])
+
+
+def least_exponent(lengths: Sequence[int], amounts: Sequence[float]) -> float:
+    """The least from one length to the next.
+
+    What is done in another way from some length on, or leaves a cache there, takes a step between
+    two lengths; what grows faster does so between all of them.
+    """
+    return float(np.min(np.diff(np.log(amounts)) / np.diff(np.log(lengths))))
