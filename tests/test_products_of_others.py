@@ -53,6 +53,33 @@ def test_zeros_beside_large_numbers(row: list[float]) -> None:
             assert own == 0
 
 
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.asfortranarray(x),
+    "backwards": lambda x: np.ascontiguousarray(x[::-1])[::-1],
+    "every other": lambda x: np.repeat(x, 2, 0)[::2],
+    "vector": lambda x: x[:, 0],
+    "one column": lambda x: x[:, :1].astype(np.complex64),
+}
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_products_of_any_number_of_factors(layout: str, zeros: int) -> None:
+    """Pairs are made of even and odd numbers of factors, over and over. Exact in powers of two."""
+    rng = np.random.default_rng(3)
+    for size in [*range(70), 127, 128, 129, 255, 513, 1000, 1023]:
+        x = rng.choice([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0], (size, 3))
+        x[:, 1] = np.where(np.arange(size) % 2, 2.0, -0.5)
+        x[rng.choice(size, min(size, zeros), replace=False)] = 0
+        x = LAYOUTS[layout](x)
+        before, zero = x.copy(), x == 0
+        products = np.prod(np.where(zero, 1, x), 0) / np.where(zero, 1, x)
+        expected = np.where(np.sum(zero, 0) - zero > 0, 0, products)
+        assert_array_equal(product_of_others(x), expected)
+        assert_array_equal(x, before)
+
+
 @by_way
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 3, 1), (2, 3, 0, 1)])
 def test_a_product_of_zeros_and_large_numbers(order: Any, way: str) -> None:

@@ -247,8 +247,8 @@ def _products_of_others(x: Any) -> Any:
 def _multiply_pairs(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
     """The first half of the elements is paired with the second; an odd one joins the first pair.
 
-    Of a few it is the product of what is before, times that of what is after. The pairs lie in the
-    half of ``out`` that is filled last: fresh memory would take longer than the products do.
+    Of a few it is the product of what is before, times that of what is after. All halves of the
+    result are written where they belong: fresh memory would take longer than the products do.
     """
     if len(x) <= _FEW:
         out[:1] = 1
@@ -257,8 +257,7 @@ def _multiply_pairs(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
         return
     half = len(x) // 2
     first, second, odd = x[:half], x[half : 2 * half], x[2 * half :]
-    pairs, others = out[-half:], out[:half]
-    np.multiply(first, second, pairs)
+    pairs, others = first * second, out[:half]
     pairs[: len(odd)] *= odd
     _multiply_pairs(pairs, others)
     out[2 * half :] = others[: len(odd)] * first[: len(odd)] * second[: len(odd)]
