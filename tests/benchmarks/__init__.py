@@ -13,5 +13,9 @@ What the gradient of every function costs, as a multiple of the function::
 
     python -m tests.benchmarks.gradients
 
+and what each pass is worth to programs as people write them::
+
+    python -m tests.benchmarks.worth
+
 No test asserts a time. What a benchmark computes is checked.
 """

@@ -1,0 +1,314 @@
+"""What each pass is worth: how long programs run without it, and are made ready without it.
+
+Passes are found: the rules and the functions that the pipeline has, by the module that they stand
+in, and then what planning does. Times are of the processor, on one core, the least of several,
+taken in turns until they hold still; so they mean something beside others of the same run::
+
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.worth                  # each pass left out
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.worth --rules          # each single rule
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.worth --together sink axes   # all at once
+    OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.worth --programs mixture net
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from inspect import isfunction
+from statistics import geometric_mean
+from time import process_time
+from typing import Any, Final, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+import funcgrad as fg
+from funcgrad.backends.numpy import plan, prepare, threads, writer
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.prepare import prepared
+from funcgrad.backends.numpy.scalars import NONE
+from funcgrad.backends.numpy.writer import numpy_source
+from funcgrad.passes import pipeline
+from funcgrad.passes.pipeline import optimize
+from funcgrad.passes.workbench import Rules
+from funcgrad.programs.program import Program
+from tests.benchmarks.programs import Case, every_program
+
+SAMPLE: Final = 0.003
+"""Seconds that one sample takes at least."""
+
+FEWEST, MOST = 8, 32
+"""Rounds of samples."""
+
+STILL: Final = 0.01
+"""By so much the least of half the samples may differ from the least of the others."""
+
+INSTANCES: Final = 3
+"""So often is a program compiled: memory of its own lies elsewhere each time, at other speeds."""
+
+NOTED: Final = 0.02
+"""What differs by less is no news."""
+
+Change = tuple[Any, str, Any]
+"""What is put in the place of an attribute of a module."""
+
+
+class Subject(NamedTuple):
+    """Something that can be left out, and by which changes."""
+
+    name: str
+    changes: tuple[Change, ...]
+
+
+# -------------------------------------------------------------------------------- what is left out
+
+
+_NEEDED: Final = frozenset({"pipeline", "workbench", "inline"})
+"""Modules of what calls the passes, and of what nothing could be compiled without."""
+
+
+def _module(function: Any) -> str:
+    return str(function.__module__).rpartition(".")[2]
+
+
+def _tables() -> dict[str, Rules]:
+    """The tables of rules that the pipeline has, by the name that they have there."""
+    return {
+        name: value
+        for name, value in vars(pipeline).items()
+        if isinstance(value, Mapping) and all(type(rules) is tuple for rules in value.values())
+    }
+
+
+def _without(leave_out: Callable[[Any], bool]) -> tuple[Change, ...]:
+    """The pipeline's tables without some rules."""
+    return tuple(
+        (
+            pipeline,
+            name,
+            {
+                operation: tuple([rule for rule in rules if not leave_out(rule)])
+                for operation, rules in table.items()
+            },
+        )
+        for name, table in _tables().items()
+    )
+
+
+def _rules() -> list[Any]:
+    found = [rule for table in _tables().values() for rules in table.values() for rule in rules]
+    return list(dict.fromkeys(found))
+
+
+def _whole_passes() -> Iterator[tuple[Any, tuple[Change, ...]]]:
+    """What the pipeline, or the backend, calls that makes a program of a program."""
+    found: dict[Any, list[Change]] = {}
+    for caller in (pipeline, prepare):
+        for name, value in vars(caller).items():
+            is_pass = isfunction(value) and value.__annotations__.get("return") == "Program"
+            if is_pass and _module(value) not in _NEEDED:
+                found.setdefault(value, []).append((caller, name, lambda program: program))
+            if isinstance(value, tuple):
+                for one in value:
+                    rest = tuple([each for each in value if each is not one])
+                    found.setdefault(one, []).append((caller, name, rest))
+    yield from ((value, tuple(changes)) for value, changes in found.items())
+
+
+def subjects(single_rules: bool) -> list[Subject]:
+    """All that can be left out by itself."""
+    found: dict[str, tuple[Change, ...]] = {}
+    rules = _rules()
+    if single_rules:
+        for rule in rules:
+            name = f"{_module(rule)}.{rule.__qualname__.replace('<locals>.', '')}"
+            found[name] = _without(partial(lambda one, each: each is one, rule))
+    else:
+        for module in dict.fromkeys(map(_module, rules)):
+            found[module] = _without(partial(lambda one, each: _module(each) == one, module))
+        for function, changes in _whole_passes():
+            found[_module(function)] = (*found.get(_module(function), ()), *changes)
+        found |= _planning()
+    return [Subject(*each) for each in found.items()]
+
+
+def _planning() -> dict[str, tuple[Change, ...]]:
+    """What planning does that could be left undone."""
+
+    def one_by_one(program: Any, block: int) -> list[int]:
+        return list(range(len(program.equations)))
+
+    def nothing(answer: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: answer
+
+    return {
+        "kernels (planning)": ((plan, "steps", one_by_one),),
+        "results over operands (planning)": ((plan, "_taken", nothing(None)),),
+        "slots of memory (planning)": ((plan, "slots_of", nothing({})),),
+        "shelves of results (planning)": ((plan, "leaving", nothing(frozenset())),),
+        "Python's floats (writing)": ((writer, "scalars_of", nothing(NONE)),),
+    }
+
+
+SUBJECTS: Final = {subject.name: subject for subject in subjects(single_rules=False)}
+
+
+@contextmanager
+def left_out(subject: Subject) -> Iterator[None]:
+    with ExitStack() as stack:
+        for change in subject.changes:
+            stack.enter_context(patch.object(*change))
+        yield
+
+
+# --------------------------------------------------------------------------------------- measuring
+
+
+def sampled(work: Callable[[], Any], times: int) -> float:
+    start = process_time()
+    for _ in range(times):
+        work()
+    return (process_time() - start) / times
+
+
+def least_times(works: Sequence[Callable[[], Any]], most: int = MOST) -> list[float]:
+    """The seconds that each takes, in turns, until they hold still."""
+    counts = []
+    for work in works:
+        sampled(work, 1)
+        counts.append(max(1, round(SAMPLE / max(sampled(work, 1), 1e-7))))
+    found: list[list[float]] = [[] for _ in works]
+    for round_ in range(most):
+        for k in range(len(works)):
+            at = (k + round_) % len(works)
+            found[at].append(sampled(works[at], counts[at]))
+        if round_ + 1 >= min(FEWEST, most) and all(map(_holds_still, found)):
+            break
+    return [min(times) for times in found]
+
+
+def _holds_still(times: Sequence[float]) -> bool:
+    first, second = min(times[::2]), min(times[1::2])
+    return abs(first - second) <= STILL * min(first, second)
+
+
+def ready(program: Program) -> tuple[str, list[Callable[..., Any]]]:
+    """The text that runs, and functions that run it."""
+    runs = prepared(optimize(program))
+    return numpy_source(runs).text, [compile_program(runs) for _ in range(INSTANCES)]
+
+
+def inputs_of(case: Case) -> list[Any]:
+    leaves = [leaf for leaf in fg.tree.leaves(case.arguments) if leaf is not None]
+    return [np.asarray(leaf) if isinstance(leaf, fg.Tensor) else leaf for leaf in leaves]
+
+
+class Row(NamedTuple):
+    """What leaving something out does to a program: times without it, over times with it."""
+
+    subject: str
+    program: str
+    run: float
+    optimize: float
+    first_call: float
+
+
+def rows_of(name: str, case: Case, chosen: Sequence[Subject], calls: bool) -> list[Row]:
+    """What each subject is worth to one program."""
+    program = fg.program(case.function)(*case.arguments)
+    inputs = inputs_of(case)
+    everything = Subject("", ())
+    texts: dict[str, list[Callable[..., Any]]] = {}
+    own: list[str] = []
+    for subject in (everything, *chosen):
+        with left_out(subject):
+            text, runs = ready(program)
+        texts.setdefault(text, runs)
+        own.append(text)
+    works = [partial(run, *inputs) for runs in texts.values() for run in runs]
+    with np.errstate(all="ignore"):
+        times = least_times(works)
+    starts = range(0, len(times), INSTANCES)
+    by_text = {t: min(times[k : k + INSTANCES]) for t, k in zip(texts, starts, strict=True)}
+    optimizing = _times_without(
+        (everything, *chosen), lambda: prepared(optimize(program)), 12 if calls else 0
+    )
+    first = _times_without(
+        (everything, *chosen), lambda: fg.jit(case.function)(*case.arguments), 3 if calls else 0
+    )
+    return [
+        Row(
+            subject.name,
+            name,
+            by_text[text] / by_text[own[0]],
+            optimizing[k] / optimizing[0],
+            first[k] / first[0],
+        )
+        for k, (subject, text) in enumerate(zip(chosen, own[1:], strict=True), 1)
+    ]
+
+
+def _times_without(
+    chosen: Sequence[Subject], work: Callable[[], Any], rounds: int
+) -> Sequence[float]:
+    def within(subject: Subject) -> None:
+        with left_out(subject):
+            work()
+
+    if not rounds:
+        return [1.0] * len(chosen)
+    return least_times([partial(within, each) for each in chosen], rounds)
+
+
+def _report(rows: Sequence[Row], calls: bool) -> None:
+    by_subject: dict[str, list[Row]] = {}
+    for row in rows:
+        by_subject.setdefault(row.subject, []).append(row)
+    order = sorted(by_subject.items(), key=lambda each: -max(row.run for row in each[1]))
+    for subject, own in order:
+        optimizing = geometric_mean([row.optimize for row in own])
+        first = geometric_mean([row.first_call for row in own])
+        made = f"  optimizing x {optimizing:.2f}, first call x {first:.2f}" if calls else ""
+        print(f"\n{subject}: left out, the mean run x {_mean(own):.3f}{made}")
+        for row in sorted(own, key=lambda row: -row.run):
+            if abs(row.run - 1) >= NOTED:
+                print(f"    x {row.run:5.2f}  {row.program}")
+
+
+def _mean(rows: Iterable[Row]) -> float:
+    return geometric_mean([row.run for row in rows])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rules", action="store_true", help="each rule by itself")
+    parser.add_argument("--only", nargs="*", default=[], help="words in the names of passes")
+    parser.add_argument("--together", nargs="*", default=[], help="passes left out all at once")
+    parser.add_argument("--programs", nargs="*", default=[], help="words in names of programs")
+    parser.add_argument("--calls", action="store_true", help="the times of making ready, too")
+    options = parser.parse_args()
+    chosen = subjects(True) if options.rules else [*SUBJECTS.values()]
+    if options.only:
+        chosen = [s for s in chosen if any(word in s.name for word in options.only)]
+    if options.together:
+        parts = [each for each in chosen if each.name in options.together]
+        chosen = [*parts, _together(parts)]
+    rows: list[Row] = []
+    for name, case in every_program().items():
+        if not options.programs or any(word in name for word in options.programs):
+            with patch.object(threads, "_cores", lambda: 1):
+                rows += rows_of(name, case, chosen, options.calls)
+            print(f"{name}: measured", flush=True)
+    _report(rows, options.calls)
+
+
+def _together(parts: Sequence[Subject]) -> Subject:
+    """Several left out at once."""
+    modules = {part.name for part in parts}
+    rules = _without(lambda rule: _module(rule) in modules)
+    others = [change for part in parts for change in part.changes if change[1] not in _tables()]
+    return Subject(" and ".join([part.name for part in parts]), (*rules, *others))
+
+
+if __name__ == "__main__":
+    main()
