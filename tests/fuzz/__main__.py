@@ -23,7 +23,8 @@ def _summary(report: Report, seconds: float) -> str:
     covered, all_pairs = report.covered
     missed = [name for name in PRIMITIVES if not any(report.pairs[name, check] for check in CHECKS)]
     lines = [
-        f"{report.programs} programs in {seconds:.0f} s, {report.checks} checks",
+        f"{report.programs} programs in {seconds:.0f} s, {report.checks} checks; {report.left_out}"
+        " programs were too long to be checked",
         f"{covered} of {all_pairs} pairs of a primitive and a check",
         f"primitives in no program: {', '.join(missed) or 'none'}",
         "programs that passes changed: "

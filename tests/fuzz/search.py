@@ -30,6 +30,10 @@ __all__ = ["Finding", "Report", "Search", "script", "searched"]
 _EACH: Final = 8
 """Checks for each program, beside those that are made always."""
 
+_MOST: Final = 1000
+"""Operations of a program. One with loops in loops may have hundreds of thousands, which take hours
+and gigabytes, and show nothing that a shorter one does not."""
+
 _ALWAYS: Final = ("pass ", "complex step")
 """How the names of checks begin that cost little where there is nothing to check."""
 
@@ -50,6 +54,7 @@ class Report:
     """What a search did."""
 
     programs: int = 0
+    left_out: int = 0
     checks: int = 0
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)
@@ -61,6 +66,7 @@ class Report:
     def add(self, other: Report) -> None:
         """Take over what another search did."""
         self.programs += other.programs
+        self.left_out += other.left_out
         self.checks += other.checks
         self.failing += other.failing
         self.pairs.update(other.pairs)
@@ -131,6 +137,9 @@ class Search:
         error = _eager_error(subject)
         if error is not None:
             self._found("eager", error, program, number, tell)
+            return
+        if subject.operations > _MOST:
+            self.report.left_out += 1
             return
         for name in self._chosen(rng, subject):
             error = _error_of(self._checks[name], subject)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
@@ -78,6 +78,13 @@ class Subject:
     def staged(self) -> fg.Program:
         """What staging makes of it."""
         return fg.program(self.f)(*self.args).verify()
+
+    @cached_property
+    def operations(self) -> int:
+        """How many operations it does; 0 where staging it fails, which is for checks to see."""
+        with suppress(Exception):
+            return len(inlined(self.staged).equations)
+        return 0
 
     @cached_property
     def plain(self) -> fg.Program:
