@@ -9,6 +9,7 @@ Without ``--tests`` each file is tried with the rounds of tests that ``project.p
 else with the folder of tests that mirrors its own. ``--project`` takes all files of that table: its
 sample, spread evenly over folders, files and kinds, gives the project's score. Each round is run
 once without a mistake first; a mutant with which it takes four times as long counts as killed.
+Where the tests are known to pass, ``--seconds`` spares that.
 ``--report`` adds every verdict to a file at once; with that file a run that was stopped goes on.
 """
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for each in chosen:
             print(Outcome(*each, "planned"))
         return 0
-    outcomes = _tried(chosen, options.tests, options.report)
+    outcomes = _tried(chosen, options.tests, options.report, options.seconds)
     _report(outcomes)
     return int(any(each.verdict == "survived" for each in outcomes))
 
@@ -61,13 +62,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lines", help="only those that begin there, as 20-45")
     parser.add_argument("--again", help="only those that survived in the report in this file")
     parser.add_argument("--report", type=Path, help="verdicts are added here, and not tried again")
+    parser.add_argument("--seconds", type=float, help="the limit of every round; none is run first")
     parser.add_argument("--sample", type=int, help="only so many, chosen at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="do not try, only list")
     return parser
 
 
-def _tried(chosen: Sequence[Planned], tests: Sequence[str], report: Path | None) -> list[Outcome]:
+def _tried(
+    chosen: Sequence[Planned], tests: Sequence[str], report: Path | None, seconds: float | None
+) -> list[Outcome]:
     told = report.read_text().splitlines() if report is not None and report.exists() else []
     outcomes: list[Outcome] = []
     limits: dict[Round, float] = {}
@@ -75,7 +79,7 @@ def _tried(chosen: Sequence[Planned], tests: Sequence[str], report: Path | None)
         for planned in chosen:
             outcome = _known(planned, told)
             if outcome is None:
-                outcome = _outcome(shop, planned, tests, limits)
+                outcome = _outcome(shop, planned, tests, limits, seconds)
                 print(outcome, flush=True)
                 if report is not None:
                     with report.open("a") as file:
@@ -91,14 +95,18 @@ def _known(planned: Planned, told: Sequence[str]) -> Outcome | None:
 
 
 def _outcome(
-    shop: Workshop, planned: Planned, tests: Sequence[str], limits: dict[Round, float]
+    shop: Workshop,
+    planned: Planned,
+    tests: Sequence[str],
+    limits: dict[Round, float],
+    seconds: float | None,
 ) -> Outcome:
     """What round after round of tests makes of a mutant; limits of rounds are noted."""
     path, mutant = planned
     verdict = "survived"
     for own in [tuple(tests)] if tests else rounds_of(path) or [(_mirror(path),)]:
         if own not in limits:
-            limits[own] = _limit(shop, own)
+            limits[own] = _limit(shop, own) if seconds is None else seconds
         verdict = shop.tried(path, mutant, own, limits[own]).verdict
         if verdict != "survived":
             break
