@@ -180,6 +180,23 @@ def test_precision_of_the_result() -> None:
     assert_allclose(fg.grad(lambda y: y / x)(np.float64(1.5)), 1 / np.float64(x), rtol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["multiply", "divide", "power", "subtract"])
+def test_narrow_complex_numbers_count_as_wide_ones(name: str) -> None:
+    f, x = getattr(fnp, name), np.array([0.5 + 1j, -2.0 - 0.25j])
+    narrow = np.array([1 - 2j, 0.5j], np.complex64)
+    wide = narrow.astype(np.complex128)
+    for of in (lambda other: lambda x: f(x, other), lambda other: lambda x: f(other, x)):
+        expected = fg.jvp(of(wide), (x,), (x,))[1]
+        found = {
+            "jvp": fg.jvp(of(narrow), (x,), (x,))[1],
+            "jvp in general": fg.jvp(fg.jit(of(narrow)), (x,), (x,))[1],
+            "linearize": fg.linearize(of(narrow), x)[1](x),
+        }
+        for path, own in found.items():
+            assert_allclose(own, expected, rtol=1e-14, err_msg=path)
+        assert_allclose(fg.vjp(of(narrow), x)[1](x)[0], fg.vjp(of(wide), x)[1](x)[0], rtol=1e-14)
+
+
 # ---------------------------------------------------------------------------------- booleans
 
 

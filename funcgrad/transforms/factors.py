@@ -33,13 +33,15 @@ highest precision that there is. Asked first, it spares scalar programs the rest
 def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
     """An argument as its operation's result has it: of that precision, and complex if it was.
 
-    Complex numbers stay what they are, also where the result is real, as a magnitude is.
+    Complex numbers stay complex, also where the result is real, as a magnitude is.
     """
     own = dtype_of(x)
-    if own == dtype or own.kind == "c" or (own.kind != "b" and is_weak(x)):
+    if own == dtype or (own.kind != "b" and is_weak(x)):
         return x
-    real = np.dtype(dtype.char.lower())
-    return x if own == real else cast(x, dtype=real)
+    wanted = np.dtype(dtype.char.lower())
+    if own.kind == "c":
+        wanted = np.result_type(wanted, np.complex64)
+    return x if own == wanted else cast(x, dtype=wanted)
 
 
 def operands_of_factors(
