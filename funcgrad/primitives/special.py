@@ -173,7 +173,7 @@ def _ndtri(p: Array) -> Array:
 
 def _tail_of_ndtri(p: Array) -> Array:
     """How far out from the centre a small probability lies."""
-    inside = (p > 0) & (p < 1)
+    inside = p > 0
     s = np.sqrt(-exact_log(np.where(inside, p, 0.5)))
     distance = _ratio(s - 1.6, _TAIL)
     if s.max() > 5:

@@ -18,9 +18,11 @@ import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import Plan, plan_of
+from funcgrad.backends.numpy.slots import Life, slots_of
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.liveness import aliases
 from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
 from tests.backends.test_kernels import run_blocks
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged
@@ -126,6 +128,23 @@ def test_lives_of_memory(start: int) -> None:
                     assert variable not in program.outputs
                     readers = [k for k, e in enumerate(program.equations) if variable in e.operands]
                     assert all(when[k] <= when[position] for k in readers)
+
+
+def test_results_lie_where_they_fit_best() -> None:
+    """Two free slots, and results of nearly their sizes: neither has to grow to the other."""
+
+    def life(variable: int, elements: int, start: int, end: int) -> Life:
+        return Life(variable, Spec((elements,), np.dtype(np.float64)), start, end)
+
+    for near in (9, 10, 11):
+        for far in (95, 100, 105):
+            for order in ((near, far), (far, near)):
+                lives = [life(0, 100, 0, 2), life(1, 10, 1, 2)]
+                lives += [life(2 + k, elements, 3 + k, 5) for k, elements in enumerate(order)]
+                sizes: dict[int, int] = {}
+                for variable, slot in slots_of(lives, end=9, least=1).items():
+                    sizes[slot] = max(sizes.get(slot, 0), lives[variable].size)
+                assert sum(sizes.values()) == 8 * (max(10, near) + max(100, far))
 
 
 @pytest.mark.parametrize("key", [(), ..., (...,), slice(None), (slice(None), ...)], ids=repr)

@@ -255,6 +255,7 @@ MOVES: dict[str, tuple[Callable[..., Any], str | None]] = {
         "view reshape",
     ),
     "any of one": (lambda x: fnp.any(x[:, :1], axis=1), "view any"),
+    "any of none": (lambda x: fnp.any(fnp.broadcast_to(x > 1, (0, 3, 4)), axis=0), None),
     "any of equals": (lambda x: fnp.any(fnp.broadcast_to(x > 1, (2, 3, 4)), axis=0), "greater"),
     "max of rows": (
         lambda x: fnp.max(fnp.broadcast_to(x[0], (2, 3, 4)), axis=(0,)),
@@ -272,6 +273,7 @@ MOVES: dict[str, tuple[Callable[..., Any], str | None]] = {
     "columns of rows": (lambda x: x[1:][:, ::2][..., ::-1], "view"),
     "backwards twice": (lambda x: x[::-1][::-1], ""),
     "nothing": (lambda x: x[2:1][:0], "view"),
+    "nothing backwards": (lambda x: x[:2][-9::-1], "view"),
     "new axis between": (lambda x: x[:, None][0], "view view"),
     "slope of slices": (
         lambda x: fg.grad(lambda y: fnp.sum(fnp.square(y[1:][:, :2])))(x),

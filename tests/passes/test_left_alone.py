@@ -76,6 +76,20 @@ def test_stacks_of_matrices_and_numbers() -> None:
     assert merge_products(program) == program
 
 
+def test_factors_that_are_given_are_no_rows_of_what_is_read_last() -> None:
+    def f(stack: Any, *factors: Any) -> Any:
+        return products(*factors), sums(*factors), fnp.cos(stack)[1]
+
+    args = numbers(2, 3, 3), *[numbers(3, 3, seed=seed) for seed in range(7)]
+    program = fg.program(f)(*args)
+    expected = fg.tree.leaves(program(*args))
+    for change in (merge_products, merge_sums_of_products):
+        merged = change(program).verify()
+        assert count(merged, "matmul") < count(program, "matmul")
+        for own, other in zip(fg.tree.leaves(merged(*args)), expected, strict=True):
+            np.testing.assert_allclose(own, other, rtol=1e-12, atol=1e-12)
+
+
 def test_products_that_nothing_reads() -> None:
     def f(w: Any, *factors: Any) -> Any:
         made = [factor @ w for factor in factors]
