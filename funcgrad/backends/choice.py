@@ -15,7 +15,7 @@ from funcgrad.errors import ArgumentError
 __all__ = ["chosen_backend"]
 
 _INSTALLED: Final[tuple[Backend, ...]] = (NUMPY,)
-_MEMBERS: Final = ("name", "supports", "compile", "inspect")
+_MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
 def chosen_backend(backend: Any, operation: str) -> Backend:

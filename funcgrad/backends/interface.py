@@ -1,22 +1,70 @@
 """What a backend is: a value that compiles programs.
 
-Nothing else of funcgrad asks which one it has, so a backend of one's own needs these four members
-and nothing more.
+Nothing else of funcgrad asks which one it has, so a backend of one's own needs these five members
+and nothing more. ``evaluated`` is all that one needs which compiles nothing:
+
+>>> import funcgrad as fg
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True)
+... class Plain:
+...     name: str = "plain"
+...
+...     def supports(self, program):
+...         return program.is_raw
+...
+...     def prepare(self, program, relaxed):
+...         return program
+...
+...     def compile(self, program):
+...         return evaluated(program)
+...
+...     def inspect(self, program):
+...         return program.to_text()
+>>> fg.jit(lambda x: x * x, backend=Plain())(3.0)
+Tensor(9.0)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
 
-__all__ = ["Backend", "Compiled"]
+__all__ = ["Backend", "Compiled", "evaluated"]
 
-Compiled: TypeAlias = Callable[..., tuple[Any, ...]]
-"""``(*raw inputs) -> raw outputs``. The inputs have the shapes, the dtypes and the weakness of the
-program's; nobody checks. It raises ``GuardError`` where a guard of the program does not hold, keeps
-no state between calls, and may be called from many threads at once."""
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program that runs.
+
+    Attributes
+    ----------
+    run : callable
+        ``(*raw inputs) -> raw outputs``, or None where a guard of the program does not hold. The
+        inputs have the shapes, the dtypes and the weakness of the program's; nobody checks. It
+        keeps no state between calls, and may be called from many threads at once.
+    warns : bool
+        Whether NumPy may warn of overflow and the like while it runs, so that whoever calls it has
+        to silence NumPy.
+    """
+
+    run: Callable[..., tuple[Any, ...] | None]
+    warns: bool = True
+
+
+def evaluated(program: Program) -> Compiled:
+    """A program that is evaluated operation by operation."""
+
+    def run(*values: Any) -> tuple[Any, ...] | None:
+        try:
+            return tuple(program.evaluate(values))
+        except GuardError:
+            return None
+
+    return Compiled(run)
 
 
 class Backend(Protocol):
@@ -31,8 +79,16 @@ class Backend(Protocol):
         """Whether it can compile a program."""
         ...
 
+    def prepare(self, program: Program, relaxed: bool) -> Program:
+        """The optimized program as this backend runs it best.
+
+        It may lack the rules of calls, since nobody differentiates it. Relaxed, results may differ
+        in their last digits.
+        """
+        ...
+
     def compile(self, program: Program) -> Compiled:
-        """The function of a program's inputs that returns its outputs."""
+        """What runs a program."""
         ...
 
     def inspect(self, program: Program) -> str:

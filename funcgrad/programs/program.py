@@ -81,6 +81,11 @@ class Program:
     def __deepcopy__(self, memo: Any) -> Program:
         return self
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether all its constants are: it closes over no value of a transformation around."""
+        return all(constant.is_raw for constant in self.constants)
+
     def specs(self) -> list[Spec]:
         """The shape and dtype of every variable."""
         found = [*self.inputs, *(constant.spec for constant in self.constants)]

@@ -31,7 +31,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from funcgrad.border import REFUSALS
-from funcgrad.errors import FuncgradError, GuardError, TracerError
+from funcgrad.errors import FuncgradError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.equation import Guard, identity
 from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
@@ -66,8 +66,10 @@ from funcgrad.transforms.stage import program as stage
 __all__ = ["Compile", "ProgramCall"]
 
 T = TypeVar("T")
-Compile: TypeAlias = Callable[[Program], Callable[..., Sequence[Value]]]
-"""What makes a function of raw values of a program."""
+Run: TypeAlias = Callable[..., Sequence[Value] | None]
+"""Of raw values; see ``Compiled``."""
+
+Compile: TypeAlias = Callable[[Program], Run]
 
 _MOST: Final = 32
 """So many programs of one kind are derived from one, such as one for each size of a batch."""
@@ -114,7 +116,7 @@ class ProgramCall:
         self,
         program: Program,
         compile: Compile,
-        run: Callable[..., Sequence[Value]] | None = None,
+        run: Run | None = None,
     ) -> None:
         self.program = program
         self._compile = compile
@@ -139,11 +141,11 @@ class ProgramCall:
             if self._run is None:
                 self._run = self._compile(self.program)
             try:
-                return list(self._run(*args))
-            except GuardError:
-                raise
+                outs = self._run(*args)
             except REFUSALS as error:
                 raise told_by_operation(self.program, args, error) from error
+            # Where a guard does not hold, evaluation raises the error that says which.
+            return self.program.evaluate(args) if outs is None else list(outs)
         trace.check()
         try:
             if isinstance(trace, Recorder) and not isinstance(trace, LinearRecorder):
@@ -408,7 +410,7 @@ def _pull_call(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
 
 
 def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:
-    if not all(constant.is_raw for constant in program.constants):
+    if not program.is_raw:
         raise TracerError(f"{origin.name}: a rule closes over a value that is being traced.")
     return ProgramCall(replace(optimize(program), name=f"{origin.name}_{kind}"), compile)
 

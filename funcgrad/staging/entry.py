@@ -13,16 +13,16 @@ For ``f(x) = x + 1`` on a tensor of ten elements they read about so::
         try:                                            if read() is usual:
             a0, = args                                      try:
             if type(a0) is not Tensor:                          token = choose(silent)
-                return MISS                                     o0, = run(v0)
-            v0 = a0._value                                   except GuardError:
-            if v0.shape != (10,) or v0.dtype ...:               return MISS
-                return MISS                                 finally:
-        except Exception:                                       restore(token)
-            return MISS                                 ...
-        for attempt in signature.attempts:              t0 = new(Tensor)
-            result = attempt(v0, ())                    t0._value = o0
-            if result is not MISS:                      return t0
-                return result
+                return MISS                                     outs = run(v0)
+            v0 = a0._value                                   finally:
+            if v0.shape != (10,) or v0.dtype ...:               restore(token)
+                return MISS                             ...
+        except Exception:                               if outs is None:
+            return MISS                                     return MISS
+        for attempt in signature.attempts:              o0, = outs
+            result = attempt(v0, ())                    t0 = new(Tensor)
+            if result is not MISS:                      t0._value = o0
+                return result                           return t0
         return MISS
 """
 
@@ -36,6 +36,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad.backends.interface import Compiled
 from funcgrad.border import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad.errors import GuardError
 from funcgrad.modes import MODES, quiet
@@ -246,15 +247,14 @@ def _differ(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
 
 
 def write_attempt(
-    program: Program, run: Callable[..., Any], check: Callable[[], bool] | None
+    program: Program, compiled: Compiled, check: Callable[[], bool] | None
 ) -> Callable[..., Any]:
     """The attempt to run a program.
 
     Parameters
     ----------
     program : Program
-    run : callable
-        ``(*raw inputs) -> raw outputs``.
+    compiled : Compiled
     check : callable or None
         Says whether what the program relies on, besides its inputs, is as it was.
 
@@ -273,9 +273,14 @@ def write_attempt(
     if not all(isinstance(equation.operation, Primitive) for equation in program.equations):
         body.line("if given:")  # a rule of the user's may keep what it is called with
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
-    call = f"{body.name(run)}({inputs})"
+    call = f"outs = {body.name(compiled.run)}({inputs})"
     told = f"{body.name(told_by_operation)}({body.name(program)}, ({inputs}), error)"
-    _write_run(body, f"{', '.join(outputs)}, = {call}" if outputs else call, told)
+    _write_run(body, call, told, compiled.warns)
+    if program.guards:
+        body.line("if outs is None:")
+        body.line(f"return {miss}", 2)
+    if outputs:
+        body.line(f"{', '.join(outputs)}, = outs")
     shared = [out for out, new in zip(outputs, _new_outputs(program), strict=True) if not new]
     if shared:
         body.line("if given:")
@@ -310,21 +315,19 @@ def _new_outputs(program: Program) -> list[bool]:
     return [new[variable] for variable in program.outputs]
 
 
-def _write_run(body: Body, statement: str, told: str) -> None:
-    """A statement that runs a program, with NumPy's default warnings off.
+def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
+    """A statement that runs a program, with NumPy's default warnings off where it may warn.
 
     ``told`` is what to raise where it raises an ``error``.
     """
     modes, depth = MODES, 1
-    if modes is not None:
+    if warns and modes is not None:
         body.line(f"if {body.name(modes.read)}() is {body.name(modes.usual)}:")
         choose = body.name(modes.choose)
         body.line("token = None", 2)
         body.line("try:", 2)
         body.line(f"token = {choose}({body.name(modes.silent)})", 3)
         body.line(statement, 3)
-        body.line(f"except {body.name(GuardError)}:", 2)
-        body.line(f"return {body.name(MISS)}", 3)
         body.line(f"except {body.name(REFUSALS)} as error:", 2)
         body.line(f"raise {told} from error", 3)
         body.line("finally:", 2)
@@ -335,10 +338,9 @@ def _write_run(body: Body, statement: str, told: str) -> None:
         body.line("else:")
         depth = 2
     body.line("try:", depth)
-    body.line(f"with {body.name(quiet)}():", depth + 1)
-    body.line(statement, depth + 2)
-    body.line(f"except {body.name(GuardError)}:", depth)
-    body.line(f"return {body.name(MISS)}", depth + 1)
+    if warns:
+        body.line(f"with {body.name(quiet)}():", depth + 1)
+    body.line(statement, depth + 1 + warns)
     body.line(f"except {body.name(REFUSALS)} as error:", depth)
     body.line(f"raise {told} from error", depth + 1)
 

@@ -34,14 +34,14 @@ from weakref import WeakMethod
 
 from funcgrad import trees
 from funcgrad.backends.choice import chosen_backend
-from funcgrad.backends.interface import Backend
+from funcgrad.backends.interface import Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
-from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture, shared_generators
+from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import MISS, Form, kind_of, write_entry
 from funcgrad.staging.joint import example
 from funcgrad.staging.signature import Signature, variant_of
@@ -280,7 +280,7 @@ class Jitted(Generic[P, R]):
         drawn = [*capture.generators, *(shared_generators() if alone else ())]
         states = dumps(drawn)
         optimized = optimize(self._staged(args, kwargs), self._relaxed)
-        if not NUMPY.supports(optimized):  # it closes over a traced value
+        if not optimized.is_raw:  # it closes over a traced value
             return MISS
         settled = capture.unchanged()  # else it may have been read before the change, or after
         if states != dumps(drawn):
@@ -295,11 +295,10 @@ class Jitted(Generic[P, R]):
                 return MISS
         relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # what is kept must not lead back
 
-        def compile(derived: Program) -> Callable[..., Sequence[Value]]:
-            return (weak() or NUMPY.compile)(prepared(derived, relaxed))
+        def compile(derived: Program) -> Run:
+            return (weak() or _by_numpy)(derived, relaxed)[1].run
 
-        runs = prepared(optimized, relaxed)
-        variant = variant_of(optimized, runs, self._compiled(runs), capture, compile)
+        variant = variant_of(optimized, *self._compiled(optimized, self._relaxed), capture, compile)
         if settled:
             found.add(variant)
         return variant.attempt(*values, ())
@@ -317,14 +316,14 @@ class Jitted(Generic[P, R]):
             The function runs without being staged: it closes over a traced value.
         """
         staged = self._staged(args, kwargs)
-        optimized = prepared(optimize(staged, self._relaxed), self._relaxed)
-        if not NUMPY.supports(optimized):
+        optimized = optimize(staged, self._relaxed)
+        if not optimized.is_raw:
             raise ArgumentError(
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"
                 " being staged."
             )
-        supported = self._backend.supports(optimized)
-        return Lowered(staged, optimized, self._backend if supported else NUMPY)
+        backend = self._backend if self._backend.supports(optimized) else NUMPY
+        return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
 
     def _staged(self, args: Any, kwargs: Any) -> Program:
         static, (rest, named) = self._split(args, kwargs)
@@ -360,8 +359,9 @@ class Jitted(Generic[P, R]):
             if token is not None:  # the class of a container, and its static parts
                 yield from (token[0], token[2])
 
-    def _compiled(self, optimized: Program) -> Callable[..., Sequence[Value]]:
-        backend = self._backend
+    def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
+        """The program as the backend prepares it, and that compiled."""
+        backend, prepared = self._backend, optimized
         try:
             if not backend.supports(optimized):
                 self._warn(
@@ -369,9 +369,10 @@ class Jitted(Generic[P, R]):
                     " backend runs it."
                 )
                 backend = NUMPY
-            return backend.compile(optimized)
+            prepared = backend.prepare(optimized, relaxed)
+            return prepared, backend.compile(prepared)
         except Exception as error:  # a failure to compile must never cost a result
-            failure = Failure(optimized, backend.name, repr(error))
+            failure = Failure(prepared, backend.name, repr(error))
             with self._lock:
                 self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
             self._warn(
@@ -379,7 +380,7 @@ class Jitted(Generic[P, R]):
                 f" evaluated operation by operation instead: {error!r}. To report it, save the"
                 f" program: {self.__name__}.failures[-1].program.to_text()."
             )
-            return lambda *values: optimized.evaluate(values)
+            return optimized, evaluated(optimized)
 
     def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
         """The static arguments, each with its place and what tells it from others; and the rest."""
@@ -431,7 +432,7 @@ def jit(
         in either way. They are part of the key under which programs are kept, so they have to be
         hashable.
     backend : Backend or str, optional
-        What compiles the programs, or its name: ``"numpy"``, the default, or a value with the four
+        What compiles the programs, or its name: ``"numpy"``, the default, or a value with the five
         members of ``funcgrad.backends.interface.Backend``.
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
@@ -491,3 +492,9 @@ def jit(
         )
     places = static_places(f, static_argnums, static_argnames)
     return Jitted(f, places, chosen_backend(backend, "jit"), relaxed)
+
+
+def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
+    """The same for what outlives the function that it was derived from."""
+    prepared = NUMPY.prepare(optimized, relaxed)
+    return prepared, NUMPY.compile(prepared)

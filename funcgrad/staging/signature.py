@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any, Final
 
 from funcgrad import trees
+from funcgrad.backends.interface import Compiled
 from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
@@ -49,7 +50,7 @@ class Variant:
 def variant_of(
     program: Program,
     runs: Program,
-    run: Callable[..., Any],
+    compiled: Compiled,
     capture: Capture,
     compile: Compile,
 ) -> Variant:
@@ -59,15 +60,15 @@ def variant_of(
     ----------
     program : Program
     runs : Program
-        The same without calls.
-    run : callable
+        The same as the backend prepared it.
+    compiled : Compiled
         That compiled.
     capture : Capture
     compile : callable
         For what is derived of the program.
     """
-    attempt = write_attempt(runs, run, capture.check)
-    return Variant(program, attempt, capture, ProgramCall(program, compile, run))
+    attempt = write_attempt(runs, compiled, capture.check)
+    return Variant(program, attempt, capture, ProgramCall(program, compile, compiled.run))
 
 
 class Signature:

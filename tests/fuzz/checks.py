@@ -20,7 +20,8 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.backends.numpy.backend import NUMPY
+from funcgrad.backends.interface import Compiled, evaluated
+from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.passes import relax
 from funcgrad.passes.common import merge_common_subexpressions
@@ -78,9 +79,13 @@ class Plain:
         """All."""
         return True
 
-    def compile(self, program: fg.Program) -> Callable[..., Any]:
+    def prepare(self, program: fg.Program, relaxed: bool) -> fg.Program:
+        """As it is."""
+        return program
+
+    def compile(self, program: fg.Program) -> Compiled:
         """The program's own meaning."""
-        return lambda *values: tuple(program.evaluate(values))
+        return evaluated(program)
 
     def inspect(self, program: fg.Program) -> str:
         """Its text."""
@@ -407,9 +412,9 @@ def _checks() -> dict[str, Check]:
         "json": valued(lambda s: _reread(s)(*s.args)),
         "pickle": valued(_pickled),
         "numpy source": valued(_numpy_source),
-        "numpy backend": valued(lambda s: NUMPY.compile(s.staged)(*_raw(s))),
+        "numpy backend": valued(lambda s: compile_program(s.staged)(*_raw(s))),
         "prepared, compiled": valued(
-            lambda s: NUMPY.compile(prepared(optimize(s.staged)))(*_raw(s))
+            lambda s: compile_program(prepared(optimize(s.staged)))(*_raw(s))
         ),
         "relaxed": valued(lambda s: optimize(s.staged, relaxed=True).verify()(*s.args), 4.0, True),
         "checkpoint": valued(lambda s: fg.checkpoint(s.f)(*s.args)),

@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.interface import evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError
 from funcgrad.staging.jit import JitWarning
@@ -27,10 +28,13 @@ class Plain:
     def supports(self, program):
         return not any(e.operation.name in self.unsupported for e in program.equations)
 
+    def prepare(self, program, relaxed):
+        return program
+
     def compile(self, program):
         if any(e.operation.name in self.failing for e in program.equations):
             raise RuntimeError("no such luck")
-        return lambda *values: tuple(program.evaluate(values))
+        return evaluated(program)
 
     def inspect(self, program):
         return "plainly"
@@ -46,7 +50,7 @@ def test_a_backend_is_chosen_by_name_or_by_value():
     for name in ("llvm", "nonsense"):
         with pytest.raises(ArgumentError, match=f"'{name}' is installed. Installed: 'numpy'"):
             fg.jit(lambda x: x, backend=name)
-    with pytest.raises(ArgumentError, match="has no supports, compile, inspect"):
+    with pytest.raises(ArgumentError, match="has no supports, prepare, compile, inspect"):
         fg.jit(lambda x: x, backend=SimpleNamespace(name="x"))
     with pytest.raises(ArgumentError, match="is a class"):
         fg.jit(lambda x: x, backend=Plain)  # type: ignore[arg-type]
@@ -84,3 +88,33 @@ def test_lowered_shows_the_programs_and_the_source():
     assert "equation(s)" in repr(lowered)
     with pytest.raises(AttributeError):
         lowered.program = None  # type: ignore[misc, assignment]
+
+
+def test_a_backend_prepares_programs_itself_those_that_are_derived_too():
+    seen = []
+
+    class Preparing(Plain):
+        def prepare(self, program, relaxed):
+            seen.append((program, relaxed))
+            return program
+
+    staged = fg.jit(lambda x: fnp.sin(fg.checkpoint(fnp.sin)(x)), backend=Preparing())
+    assert_array_equal(staged(X), fnp.sin(fnp.sin(X)))
+    ((program, relaxed),) = seen
+    assert [each.operation.name for each in program.equations] == ["checkpoint", "sin"]
+    assert not relaxed
+    fg.grad(lambda x: staged(x)[0])(X)
+    assert len(seen) > 1
+    fg.jit(fnp.sin, backend=Preparing(), relaxed=True)(X)
+    assert seen[-1][1]
+
+
+def test_only_programs_that_move_numbers_leave_numpys_warnings_alone():
+    moving = fg.program(lambda x: x[::-1].reshape(2, 3).T)(X)
+    assert not NUMPY.compile(moving).warns
+    assert NUMPY.compile(fg.program(lambda x: x[::-1] / 0)(X)).warns
+    assert NUMPY.compile(fg.program(fg.checkpoint(fnp.sin))(X)).warns
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.all(np.isinf(fg.jit(lambda x: x / 0)(X)))
+        assert_array_equal(fg.jit(lambda x: x[::-1])(X), X[::-1])

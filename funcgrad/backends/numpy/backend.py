@@ -13,17 +13,23 @@ the same program runs on NumPy's scalars.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from funcgrad.backends.interface import Backend, Compiled
+from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.writer import Source, numpy_source
 from funcgrad.errors import ProgramError
 from funcgrad.modes import MODES, notices_errors
+from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 
 __all__ = ["NUMPY", "NumpyBackend", "compile_program"]
+
+Run: TypeAlias = Callable[..., Any]
+"""``(*raw inputs) -> raw outputs``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +43,38 @@ class _Listing:
         return self.text
 
 
-def compile_program(program: Program) -> Compiled:
+def compile_program(program: Program, raises: bool = True) -> Run:
     """A function that does what a program says.
 
     Parameters
     ----------
     program : Program
+    raises : bool
+        Whether the function raises where a guard does not hold; else it returns None.
 
     Returns
     -------
     callable
         ``(*raw inputs) -> raw outputs``, equal to those of ``Program.evaluate`` to the last bit.
         The inputs are to have the shapes, the dtypes and the weakness that the program says;
-        nothing is checked. A guard that does not hold raises ``GuardError``. Overflow and the like
-        are treated as ``np.errstate`` says.
+        nothing is checked. Overflow and the like are treated as ``np.errstate`` says.
 
     Raises
     ------
     ProgramError
         A value of a transformation that runs around is among the program's constants.
     """
-    if not NUMPY.supports(program):
+    if not program.is_raw:
         raise ProgramError(
             f"program {program.name}: a value of a transformation that runs around it is among its"
             " constants, so NumPy alone cannot run it. Call the program itself."
         )
-    source = numpy_source(program, lines=True)
+    source = numpy_source(program, lines=True, raises=raises)
     run = _function(source)
-    return _heeding(program, run) if source.floats else run
+    return _heeding(program, run, raises) if source.floats else run
 
 
-def _function(source: Source) -> Compiled:
+def _function(source: Source) -> Run:
     """The function that a source defines, or makes of its constants."""
     # Not in angle brackets: tracebacks ask the loader only for what could be a file.
     filename = f"funcgrad program {source.name} {crc32(source.text.encode()):08x}"
@@ -78,26 +85,28 @@ def _function(source: Source) -> Compiled:
     exec(compile(source.text, filename, "exec"), namespace)
     # A function whose globals hold it would be a cycle, and stay until the collector comes.
     made: Any = namespace.pop(source.name)
-    compiled: Compiled = made(source.constants) if source.constants else made
-    return compiled
+    run: Run = made(source.constants) if source.constants else made
+    return run
 
 
 class _OnScalars:
     """A program on NumPy's scalars throughout; compiled when it is first called."""
 
-    __slots__ = ("_program", "_run")
+    __slots__ = ("_program", "_raises", "_run")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, raises: bool) -> None:
         self._program = program
-        self._run: Compiled | None = None
+        self._raises = raises
+        self._run: Run | None = None
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, *values: Any) -> Any:
         if self._run is None:
-            self._run = _function(numpy_source(self._program, lines=True, floats=False))
+            source = numpy_source(self._program, lines=True, floats=False, raises=self._raises)
+            self._run = _function(source)
         return self._run(*values)
 
 
-def _heeding(program: Program, run: Compiled) -> Compiled:
+def _heeding(program: Program, run: Run, raises: bool) -> Run:
     """A program on Python's floats; on NumPy's where the user wants to know of errors.
 
     To ask takes 60 ns, and is all that is left to do inside of ``jit`` and other transformations,
@@ -110,7 +119,7 @@ def _heeding(program: Program, run: Compiled) -> Compiled:
         "silent": MODES and MODES.silent,
         "notices_errors": notices_errors,
         "on_floats": run,
-        "on_scalars": _OnScalars(program),
+        "on_scalars": _OnScalars(program, raises),
     }
     text = f"""
 def run({given}):
@@ -119,8 +128,16 @@ def run({given}):
     return on_scalars({given})
 """
     exec(compile(text, "funcgrad run", "exec"), namespace)
-    heeding: Compiled = namespace.pop("run")
+    heeding: Run = namespace.pop("run")
     return heeding
+
+
+def _may_warn(program: Program) -> bool:
+    """Whether any operation computes: what only moves numbers has nothing to warn of."""
+    return not all(
+        isinstance(operation, Primitive) and getattr(operation.differential, "structural", False)
+        for operation in [equation.operation for equation in program.equations]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +148,19 @@ class NumpyBackend:
 
     def supports(self, program: Program) -> bool:
         """Whether it can compile a program: unless one closes over a tracer."""
-        return all(constant.is_raw for constant in program.constants)
+        return program.is_raw
+
+    def prepare(self, program: Program, relaxed: bool) -> Program:
+        """See ``prepared``."""
+        return prepared(program, relaxed)
 
     def compile(self, program: Program) -> Compiled:
         """See ``compile_program``."""
-        return compile_program(program)
+        return Compiled(compile_program(program, raises=False), _may_warn(program))
 
     def inspect(self, program: Program) -> str:
         """The source that runs."""
-        return numpy_source(program, lines=True).text
+        return numpy_source(program, lines=True, raises=False).text
 
 
 NUMPY: Final[Backend] = NumpyBackend()

@@ -77,7 +77,11 @@ class Source:
 
 
 def numpy_source(
-    program: Program, lines: bool = False, block: int = BLOCK, floats: bool = True
+    program: Program,
+    lines: bool = False,
+    block: int = BLOCK,
+    floats: bool = True,
+    raises: bool = True,
 ) -> Source:
     """The source of a program.
 
@@ -90,20 +94,25 @@ def numpy_source(
         Bytes of an array that a kernel goes through at once.
     floats : bool
         Whether it may compute with Python's floats where that is quicker.
+    raises : bool
+        Whether the function raises where a guard does not hold; else it returns None.
     """
     program = inlined(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     scalars = scalars_of(program, together) if floats else NONE
-    return _Writer(program, lines, plan, scalars).source()
+    return _Writer(program, lines, plan, scalars, raises).source()
 
 
 class _Writer:
     """The parts of one module in the making."""
 
-    def __init__(self, program: Program, lines: bool, plan: Plan, scalars: Scalars) -> None:
+    def __init__(
+        self, program: Program, lines: bool, plan: Plan, scalars: Scalars, raises: bool
+    ) -> None:
         self.program = program
         self.lines = lines
+        self.raises = raises
         self.plan = plan
         self.scalars = scalars
         self.scope = Scope()
@@ -336,13 +345,16 @@ class _Writer:
             test = f"{number} != {number_text(value)}"
         else:  # 0.0 is not -0.0 then, and NaN is NaN
             test = f"repr({number}) != {repr(value)!r}"
+        self.line(f"if {test}:")
+        if not self.raises:
+            self.line("    return None", f"guard: {guard.use} is {value!r}")
+            return
         self.scope.imports["funcgrad.errors"] = ["GuardError"]
         message = (
             f"program {self.program.name}: when it was staged, {guard.use} of a value was"
             f" {value!r}{' at ' + guard.source if guard.source else ''}; for these arguments it"
             " is not."
         )
-        self.line(f"if {test}:")
         self.line(f"    raise GuardError({message!r})")
 
 
