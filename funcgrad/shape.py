@@ -176,6 +176,8 @@ def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
     ShapeError
         The shapes do not broadcast.
     """
+    if shapes and shapes.count(shapes[0]) == len(shapes):  # NumPy takes 4 µs for that
+        return shapes[0]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
