@@ -117,15 +117,12 @@ class Trace:
     has_numbers : bool
         Whether the number inside of a tracer is the one that the user's function would have: not
         where it stands for many.
-    variables : int
-        How many inputs and results the program in the making has; 0 where none is made.
     """
 
     __slots__ = ("level",)
     level: int
     title: str = "a transformation"
     has_numbers: bool = False
-    variables: int = 0
 
     def __init__(self, level: int) -> None:
         self.level = level

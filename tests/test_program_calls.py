@@ -84,6 +84,7 @@ def test_calls_are_equal_where_function_and_computation_are() -> None:
     assert programs[0] == programs[1]
     assert hash(programs[0]) == hash(programs[1])
     assert programs[0] != programs[2]
+    assert fg.program(wrong_cube)(X) == fg.program(wrong_cube)(X)  # whose rule calls it
     assert fg.program(bent_call)(X) != fg.program(bent_call)(-X)  # which goes another way
 
 
@@ -123,12 +124,13 @@ def test_what_is_compiled_is_fused_across_calls() -> None:
 
 def test_the_guards_of_a_call_hold_for_the_program_that_runs() -> None:
     staged = fg.program(lambda x: bent_call(x) + 1.0)(X)
-    assert not staged.guards
-    assert_bits(staged(-X), bent(fg.tensor(-X)) + 1.0)  # the function itself decides
+    assert not staged.guards  # they are inside
     (guard,) = inlined(staged).guards
     assert guard.use == "bool"
-    with pytest.raises(GuardError):
-        inlined(staged)(-X)
+    for program in (staged, inlined(staged)):
+        assert_bits(program(X), bent(fg.tensor(X)) + 1.0)
+        with pytest.raises(GuardError, match="would go another way"):
+            program(-X)
     for f in (fg.jit(bent_call), fg.jit(lambda x: fg.checkpoint(bent)(x))):
         for x in (X, -X, X):
             assert_bits(f(x), bent(fg.tensor(x)))
@@ -141,6 +143,92 @@ def test_under_a_transformation_a_jitted_call_decides_anew() -> None:
         assert_array_equal(fg.grad(f)(x), np.full(3, 7.0))
         assert_bits(fg.grad(g)(x), fg.grad(lambda y: fnp.sum(bent(y)))(x))
         assert_bits(fg.jvp(g, (x,), (x,)), fg.jvp(lambda y: fnp.sum(bent(y)), (x,), (x,)))
+
+
+# ------------------------------------------------------------------------- rules that look
+
+
+def looking(kind: str) -> Any:
+    """Twice a number, with a rule that looks: at the argument, or at the cotangent."""
+    f: Any = fg.custom_jvp(lambda x: 2.0 * x) if kind == "jvp" else fg.custom_vjp(lambda x: 2.0 * x)
+    if kind == "jvp":
+        f.defjvp(lambda p, t: (f(*p), (3.0 if p[0] > 0 else 5.0) * t[0]))
+    elif kind == "vjp":
+        f.defvjp(lambda x: (f(x), x), lambda x, ct: ((3.0 if x > 0 else 5.0) * ct,))
+    else:
+        f.defvjp(lambda x: (f(x), None), lambda _, ct: ((3.0 if ct > 0 else 5.0) * ct,))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+def test_what_a_rule_looks_at_is_a_guard_of_derivatives(kind: str) -> None:
+    staged = fg.program(looking(kind))(1.0)
+    assert float(staged(-1.0)) == -2.0
+    assert float(fg.grad(staged)(2.0)) == 3.0
+    with pytest.raises(GuardError, match="would go another way"):
+        fg.grad(staged)(-1.0)
+
+
+@pytest.mark.parametrize("made", [fg.jit, fg.checkpoint, lambda f: fg.jit(fg.checkpoint(f))])
+@pytest.mark.parametrize("first", ["value", "gradient"])
+@pytest.mark.parametrize("kind", ["jvp", "vjp", "cotangent"])
+def test_rules_that_look_look_anew(kind: str, first: str, made: Any) -> None:
+    f = looking(kind)
+    g = made(lambda x: f(x) * x)
+    if first == "value":
+        g(1.0)
+    for scale in (1.0, -1.0):
+        for x in (1.0, -1.0, 2.0):
+            expected = fg.grad(lambda x, c=scale: c * (f(x) * x))(x)
+            assert_bits(fg.grad(lambda x, c=scale: c * g(x))(x), expected)
+            assert_bits(fg.jit(fg.grad(lambda x, c=scale: c * g(x)))(x), expected)
+            assert_bits(fg.vjp(g, x)[1](scale)[0], expected)
+
+
+def test_a_rule_that_looks_at_a_cotangent_is_run_by_python_in_a_program() -> None:
+    staged = fg.program(looking("cotangent"))(1.0)
+    pull = fg.vjp(staged, -1.0)[1]
+    assert (float(pull(1.0)[0]), float(pull(-1.0)[0])) == (3.0, -5.0)
+
+
+# -------------------------------------------------------------------------- names bound anew
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda p, x: p(x),
+        lambda p, x: fg.grad(p)(x),
+        lambda p, x: fg.grad(fg.grad(p))(x),
+        lambda p, x: fg.jvp(p, (x,), (1.0,)),
+        lambda p, x: fg.vmap(fg.grad(p))(np.array([x, -x])),
+        lambda p, x: fg.grad(fg.jit(p))(x),
+        lambda p, x: fg.jit(fg.grad(p))(x),
+        lambda p, x: fg.grad(fg.program(p)(x))(x),
+        lambda p, x: fg.grad(optimize(p))(x),
+        lambda p, x: fg.grad(fg.checkpoint(p))(x),
+    ],
+)
+def test_a_rule_may_close_over_a_name_that_is_bound_anew(kind: str, of: Any) -> None:
+    def f(x: Any) -> Any:
+        name: Any = fg.tensor(3.0)
+        for _ in range(2):
+
+            def g(y: Any) -> Any:
+                return name * y  # noqa: B023
+
+            custom: Any = getattr(fg, kind)(g)
+            if kind == "custom_jvp":
+                custom.defjvp(lambda p, t: fg.jvp(g, p, t))
+            else:
+                custom.defvjp(lambda y: (g(y), y), lambda y, ct: fg.vjp(g, y)[1](ct))
+            name = custom(x)
+        return name
+
+    expected = fg.tree.map(np.asarray, of(fg.program(lambda x: 3.0 * x * x)(2.0), 2.0))
+    found = fg.tree.map(np.asarray, of(fg.program(f)(2.0), 2.0))
+    fg.tree.map(np.testing.assert_allclose, found, expected)
 
 
 # -------------------------------------------------------------------------------- opaque ones

@@ -31,4 +31,7 @@ def remove_dead_code(program: Program) -> Program:
         if any(variable in read for variable in range(first, first + len(equation.results))):
             kept.add(position)
             read.update(equation.operands)
+    given = range(len(program.inputs), len(program.inputs) + len(program.constants))
+    if len(kept) == len(program.equations) and read.issuperset(given):
+        return program
     return rewrite(program, Draft.append, kept)

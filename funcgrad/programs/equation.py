@@ -47,13 +47,17 @@ class CalledOperation(Protocol):
     def program(self) -> Any:
         """The ``Program`` of what it computes; None if that cannot be told from its shapes.
 
-        Its constants are raw. Its guards are no guards of the program around it: ``bind`` runs
-        the function itself where rules apply.
+        Its constants are raw. Its guards are no guards of the program around it: they are checked
+        when the call runs.
         """
         ...
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
         """Apply it under whatever transformations follow the values."""
+        ...
+
+    def within(self, frames: Sequence[Any]) -> CalledOperation:
+        """The operation in the rules of these calls, the outermost first."""
         ...
 
 

@@ -31,7 +31,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from funcgrad.border import REFUSALS
-from funcgrad.errors import FuncgradError, TracerError
+from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.equation import Guard, identity
 from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
@@ -53,6 +53,7 @@ from funcgrad.staging.joint import (
 from funcgrad.trace import Value
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.explicit import Frames, runs_python
 from funcgrad.transforms.flat import run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linear import LinearRecorder
@@ -157,6 +158,11 @@ class ProgramCall:
             staged = trace.process_program(self, args) if isinstance(trace, Stager) else None
             if staged is not None:
                 return staged
+        except GuardError:
+            # A rule that is a program would refuse the values again when it is pulled through, too
+            # late for another variant.
+            if not runs_python(self.program):
+                raise
         except FuncgradError:
             pass  # unless a derived program is to blame, what follows raises it again
         return self.program.evaluate(args)
@@ -167,6 +173,10 @@ class ProgramCall:
         return self.program.name
 
     bind = apply
+
+    def within(self, frames: Frames) -> ProgramCall:
+        """The operation in the rules of calls, of which it knows nothing."""
+        return self
 
     def _record(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
         operands = tuple([recorder.index_of(arg) for arg in args])

@@ -107,8 +107,16 @@ class Signature:
                     outs = variant.call.apply(values)
                 except GuardError:
                     continue
+                self._prefer(variant)
                 return trees.unflatten(variant.program.result, [wrap(out) for out in outs])
         return MISS
+
+    def _prefer(self, variant: Variant) -> None:
+        """Try a variant first from now on: where a rule's look fails, others find out slowly."""
+        if self._variants[0] is not variant:
+            with self._lock:
+                if variant in self._variants:
+                    self._set(sorted(self._variants, key=lambda each: each is not variant))
 
     def refresh(self) -> int:
         """Drop the variants that rely on what has changed; returns how many are left."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from funcgrad.errors import TracerError
-from funcgrad.trace import RAW, Trace, Value, concrete, innermost
+from funcgrad.trace import RAW, Trace, Value, innermost
 
 __all__ = [
     "Call",
@@ -42,38 +42,24 @@ class ClosureError(TracerError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A function of values as a program, whose last inputs are what the function closes over.
+    """A function of values as it was staged, beside other parts of one call.
 
     Attributes
     ----------
     program : Program
+        Its last inputs are what the function closes over.
     closed : tuple of values
-        What it closes over.
+        What that is.
     present : tuple of bool
         Which of its results are there; the others are None.
     results : tuple of values
         Those that it had.
-    reaches : bool
-        Whether it computes with traced values around, be it for nothing.
     """
 
     program: Any
     closed: tuple[Value, ...]
     present: tuple[bool, ...]
     results: tuple[Value, ...]
-    reaches: bool
-
-    def over(self, values: Sequence[Value]) -> Callable[..., list[Value]]:
-        """The function of its own values, and of these in the place of those closed over."""
-        places = {id(value): place for place, value in enumerate(values)}
-        sources = [(places.get(id(value)), value) for value in self.closed]
-
-        def run(own: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
-            rest = [value if place is None else closed[place] for place, value in sources]
-            results = iter(self.program.evaluate([*map(concrete, own), *rest]))
-            return [next(results) if flag else None for flag in self.present]
-
-        return run
 
 
 class Call:
@@ -83,13 +69,13 @@ class Call:
     ----------
     is_staged : bool
         Whether staging may look at what it does, rather than only run it.
-    is_explicit : bool
-        Whether all that goes in is an argument.
+    frozen : Call, optional
+        The same call as a value, if all that goes in is an argument.
     """
 
     __slots__ = ()
     is_staged: ClassVar[bool] = True
-    is_explicit: bool = False
+    frozen: Any = None
 
     @property
     def name(self) -> str:
@@ -129,22 +115,36 @@ class Call:
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
     ) -> Sequence[Part]:
-        """The rules, staged by ``stage(rule, values)``; none where there are none to be staged."""
+        """The rules, staged by ``stage(rule, values, linear)``; none where there are none.
+
+        So many of the last values, ``linear``, are tangents or cotangents.
+        """
         return ()
 
-    def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
-        """The same call on its arguments and on the values that it closed over.
+    def over(self, function: Any) -> Call:
+        """The same call with its rules, where this computes the results."""
+        raise NotImplementedError
 
-        Function and rules are such as ``Part.over`` makes.
+    @classmethod
+    def opened(
+        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
+    ) -> Call:
+        """A call of this kind on its arguments and on the values that it closed over.
+
+        Function and rules are of two lists of values: their own, and those closed over.
         """
         raise NotImplementedError
 
     def adopt(self, other: Any) -> None:
         """Note that another call, with the same results, is made in the place of this one."""
 
-    def bound(self, values: Sequence[Value]) -> tuple[Call, list[Value]]:
-        """The call that is meant where this one stands in a program, and what it is put on."""
-        return self, list(values)
+    def bound(self) -> Call:
+        """The call that runs where this one stands in a program."""
+        return self
+
+    def within(self, frames: Sequence[Any]) -> tuple[Call, tuple[Value, ...]]:
+        """The call in the rules of others, and what it is put on there besides."""
+        return self, ()
 
     def batched(self, size: int, flags: Sequence[bool]) -> Call:
         """The same call on arguments of which those flagged carry a batch on axis 0.

@@ -24,6 +24,7 @@ from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resu
 from funcgrad.transforms.arguments import call_values, check_function, values_of
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.collage import finished
+from funcgrad.transforms.explicit import Frames, within
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.loans import borrower, lent
 from funcgrad.transforms.probe import probe_again, running_probes
@@ -49,6 +50,11 @@ class StagedSegment:
     def name(self) -> str:
         """What it is called in print."""
         return self.kind
+
+    def within(self, frames: Frames) -> StagedSegment:
+        """The operation in the rules of these calls."""
+        own = within(self.program, frames)
+        return self if own is self.program else StagedSegment(own)
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
         """Apply it under whatever transformations follow the values."""
@@ -78,7 +84,7 @@ class _Rehearsal(Stager):
 
     def __init__(self, level: int, recorder: Recorder, outer: _Rehearsal | None = None) -> None:
         super().__init__(level, around=outer, title="checkpoint")
-        self._is_nested = self.freezes = True
+        self._is_nested = True
         self.recorder = recorder
         self._outer = outer
         self._followed: set[int] = set()

@@ -82,12 +82,12 @@ class _Custom(Generic[P, R]):
             outs = bind_call(call, values)
         except ClosureError as error:
             try:
-                own, values = explicit_call(call, values)
+                own, closed = explicit_call(call, values)
             except TracerError:
                 raise error from None
-            if own is call:  # which closes over nothing
+            if not closed:
                 raise error.__cause__ or error from None
-            outs = bind_call(own, values)
+            outs = bind_call(own, [*values, *closed])
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result
@@ -131,6 +131,11 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
     structure arrives as zeros. What ``f`` and the rule close over is
     differentiated through the function's own operations, whatever transformation it belongs to;
     rules are for the arguments.
+
+    A program holds ``f`` and its rule as programs: what they read is fixed when they are staged,
+    and where they look at an argument's number the program keeps a guard. A rule that looks at
+    numbers of tangents (or of cotangents), or that cannot be staged, stays a Python function, which
+    reads what stands outside when a derivative is taken.
 
     Examples
     --------
@@ -185,7 +190,9 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     Notes
     -----
     Forward mode follows too, by transposing ``bwd``, which is linear in the cotangent. Derivatives
-    of higher order differentiate ``fwd`` and ``bwd``. For what they close over see ``custom_jvp``.
+    of higher order differentiate ``fwd`` and ``bwd``. For what they close over, and for programs,
+    see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does, and reads names as
+    they are then: what it needs of the call ``fwd`` hands to it.
 
     Examples
     --------

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -63,12 +64,12 @@ class CallSignature:
 class _CustomCall(Call):
     """What both kinds of rule share: running the function itself, and its signature."""
 
-    __slots__ = ("__weakref__", "_origin", "function", "is_explicit", "signature")
+    __slots__ = ("_origin", "frozen", "function", "signature")
 
     def __init__(self, function: FlatFunction, signature: CallSignature, origin: Hashable) -> None:
         self.function = function
         self.signature = signature
-        self.is_explicit = False
+        self.frozen = None
         self._origin = origin
 
     @property
@@ -84,6 +85,11 @@ class _CustomCall(Call):
 
     def adopt(self, other: _CustomCall) -> None:
         self.signature.result = other.signature.result
+
+    def over(self, function: FlatFunction) -> Call:
+        own = copy(self)
+        own.function = function
+        return own
 
 
 class JvpCall(_CustomCall):
@@ -187,9 +193,12 @@ class JvpCall(_CustomCall):
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
     ) -> Sequence[Part]:
-        return [stage(self.rule, [*args, *map(zeros_like, args)])]
+        return [stage(self.rule, [*args, *map(zeros_like, args)], len(args))]
 
-    def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
+    @classmethod
+    def opened(
+        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
+    ) -> Call:
         def rule(values: Sequence[Value]) -> list[Value]:
             half = sizes.args + sizes.closed
             args, more = values[: sizes.args], values[sizes.args : half]
@@ -199,10 +208,7 @@ class JvpCall(_CustomCall):
             sums = [t if m is None else t + m for t, m in zip(tangents, found, strict=True)]
             return [*outs, *sums]
 
-        origin = self._origin, self.function  # as no other call has
-        own = JvpCall(_joined(function, sizes.args), self.signature, origin, rule, sizes.closed)
-        own.is_explicit = True
-        return own
+        return JvpCall(_joined(function, sizes.args), signature, origin, rule, sizes.closed)
 
 
 class VjpCall(_CustomCall):
@@ -304,9 +310,12 @@ class VjpCall(_CustomCall):
         forward = stage(lambda own: self._saving(own, kept), args)
         cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]
         saved = forward.results[len(outs) :]
-        return [forward, stage(partial(self._restoring, kept), [*saved, *cts])]
+        return [forward, stage(partial(self._restoring, kept), [*saved, *cts], len(cts))]
 
-    def opened(self, function: Any, rules: Sequence[Any], sizes: Sizes) -> Call:
+    @classmethod
+    def opened(
+        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
+    ) -> Call:
         def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
             args, more = values[: sizes.args], values[sizes.args :]
             found = rules[0](args, more)
@@ -317,10 +326,7 @@ class VjpCall(_CustomCall):
             pulled = rules[1]([*kept, *cts], more)
             return [*pulled, *pull_values(partial(function, args), more, cts)]
 
-        origin = self._origin, self.function  # as no other call has
-        own = VjpCall(_joined(function, sizes.args), self.signature, origin, forward, backward)
-        own.is_explicit = True
-        return own
+        return VjpCall(_joined(function, sizes.args), signature, origin, forward, backward)
 
 
 def _joined(function: Any, count: int) -> FlatFunction:

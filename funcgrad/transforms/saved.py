@@ -25,7 +25,6 @@ class _SavedCall(Call):
     """A call without its rules."""
 
     __slots__ = ("_name", "_origin", "_run")
-    is_explicit = True
 
     def __init__(self, name: str, run: FlatFunction, origin: Hashable) -> None:
         self._name = name
@@ -39,6 +38,10 @@ class _SavedCall(Call):
     @property
     def origin(self) -> Hashable:
         return self._origin
+
+    @property
+    def frozen(self) -> Any:
+        return self
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         return list(self._run(args))

@@ -109,10 +109,9 @@ class Stager(Trace):
         "_numbers",
         "_open",
         "_reruns",
-        "freezes",
+        "_variables",
         "knots",
         "title",
-        "variables",
     )
 
     def __init__(
@@ -128,7 +127,6 @@ class Stager(Trace):
         self._around = around
         self._is_nested = around is not None
         self.knots: Knots = {}
-        self.freezes: bool = around is not None and around.freezes
         self._inputs: list[Any] = []
         self._constants: list[Constant] = []
         self._numbers: dict[Constant, int] = {}
@@ -136,7 +134,7 @@ class Stager(Trace):
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
         self._lock: Lock = Lock() if around is None else around._lock
-        self.variables = 0
+        self._variables = 0
         self._open = True
 
     def close(self) -> None:
@@ -163,8 +161,8 @@ class Stager(Trace):
         """A tracer for an input; all inputs come before the first operation."""
         spec = spec_inside(value)
         self._inputs.append(spec)
-        self.variables = len(self._inputs)
-        return self._tracer(value if self._has_numbers else _stand_in(spec), self.variables - 1)
+        self._variables = len(self._inputs)
+        return self._tracer(value if self._has_numbers else _stand_in(spec), self._variables - 1)
 
     def need_numbers(self) -> None:
         """Give up if values are stand-ins."""
@@ -210,29 +208,29 @@ class Stager(Trace):
         self.check(*args)
         values = [self.inner(arg) for arg in args]
         if call.is_staged:
-            key = key_of(call, values)
-            if key in self.knots:
-                return self._tied(self.knots[key], call, args)
+            knot = self.knots.get(key_of(call, values)) if self.knots else None
+            if knot is not None:
+                return self._tied(knot, call, args)
             found = None
             with suppress(Exception):  # as where it leaves all its numbers to another library
                 found = staged_call(self, call, values)
             if found is not None:
-                operation, results, instead, closed = found
-                if operation is None:
-                    return bind_call(instead, [*args, *closed])
+                operation, results, closed = found
+                if closed:  # which may belong to a transformation inside of this one
+                    return bind_call(operation.call.bound(), [*args, *closed])
                 return self._define(operation, args, (), results)
         self.need_numbers()
         outs = bind_call(call, values)
         check_closure(self.level - 1, outs)
         known = [value._trace for value in values if type(value) not in RAW]
-        closed = [out for out in outs if type(out) not in RAW and out._trace not in known]
-        return self._define(StagedCall(call, None, len(args)), [*args, *closed], (), outs)
+        more = [out for out in outs if type(out) not in RAW and out._trace not in known]
+        return self._define(StagedCall(call, None, len(args)), [*args, *more], (), outs)
 
     def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
         """A call within its own rule."""
-        call.adopt(knot.origin_call)
+        call.adopt(knot.call)
         outs = [self.inner(out) for out in knot.run([self.inner(arg) for arg in args])]
-        return self._define(StagedCall(knot, None), args, (), outs)
+        return self._define(knot.operation, args, (), outs)
 
     def process_segment(
         self,
@@ -339,8 +337,8 @@ class Stager(Trace):
         operands = tuple([self._variable(arg) for arg in args])
         results = tuple([spec_inside(out) for out in outs])
         with self._lock:  # a function may use threads of its own
-            first = self.variables
-            self.variables += len(outs)
+            first = self._variables
+            self._variables += len(outs)
         equation = Equation(operation, operands, params, results, self._source(), self._epoch())
         self._equations.append((first, equation))
         return [self._tracer(out, first + k) for k, out in enumerate(outs)]
@@ -375,19 +373,21 @@ class Stager(Trace):
         return tracer
 
 
-def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, list[Value]]:
-    """A call that closes over nothing traced, and what to put it on."""
+def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, tuple[Value, ...]]:
+    """A call that closes over nothing traced, and what to put it on besides its arguments."""
     try:
         return _explicit_call(call, values, numbers=False)
     except _NumbersNeeded:
         return _explicit_call(call, values, numbers=True)
 
 
-def _explicit_call(call: Call, values: Sequence[Value], numbers: bool) -> tuple[Call, list[Value]]:
+def _explicit_call(
+    call: Call, values: Sequence[Value], numbers: bool
+) -> tuple[Call, tuple[Value, ...]]:
     with begin_level() as level:
         host = Stager(level, numbers)
         own, closed = explicit(host, call, values, part(host, call.run, call.name, values))
-    return own, [*values, *closed]
+    return own.bound(), closed
 
 
 _LOOKS: Final = (("bool", "bool"), ("int", "int"), ("t as an index", "index"))

@@ -545,6 +545,23 @@ def test_what_runs_again_is_what_ran(door: str, inside: str) -> None:
     check(twice, curvature)
 
 
+@pytest.mark.parametrize("inside", INSIDE)
+@pytest.mark.parametrize("door", DOORS)
+def test_a_program_is_what_was_staged(door: str, inside: str) -> None:
+    """Changed between staging and the call, nothing that was read is seen anew."""
+    f, change = DOORS[door]()
+    staged = fg.program(INSIDE[inside](f))(0.5)
+    change()
+    value, slope = 3.0 * np.sin(0.5), 3.0 * np.cos(0.5)
+    assert_same(staged(0.5), value)
+    for of in (fg.grad, fg.jacfwd):
+        for p in (staged, fg.jit(staged), fg.checkpoint(staged), fg.program(staged)(0.5)):
+            assert_same(of(p)(0.5), slope)
+        assert_same(of(of(staged))(0.5), -value)
+        assert_same(fg.jit(of(staged))(0.5), slope)
+        assert_same(fg.vmap(of(staged))(np.full(2, 0.5)), np.full(2, slope))
+
+
 def test_side_effects_happen_once() -> None:
     lines: list[str] = []
 

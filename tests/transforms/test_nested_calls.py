@@ -101,6 +101,7 @@ MODES: dict[str, Callable[[Function], Any]] = {
     "grad of vmap": lambda f: fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))(XS),
     "jit of grad": lambda f: fg.jit(fg.grad(f))(X),
     "grad of jit": lambda f: fg.grad(fg.jit(f))(X),
+    "grad of checkpoint": lambda f: fg.grad(fg.checkpoint(f))(X),
     "grad of program": lambda f: fg.grad(fg.program(f)(X))(X),
     "grad of grad": lambda f: fg.grad(fg.grad(f))(X),
     "hvp": lambda f: fg.hvp(f, (X,), (1.0,)),
