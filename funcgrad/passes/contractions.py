@@ -74,7 +74,7 @@ class _Folding:
         # What is asked for as it is counts as read by others, too.
         for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
             self._uses[variable] += 2
-        self._next = len(program.inputs) + len(program.constants)
+        self._next = program.index.given
         self._counts: dict[int, int] = {}
         self.changes = 0
 

@@ -27,7 +27,6 @@ from funcgrad.primitive import Linear, Primitive
 from funcgrad.primitives.contraction import split_subscripts
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import inlined
-from funcgrad.programs.liveness import last_uses
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
@@ -286,7 +285,7 @@ def memory_homes(program: Program) -> list[int]:
     What merely could share memory, as the results of a call with rules of its own could, counts as
     having its own.
     """
-    homes = list(range(len(program.inputs) + len(program.constants)))
+    homes = list(range(program.index.given))
     for equation in program.equations:
         if equation.operation.name in _VIEWS and len(equation.operands) == 1:
             homes.append(homes[equation.operands[0]])
@@ -299,9 +298,9 @@ def peak_bytes(program: Program) -> int:
     """The most bytes of results that are alive at once; see ``Costs``."""
     homes = memory_homes(program)
     ends = [-1] * len(homes)
-    for home, last in zip(homes, last_uses(program), strict=True):
+    for home, last in zip(homes, program.index.last_uses, strict=True):
         ends[home] = max(ends[home], last)
-    number = len(program.inputs) + len(program.constants)
+    number = program.index.given
     freed = [0] * (len(program.equations) + 1)
     alive = peak = 0
     for position, equation in enumerate(program.equations):

@@ -22,16 +22,15 @@ def remove_dead_code(program: Program) -> Program:
 
     Inputs stay, since callers pass them, and so do guards and what they look at.
     """
-    read = {*program.outputs, *[guard.variable for guard in program.guards]}
+    read = {*program.outputs, *program.index.guarded}
     kept: set[int] = set()
-    first = len(program.specs())
-    for position in range(len(program.equations) - 1, -1, -1):
-        equation = program.equations[position]
-        first -= len(equation.results)
-        if any(variable in read for variable in range(first, first + len(equation.results))):
+    results = program.index.results
+    for position in range(len(results) - 1, -1, -1):
+        if any(variable in read for variable in results[position]):
             kept.add(position)
-            read.update(equation.operands)
-    given = range(len(program.inputs), len(program.inputs) + len(program.constants))
-    if len(kept) == len(program.equations) and read.issuperset(given):
+            read.update(program.equations[position].operands)
+    if len(kept) == len(results) and read.issuperset(
+        range(len(program.inputs), program.index.given)
+    ):
         return program
     return rewrite(program, Draft.append, kept)

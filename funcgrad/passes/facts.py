@@ -57,22 +57,14 @@ class Facts:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._specs = program.specs()
-        count = len(self._specs)
-        self._uses = [0] * count
-        self._first_use = [len(program.equations)] * count
-        given = len(program.inputs) + len(program.constants)
-        self._makers = [-1] * given
-        self.starts: list[int] = []
+        index = program.index
+        self._specs, self._makers, self._uses = index.specs, index.makers, index.uses
+        self._first_use = [len(program.equations)] * len(index.specs)
         for position, equation in enumerate(program.equations):
-            self.starts.append(len(self._makers))
-            self._makers += [position] * len(equation.results)
             for variable in equation.operands:
-                self._uses[variable] += 1
                 self._first_use[variable] = min(self._first_use[variable], position)
-        for variable in program.outputs:
-            self._uses[variable] += 1
-        self.guarded = frozenset([guard.variable for guard in program.guards])
+        self.starts = [results.start for results in index.results]
+        self.guarded = index.guarded
 
     def spec(self, variable: int) -> Spec:
         """The shape and dtype of a variable."""

@@ -71,8 +71,8 @@ def in_order(program: Program, order: Sequence[int]) -> Program:
     order : sequence of int
         The position of each equation in the program. What an equation reads has to come before it.
     """
-    results = _results(program)
-    new = count(len(program.inputs) + len(program.constants))
+    results = program.index.results
+    new = count(program.index.given)
     moved = list(range(len(program.specs())))
     for position in order:
         for variable in results[position]:
@@ -134,8 +134,7 @@ def memory_order(program: Program) -> tuple[list[int], int]:
 
 def _dependencies(program: Program) -> list[list[int]]:
     """For each equation those that have to come before it, each once."""
-    guarded = {guard.variable for guard in program.guards}
-    makers = [-1] * (len(program.inputs) + len(program.constants))
+    guarded, makers, results = program.index.guarded, program.index.makers, program.index.results
     found: list[list[int]] = []
     barrier = call = -1
     earlier: list[tuple[int, int]] = []  # epochs and positions; both rise
@@ -153,9 +152,7 @@ def _dependencies(program: Program) -> list[list[int]]:
             before.append(earlier[-1][1])
         earlier.append((equation.epoch, position))
         found.append([place for place in dict.fromkeys(before) if place >= 0])
-        first = len(makers)
-        makers += [position] * len(equation.results)
-        if any(variable in guarded for variable in range(first, len(makers))):
+        if any(variable in guarded for variable in results[position]):
             barrier = position
     return found
 
@@ -194,7 +191,7 @@ class _Memory:
 
     def __init__(self, program: Program) -> None:
         homes = memory_homes(program)
-        number = given = len(program.inputs) + len(program.constants)
+        number = given = program.index.given
         self.peak = self._alive = 0
         self._left = [0] * len(homes)
         self._places = [0] * len(homes)
@@ -235,13 +232,3 @@ class _Memory:
                 self.growth[last] -= self._sizes[home]
                 better.append(last)
         return better
-
-
-def _results(program: Program) -> list[range]:
-    """The variables that each equation defines."""
-    number = len(program.inputs) + len(program.constants)
-    found = []
-    for equation in program.equations:
-        found.append(range(number, number + len(equation.results)))
-        number += len(equation.results)
-    return found

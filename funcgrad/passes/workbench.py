@@ -89,7 +89,7 @@ class Workbench:
 
     def __init__(self, program: Program, rules: Rules) -> None:
         self.program = program
-        self.specs = program.specs()
+        self.specs = list(program.specs())
         self.makers: list[Equation | None] = [None] * len(self.specs)
         self.uses = _uses(program, len(self.specs))
         self.constants: dict[int, Constant] = {}
@@ -322,10 +322,8 @@ def improve(program: Program, rules: Rules) -> Program:
     table = joined(rules)
     for _ in range(_MOST_ROUNDS):
         bench = Workbench(program, table)
-        first = len(program.inputs) + len(program.constants)
-        for equation in program.equations:
-            bench.take(equation, first)
-            first += len(equation.results)
+        for equation, results in zip(program.equations, program.index.results, strict=True):
+            bench.take(equation, results.start)
         before, program = program, bench.finish()
         if program is before or not bench.undecided:
             break

@@ -76,27 +76,19 @@ def needed(
     """
     equations: set[int] = set()
     read = set(wanted)
-    first = len(program.specs())
-    for position in range(len(program.equations) - 1, -1, -1):
-        equation = program.equations[position]
-        first -= len(equation.results)
-        results = range(first, first + len(equation.results))
-        if any(variable in read and variable not in given for variable in results):
+    results = program.index.results
+    for position in range(len(results) - 1, -1, -1):
+        if any(variable in read and variable not in given for variable in results[position]):
             equations.add(position)
-            read.update(equation.operands)
+            read.update(program.equations[position].operands)
     return equations, read
 
 
 def defined(program: Program, wanted: Collection[int], given: Collection[int]) -> set[int]:
     """The variables that are defined on the way from some variables to others."""
     equations, _ = needed(program, wanted, given)
-    found: set[int] = set()
-    first = len(program.inputs) + len(program.constants)
-    for position, equation in enumerate(program.equations):
-        if position in equations:
-            found.update(range(first, first + len(equation.results)))
-        first += len(equation.results)
-    return found
+    results = program.index.results
+    return {variable for position in equations for variable in results[position]}
 
 
 def extract(

@@ -1,4 +1,4 @@
-"""Which variables share memory, and until when each is needed.
+"""Which variables share memory.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x + 1.0)[1:] * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
@@ -10,8 +10,8 @@ program <lambda>(x: float64[3]) -> float64[2]
   d: float64[2] = view c key=(slice(1, None, None),)
   e: float64[2] = multiply d b
   return e
->>> aliases(staged)[4], last_uses(staged)[3]
-(frozenset({3}), 1)
+>>> aliases(staged)[4]
+frozenset({3})
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from funcgrad.primitives.complexes import imag, real
 from funcgrad.primitives.identity import identity_product
 from funcgrad.programs.program import Program
 
-__all__ = ["aliases", "last_uses", "makes_its_own"]
+__all__ = ["aliases", "makes_its_own"]
 
 Aliases: TypeAlias = list[frozenset[int]]
 
@@ -48,8 +48,7 @@ def makes_its_own(operation: Any) -> bool:
 
 def aliases(program: Program) -> Aliases:
     """For each variable those that made the memory which it may share: mostly itself."""
-    given = len(program.inputs) + len(program.constants)
-    found: Aliases = [frozenset((variable,)) for variable in range(given)]
+    found: Aliases = [frozenset((variable,)) for variable in range(program.index.given)]
     for equation in program.equations:
         own = makes_its_own(equation.operation)
         shared = frozenset[int]()
@@ -58,19 +57,3 @@ def aliases(program: Program) -> Aliases:
         for _ in equation.results:
             found.append(shared or frozenset((len(found),)))
     return found
-
-
-def last_uses(program: Program) -> list[int]:
-    """For each variable the position of the last equation that reads it.
-
-    Of a variable that none reads it is the position of the equation that makes it, and -1 for an
-    input; of an output it is the number of equations.
-    """
-    last = [-1] * (len(program.inputs) + len(program.constants))
-    for position, equation in enumerate(program.equations):
-        for variable in equation.operands:
-            last[variable] = position
-        last += [position] * len(equation.results)
-    for variable in program.outputs:
-        last[variable] = len(program.equations)
-    return last

@@ -29,6 +29,7 @@ from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import Constant, Equation, Guard, body_of, spec_inside
+from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
 from funcgrad.shape import Spec
 from funcgrad.tensor import wrap
@@ -67,6 +68,7 @@ class Program:
     guards: tuple[Guard, ...] = ()
     arguments: Structure = field(kw_only=True)
     result: Structure = field(kw_only=True)
+    _index: Index | None = field(default=None, init=False, repr=False, compare=False)
 
     def __tree_flatten__(self) -> tuple[tuple[Any, ...], Program]:
         return (), self  # a value without leaves, rather than a container of its parts
@@ -86,12 +88,18 @@ class Program:
         """Whether all its constants are: it closes over no value of a transformation around."""
         return all(constant.is_raw for constant in self.constants)
 
-    def specs(self) -> list[Spec]:
+    @property
+    def index(self) -> Index:
+        """Who makes and who reads each variable."""
+        if self._index is None:
+            found = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
+            object.__setattr__(self, "_index", found)
+            return found
+        return self._index
+
+    def specs(self) -> tuple[Spec, ...]:
         """The shape and dtype of every variable."""
-        found = [*self.inputs, *(constant.spec for constant in self.constants)]
-        for equation in self.equations:
-            found += equation.results
-        return found
+        return self.index.specs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate, as the function would.
@@ -121,11 +129,9 @@ class Program:
         A variable is dropped after its last use.
         """
         known: list[Any] = [*values, *(constant.value for constant in self.constants)]
-        last = self._last_uses()
-        guards = self._guards_by_variable()
-        number = len(known)
+        guards, freed, results = self.index.guards, self.index.freed, self.index.results
         runs: dict[int, object] = {}  # by epoch
-        for guard in guards.pop(None, ()):
+        for guard in guards.get(-1, ()):
             _check_guard(self, guard, known[guard.variable])
         for position, equation in enumerate(self.equations):
             operands = tuple([known[variable] for variable in equation.operands])
@@ -134,36 +140,12 @@ class Program:
                     known += _bound(equation, operands)
             else:
                 known += _bound(equation, operands)
-            for variable in range(number, len(known)):
+            for variable in results[position] if guards else ():
                 for guard in guards.get(variable, ()):
                     _check_guard(self, guard, known[variable])
-            number = len(known)
-            for variable in last.get(position, ()):
+            for variable in freed[position]:
                 known[variable] = None
         return [known[variable] for variable in self.outputs]
-
-    def _last_uses(self) -> dict[int, list[int]]:
-        """By equation, the variables that nothing after it reads."""
-        last: dict[int, int] = {}
-        number = len(self.inputs) + len(self.constants)
-        for position, equation in enumerate(self.equations):
-            for variable in (*equation.operands, *range(number, number + len(equation.results))):
-                last[variable] = position
-            number += len(equation.results)
-        for variable in self.outputs:
-            last.pop(variable, None)
-        by_equation: dict[int, list[int]] = {}
-        for variable, position in last.items():
-            by_equation.setdefault(position, []).append(variable)
-        return by_equation
-
-    def _guards_by_variable(self) -> dict[int | None, list[Guard]]:
-        """The guards to check when a variable is known; under None those of inputs."""
-        given = len(self.inputs) + len(self.constants)
-        found: dict[int | None, list[Guard]] = {}
-        for guard in self.guards:
-            found.setdefault(None if guard.variable < given else guard.variable, []).append(guard)
-        return found
 
     def verify(self) -> Program:
         """Check that the program is well formed, and return it.

@@ -200,7 +200,7 @@ def _drafts(program: Program, sizes: _Sizes, refused: frozenset[int]) -> list[_D
     drafts: list[_Draft] = []
     specs = sizes.specs
     upstream = [0] * len(specs)  # for each variable the kernels that have to run before
-    variable = len(program.inputs) + len(program.constants)
+    variable = program.index.given
     for position, equation in enumerate(program.equations):
         draft = None
         if position not in refused:
@@ -367,21 +367,13 @@ def steps(program: Program, block: int = BLOCK) -> list[Step]:
     if not found:
         return list(range(len(program.equations)))
     home: dict[int, Kernel] = {position: k for k in found for position in k.members}
-    makers = _makers(program)
+    makers = program.index.makers
     nodes: dict[Step, set[Step]] = {}
     for position, equation in enumerate(program.equations):
         node = home.get(position, position)
         needs = {home.get(m, m) for m in (makers[v] for v in equation.operands) if m >= 0}
         nodes.setdefault(node, set()).update(needs - {node})
     return _sorted(nodes)
-
-
-def _makers(program: Program) -> list[int]:
-    """For each variable the position of the equation that makes it, or -1."""
-    makers = [-1] * (len(program.inputs) + len(program.constants))
-    for position, equation in enumerate(program.equations):
-        makers += [position] * len(equation.results)
-    return makers
 
 
 def _sorted(nodes: Mapping[Step, set[Step]]) -> list[Step]:

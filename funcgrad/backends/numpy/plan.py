@@ -33,7 +33,7 @@ class Plan:
 
     Attributes
     ----------
-    specs : list of Spec
+    specs : sequence of Spec
         Of each variable.
     firsts : list of int
         The first variable that each equation defines.
@@ -55,7 +55,7 @@ class Plan:
         Large results that are returned, or whose memory what is returned has taken.
     """
 
-    specs: list[Spec]
+    specs: Sequence[Spec]
     firsts: list[int]
     steps: list[Step]
     ends: list[int]
@@ -80,11 +80,7 @@ def is_plain_ufunc(operation: Any) -> bool:
 def plan_of(program: Program, block: int = BLOCK) -> Plan:
     """The plan of a program, with kernels over blocks of so many bytes."""
     specs = program.specs()
-    firsts = []
-    variable = len(program.inputs) + len(program.constants)
-    for equation in program.equations:
-        firsts.append(variable)
-        variable += len(equation.results)
+    firsts = [results.start for results in program.index.results]
     order = steps(program, block)
     ends = _ends(program, firsts, order)
     shared = aliases(program)
@@ -174,8 +170,7 @@ def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> lis
 def _outside(
     program: Program, firsts: Sequence[int], order: Sequence[Step], ends: Sequence[int]
 ) -> set[int]:
-    found = {guard.variable for guard in program.guards}
-    found.update(program.outputs)
+    found = {*program.index.guarded, *program.outputs}
     home = {p: n for n, step in enumerate(order) if isinstance(step, Kernel) for p in step.members}
     makers = {firsts[position]: number for position, number in home.items()}
     for position, equation in enumerate(program.equations):
@@ -194,7 +189,7 @@ class _Moments:
     """
 
     when: dict[int, int]
-    makers: list[int]
+    makers: Sequence[int]
     gone: list[int]
     inner: list[bool]
 
@@ -204,9 +199,7 @@ def _moments(
 ) -> _Moments:
     positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
     when = {position: moment for moment, position in enumerate(positions)}
-    makers = [-1] * (len(program.inputs) + len(program.constants))
-    for position, equation in enumerate(program.equations):
-        makers += [position] * len(equation.results)
+    makers = program.index.makers
     last = [-1] * len(makers)
     for position in positions:
         for operand in program.equations[position].operands:

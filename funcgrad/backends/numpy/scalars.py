@@ -151,7 +151,7 @@ def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
     together : iterable of int
         Positions of equations that run in kernels, and so among arrays.
     """
-    equations, makers, kinds = program.equations, _makers(program), _kinds(program)
+    equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
     specs = program.specs()
     alone = set(range(len(equations))).difference(together)
     able = {position for position in alone if _is_able(equations[position], kinds)}
@@ -174,14 +174,6 @@ def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
             entering |= entries
     kept = _read(program, chosen | either)
     return Scalars(frozenset(chosen), frozenset(entering), frozenset(kept), frozenset(either))
-
-
-def _makers(program: Program) -> list[int]:
-    """For each variable the position of the equation that makes it, or -1."""
-    makers = [-1] * (len(program.inputs) + len(program.constants))
-    for position, equation in enumerate(program.equations):
-        makers += [position] * len(equation.results)
-    return makers
 
 
 def _kinds(program: Program) -> list[str]:

@@ -167,10 +167,8 @@ class _Writer:
         program = self.program
         inputs = ", ".join(self.texts.values())
         self.enter(range(len(program.inputs)))
-        given = len(program.inputs) + len(program.constants)
-        guards = _by_variable(program.guards, given)
-        dropped = self.dropped(given)
-        for guard in guards.get(None, ()):
+        guards, dropped = program.index.guards, self.dropped(program.index.given)
+        for guard in guards.get(-1, ()):
             self.guard(guard)
         rooms = self.rooms()
         for number, step in enumerate(self.plan.steps):
@@ -373,10 +371,3 @@ def _maker(before: Sequence[str], function: Sequence[str], name: str) -> list[st
         f"return {name}",
     ]
     return [f"def {_MAKER}(constants):", *[f"    {line}" if line else "" for line in lines]]
-
-
-def _by_variable(guards: Iterable[Guard], given: int) -> dict[int | None, list[Guard]]:
-    found: dict[int | None, list[Guard]] = {}
-    for guard in guards:
-        found.setdefault(None if guard.variable < given else guard.variable, []).append(guard)
-    return found

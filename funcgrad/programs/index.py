@@ -1,0 +1,109 @@
+"""Who makes and who reads each variable of a program: found once, and kept with the program.
+
+>>> import funcgrad as fg
+>>> index = fg.program(lambda x: fg.numpy.sin(x * x) + x)(2.0).index
+>>> index.makers, index.uses, index.last_uses
+((-1, 0, 1, 2), (3, 1, 1, 1), (2, 1, 2, 3))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from funcgrad.programs.equation import Constant, Equation, Guard
+from funcgrad.shape import Spec
+
+__all__ = ["Index"]
+
+
+class Index:
+    """What is asked of the variables of a program, each by the number of the variable.
+
+    Attributes
+    ----------
+    given : int
+        How many variables are inputs and constants.
+    specs : tuple of Spec
+        Their shapes and dtypes.
+    results : tuple of range
+        By position of an equation, the variables that it defines.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Spec],
+        constants: Sequence[Constant],
+        equations: Sequence[Equation],
+        outputs: Sequence[int],
+        guards: Sequence[Guard],
+    ) -> None:
+        self._equations = equations
+        self._outputs = outputs
+        self._guards = guards
+        specs = [*inputs, *[constant.spec for constant in constants]]
+        self.given = len(specs)
+        results = []
+        for equation in equations:
+            first = len(specs)
+            specs += equation.results
+            results.append(range(first, len(specs)))
+        self.specs = tuple(specs)
+        self.results = tuple(results)
+
+    @cached_property
+    def makers(self) -> tuple[int, ...]:
+        """The position of the equation that defines a variable; -1 where it is given."""
+        found = [-1] * self.given
+        for position, results in enumerate(self.results):
+            found += [position] * len(results)
+        return tuple(found)
+
+    @cached_property
+    def uses(self) -> tuple[int, ...]:
+        """How often a variable is read, as an operand or as an output."""
+        found = [0] * len(self.specs)
+        for equation in self._equations:
+            for variable in equation.operands:
+                found[variable] += 1
+        for variable in self._outputs:
+            found[variable] += 1
+        return tuple(found)
+
+    @cached_property
+    def last_uses(self) -> tuple[int, ...]:
+        """The position of the last equation that reads a variable.
+
+        Of a variable that none reads it is the position of the equation that makes it, and -1 where
+        it is given; of an output it is the number of equations.
+        """
+        found = list(self.makers)
+        for position, equation in enumerate(self._equations):
+            for variable in equation.operands:
+                found[variable] = position
+        for variable in self._outputs:
+            found[variable] = len(self._equations)
+        return tuple(found)
+
+    @cached_property
+    def freed(self) -> tuple[tuple[int, ...], ...]:
+        """By position of an equation, the variables that nothing after it reads."""
+        found: list[list[int]] = [[] for _ in self._equations]
+        for variable, position in enumerate(self.last_uses):
+            if 0 <= position < len(found):
+                found[position].append(variable)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def guards(self) -> dict[int, list[Guard]]:
+        """The guards to check when a variable is known; under -1 those of what is given."""
+        found: dict[int, list[Guard]] = {}
+        for guard in self._guards:
+            variable = -1 if guard.variable < self.given else guard.variable
+            found.setdefault(variable, []).append(guard)
+        return found
+
+    @cached_property
+    def guarded(self) -> frozenset[int]:
+        """The variables that guards look at."""
+        return frozenset([guard.variable for guard in self._guards])
