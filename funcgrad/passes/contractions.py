@@ -209,16 +209,14 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
     size = prod(shape)
     if site.shape(x) != shape or site.shape(y) != shape:
         return None  # so here, for what is repeated along the sum
+    letters = ascii_letters[: len(shape)]
     if len(axis) == len(shape):
-        if len(shape) > 1:
-            x, y = [site.append(reshape, each, shape=(size,)) for each in (x, y)]
-        return site.finished(site.append(matmul, x, y))
+        return site.finished(_product(site, x, y, letters, letters, ""))
     if len(shape) - 1 in axis:
         if size < _LARGE or shape[-1] < _LONG:
             return None
     elif size < (_SOME if shape[-1] < _SHORT else _LARGE):
         return None
-    letters = ascii_letters[: len(shape)]
     kept = _without(letters, axis)
     return site.finished(site.append(contract, x, y, subscripts=f"{letters},{letters}->{kept}"))
 

@@ -35,11 +35,6 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 _EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, NEGATION, SCALING, MOVES, SINKING)
 _RELAXED: Final[Rules] = joined(_EXACT, RELAXED)
-_REORDERING: Final[tuple[Pass, ...]] = (
-    fold_into_contractions,
-    merge_sums_of_products,
-    merge_products,
-)
 
 
 def simplified(program: Program, relaxed: bool = False) -> Program:
@@ -74,8 +69,7 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     two; after a few it stops in any case. Then products are merged, those with identity matrices
     become copies, and last the equations are put in an order that needs less memory.
     """
-    program = merged = simplified(program, relaxed)
-    for each in _REORDERING:
-        merged = each(merged)
+    program = simplified(program, relaxed)
+    merged = merge_products(merge_sums_of_products(fold_into_contractions(program)))
     program = program if merged is program else simplified(merged, relaxed)
     return schedule(copy_products_with_identities(program))

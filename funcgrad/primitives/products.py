@@ -114,9 +114,9 @@ def plan_product(
     """
     if len(subscripts) == 9 and subscripts[2] == "," and subscripts[5] == "-":
         return _of_matrices(subscripts)
-    if prod(first_shape) * prod(second_shape) <= _SMALL:
-        return None
     first, second, out = split_subscripts(subscripts)
+    if out and prod(first_shape) * prod(second_shape) <= _SMALL:
+        return None
     summed = "".join([c for c in second if c not in out])
     if not summed:
         return None  # the loop is quicker than np.multiply, and several times than np.matmul

@@ -54,16 +54,26 @@ Change = tuple[Any, str, Any]
 
 
 class Subject(NamedTuple):
-    """Something that can be left out, and by which changes."""
+    """Something that can be left out.
+
+    Attributes
+    ----------
+    name : str
+    rules : frozenset
+        Those of the pipeline's tables that go.
+    changes : tuple of Change
+        What is done besides.
+    """
 
     name: str
-    changes: tuple[Change, ...]
+    rules: frozenset[Any] = frozenset()
+    changes: tuple[Change, ...] = ()
 
 
 # -------------------------------------------------------------------------------- what is left out
 
 
-_NEEDED: Final = frozenset({"pipeline", "workbench", "inline"})
+_NEEDED: Final = frozenset({"pipeline", "prepare", "workbench", "inline"})
 """Modules of what calls the passes, and of what nothing could be compiled without."""
 
 
@@ -80,59 +90,45 @@ def _tables() -> dict[str, Rules]:
     }
 
 
-def _without(leave_out: Callable[[Any], bool]) -> tuple[Change, ...]:
-    """The pipeline's tables without some rules."""
-    return tuple(
-        (
-            pipeline,
-            name,
-            {
-                operation: tuple([rule for rule in rules if not leave_out(rule)])
-                for operation, rules in table.items()
-            },
-        )
-        for name, table in _tables().items()
-    )
-
-
 def _rules() -> list[Any]:
     found = [rule for table in _tables().values() for rules in table.values() for rule in rules]
     return list(dict.fromkeys(found))
 
 
-def _whole_passes() -> Iterator[tuple[Any, tuple[Change, ...]]]:
+def _whole_passes() -> Iterator[Subject]:
     """What the pipeline, or the backend, calls that makes a program of a program."""
-    found: dict[Any, list[Change]] = {}
     for caller in (pipeline, prepare):
         for name, value in vars(caller).items():
             is_pass = isfunction(value) and value.__annotations__.get("return") == "Program"
             if is_pass and _module(value) not in _NEEDED:
-                found.setdefault(value, []).append((caller, name, lambda program: program))
-            if isinstance(value, tuple):
-                for one in value:
-                    rest = tuple([each for each in value if each is not one])
-                    found.setdefault(one, []).append((caller, name, rest))
-    yield from ((value, tuple(changes)) for value, changes in found.items())
+                change = caller, name, lambda program: program
+                yield Subject(_module(value), changes=(change,))
 
 
 def subjects(single_rules: bool) -> list[Subject]:
-    """All that can be left out by itself."""
-    found: dict[str, tuple[Change, ...]] = {}
-    rules = _rules()
+    """All that can be left out by itself, or each rule."""
     if single_rules:
-        for rule in rules:
-            name = f"{_module(rule)}.{rule.__qualname__.replace('<locals>.', '')}"
-            found[name] = _without(partial(lambda one, each: each is one, rule))
-    else:
-        for module in dict.fromkeys(map(_module, rules)):
-            found[module] = _without(partial(lambda one, each: _module(each) == one, module))
-        for function, changes in _whole_passes():
-            found[_module(function)] = (*found.get(_module(function), ()), *changes)
-        found |= _planning()
-    return [Subject(*each) for each in found.items()]
+        return [Subject(_name_of(rule), frozenset({rule})) for rule in _rules()]
+    parts = [Subject(_module(rule), frozenset({rule})) for rule in _rules()]
+    parts += [*_whole_passes(), *_planning()]
+    by_name: dict[str, list[Subject]] = {}
+    for part in parts:
+        by_name.setdefault(part.name, []).append(part)
+    return [together(name, each) for name, each in by_name.items()]
 
 
-def _planning() -> dict[str, tuple[Change, ...]]:
+def _name_of(rule: Any) -> str:
+    return f"{_module(rule)}.{rule.__qualname__.replace('<locals>.', '')}"
+
+
+def together(name: str, parts: Iterable[Subject]) -> Subject:
+    """Several left out at once."""
+    parts = [*parts]
+    rules = frozenset[Any]().union(*[part.rules for part in parts])
+    return Subject(name, rules, tuple([change for part in parts for change in part.changes]))
+
+
+def _planning() -> list[Subject]:
     """What planning does that could be left undone."""
 
     def one_by_one(program: Any, block: int) -> list[int]:
@@ -141,13 +137,14 @@ def _planning() -> dict[str, tuple[Change, ...]]:
     def nothing(answer: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: answer
 
-    return {
-        "kernels (planning)": ((plan, "steps", one_by_one),),
-        "results over operands (planning)": ((plan, "_taken", nothing(None)),),
-        "slots of memory (planning)": ((plan, "slots_of", nothing({})),),
-        "shelves of results (planning)": ((plan, "leaving", nothing(frozenset())),),
-        "Python's floats (writing)": ((writer, "scalars_of", nothing(NONE)),),
+    changes = {
+        "kernels (planning)": (plan, "steps", one_by_one),
+        "results over operands (planning)": (plan, "_taken", nothing(None)),
+        "slots of memory (planning)": (plan, "slots_of", nothing({})),
+        "shelves of results (planning)": (plan, "leaving", nothing(frozenset())),
+        "Python's floats (writing)": (writer, "scalars_of", nothing(NONE)),
     }
+    return [Subject(name, changes=(change,)) for name, change in changes.items()]
 
 
 SUBJECTS: Final = {subject.name: subject for subject in subjects(single_rules=False)}
@@ -158,6 +155,12 @@ def left_out(subject: Subject) -> Iterator[None]:
     with ExitStack() as stack:
         for change in subject.changes:
             stack.enter_context(patch.object(*change))
+        for name, table in _tables().items():
+            rest = {
+                operation: tuple([rule for rule in rules if rule not in subject.rules])
+                for operation, rules in table.items()
+            }
+            stack.enter_context(patch.object(pipeline, name, rest))
         yield
 
 
@@ -217,7 +220,7 @@ def rows_of(name: str, case: Case, chosen: Sequence[Subject], calls: bool) -> li
     """What each subject is worth to one program."""
     program = fg.program(case.function)(*case.arguments)
     inputs = inputs_of(case)
-    everything = Subject("", ())
+    everything = Subject("")
     texts: dict[str, list[Callable[..., Any]]] = {}
     own: list[str] = []
     for subject in (everything, *chosen):
@@ -292,7 +295,7 @@ def main() -> None:
         chosen = [s for s in chosen if any(word in s.name for word in options.only)]
     if options.together:
         parts = [each for each in chosen if each.name in options.together]
-        chosen = [*parts, _together(parts)]
+        chosen = [together(" and ".join(options.together), parts)]
     rows: list[Row] = []
     for name, case in every_program().items():
         if not options.programs or any(word in name for word in options.programs):
@@ -300,14 +303,6 @@ def main() -> None:
                 rows += rows_of(name, case, chosen, options.calls)
             print(f"{name}: measured", flush=True)
     _report(rows, options.calls)
-
-
-def _together(parts: Sequence[Subject]) -> Subject:
-    """Several left out at once."""
-    modules = {part.name for part in parts}
-    rules = _without(lambda rule: _module(rule) in modules)
-    others = [change for part in parts for change in part.changes if change[1] not in _tables()]
-    return Subject(" and ".join([part.name for part in parts]), (*rules, *others))
 
 
 if __name__ == "__main__":

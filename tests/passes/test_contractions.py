@@ -82,7 +82,7 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], list
         lambda x, y: fnp.sum(x * y),
         (30, 20),
         (30, 20),
-        ["reshape", "reshape", "matmul"],
+        ["contract"],
     ),
     "long columns of products of numbers": (
         lambda x, y: fnp.sum(x * y, axis=0),

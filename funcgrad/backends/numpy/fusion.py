@@ -3,7 +3,7 @@
 A chain of elementwise operations on large arrays spends its time on memory: each operation reads
 what the one before has written out of the cache. A *kernel* runs the whole chain on a block of rows
 that stays in the cache, then on the next block. Its members are elementwise operations, reductions
-within rows, and sums and extrema over the rows, which add up what the blocks give.
+within rows, and sums, extrema and dot products over the rows, which add up what the blocks give.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -25,6 +25,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.activations import constant_max
+from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
 from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.programs.equation import Equation
@@ -33,10 +34,11 @@ from funcgrad.shape import Spec
 
 __all__ = [
     "BLOCK",
-    "COMBINED",
     "Kernel",
     "Step",
     "blocked_operands",
+    "combined_by",
+    "is_dot",
     "is_total",
     "kernels",
     "steps",
@@ -54,10 +56,13 @@ _NEAR: Final = 8  # of so many kernels the last ones are looked at, lest the sea
 
 _VIEWS: Final = (reshape, transpose, view)
 
-COMBINED: Final[Mapping[Any, str]] = MappingProxyType(
+_COMBINED: Final[Mapping[Any, str]] = MappingProxyType(
     {reduce_sum: "add", reduce_max: "maximum", constant_max: "maximum", reduce_min: "minimum"}
 )
 """Reductions whose results over blocks of rows combine to the result, and by what."""
+
+_DOTS: Final = frozenset({matmul, contract})
+"""What is a member of kernels only where it adds up all products of two arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,22 @@ Step: TypeAlias = "int | Kernel"
 """The position of an equation that runs by itself, or a kernel."""
 
 
+def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether an equation adds up all products of the numbers of two arrays of one shape."""
+    if any(specs[operand].dtype != equation.results[0].dtype for operand in equation.operands):
+        return False
+    if equation.operation is contract:
+        first, second, out = split_subscripts(dict(equation.params)["subscripts"])
+        return bool(first) and first == second and not out
+    shapes = [specs[operand].shape for operand in equation.operands]
+    return equation.operation is matmul and len(shapes[0]) == len(shapes[1]) == 1
+
+
+def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
+    """By what the results of an equation over blocks of rows combine to its result, if they do."""
+    return "add" if is_dot(equation, specs) else _COMBINED.get(equation.operation, "")
+
+
 def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     """What an equation is to a kernel over so many rows.
 
@@ -104,7 +125,9 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     if not isinstance(operation, Primitive) or not equation.operands:
         return ""
     given = specs[equation.operands[0]].shape
-    if operation in COMBINED:
+    if is_dot(equation, specs):
+        return "total" if given[0] == rows else ""
+    if operation in _COMBINED:
         axes = params["axis"]
         if not given or given[0] != rows or not set(params) <= {"axis", "keepdims"}:
             return ""
@@ -169,7 +192,8 @@ class _Draft:
 def is_total(equation: Equation, kernel: Kernel) -> bool:
     """Whether an equation of a kernel reduces over its rows, rather than makes a row of each."""
     axes = dict(equation.params).get("axis", ())
-    return equation.operation in COMBINED and (kernel.flat or 0 in axes)
+    is_reduction = equation.operation in _COMBINED and (kernel.flat or 0 in axes)
+    return is_reduction or equation.operation in _DOTS
 
 
 def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
@@ -245,7 +269,7 @@ def _home_for(
 
 def _rows(equation: Equation, specs: Sequence[Spec]) -> int:
     shape = equation.results[0].shape
-    if equation.operation in COMBINED and equation.operands:
+    if equation.operation in _COMBINED or equation.operation in _DOTS:
         shape = specs[equation.operands[0]].shape
     return shape[0] if shape else 0
 
@@ -255,7 +279,7 @@ def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> li
 
     Elementwise operations align the last axes of their operands.
     """
-    aligned = equation.operation not in COMBINED and equation.operation not in _VIEWS
+    aligned = not combined_by(equation, specs) and equation.operation not in _VIEWS
     axes = len(equation.results[0].shape)
     shapes = [specs[operand].shape for operand in equation.operands]
     return [
@@ -354,7 +378,7 @@ def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Seque
         params = dict(equation.params)
         if equation.operation in _VIEWS:
             return False
-        if equation.operation in COMBINED and (
+        if equation.operation in _COMBINED and (
             tuple(sorted(params["axis"])) != everything or params.get("keepdims")
         ):
             return False

@@ -9,7 +9,13 @@ from math import prod
 from typing import Final, TypeAlias
 
 from funcgrad.backends.numpy.expressions import Expressions, Text
-from funcgrad.backends.numpy.fusion import COMBINED, Kernel, blocked_operands, is_total
+from funcgrad.backends.numpy.fusion import (
+    Kernel,
+    blocked_operands,
+    combined_by,
+    is_dot,
+    is_total,
+)
 from funcgrad.backends.numpy.plan import Plan, is_plain_ufunc
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation
@@ -144,7 +150,8 @@ class _Loop:
         name, block = self.name(variable), self._word("block")
         self.before.append(self._room(variable, (self.kernel.blocks, *equation.results[0].shape)))
         self._line(f"{name}[{block}] = {self._of(equation, texts, specs)}", equation)
-        reduce = self.expressions.scope.method(COMBINED[equation.operation], "reduce")
+        combine = combined_by(equation, self.plan.specs)
+        reduce = self.expressions.scope.method(combine, "reduce")
         self.after.append((f"{name} = {reduce}({name}, 0)", equation.source))
 
     def _result(
@@ -191,10 +198,12 @@ class _Loop:
 
     def _of(self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec]) -> str:
         """An expression for a block of a result."""
+        if is_dot(equation, self.plan.specs):
+            return " @ ".join(map(_as_vector, texts, specs))
         if equation.operation is reshape:
             shape = (-1, *equation.results[0].shape[1:])
             equation = replace(equation, params=(("shape", shape),))
-        elif self.kernel.flat and equation.operation in COMBINED:
+        elif self.kernel.flat and "axis" in dict(equation.params):
             params = {**dict(equation.params), "axis": (0,)}
             equation = replace(equation, params=tuple(params.items()))
         return self.expressions.of(equation, texts, specs)
@@ -258,6 +267,10 @@ class _Loop:
 
     def _line(self, text: str, equation: Equation) -> None:
         self.body.append((text, equation.source))
+
+
+def _as_vector(text: Text, spec: Spec) -> str:
+    return text() if len(spec.shape) == 1 else f"{text()}.reshape(-1)"
 
 
 def _indented(lines: Sequence[Line]) -> list[Line]:
