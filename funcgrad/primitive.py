@@ -92,7 +92,9 @@ class Partials:
     ----------
     factors : tuple of Factor
         One for each argument. For a reduction the output comes with the reduced axes kept, and the
-        tangent of the output is the sum over them of factor times tangent.
+        tangent of the output is the sum over them of factor times tangent. A factor of an
+        elementwise operation is elementwise itself. What its signature names with a leading
+        underscore it does not read, so reverse mode need not hold that in memory.
     selects : bool
         Whether the factors are masks or ``Selection``s.
     reduces : bool
@@ -288,6 +290,7 @@ class Primitive:
     source: Callable[..., str | None] | None = None
     operator: str = ""
     factors: tuple[Factor, ...] = field(init=False, repr=False)
+    reads: tuple[tuple[bool, ...], ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)
     quick: bool = field(init=False, repr=False)
     bilinear: bool = field(init=False, repr=False)
@@ -300,6 +303,7 @@ class Primitive:
         object.__setattr__(self, "factors", partials.factors)
         object.__setattr__(self, "form", _form_of(self.differential))
         object.__setattr__(self, "quick", quick and None not in partials.factors)
+        object.__setattr__(self, "reads", _read_by(partials.factors))
         object.__setattr__(self, "bilinear", _is_product(self.differential))
         additive = quick and all(isinstance(factor, Constant) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
@@ -309,6 +313,19 @@ class Primitive:
         if isinstance(self.differential, Linear):
             return self.differential.routes(arity)
         return self.factors or (True,) * arity
+
+    def read(self, operands: Sequence[int]) -> list[bool]:
+        """Whether the factors of followed arguments read the output, and each argument.
+
+        Parameters
+        ----------
+        operands : sequence of int
+            The variable that each argument is; -1 for one that is not followed.
+        """
+        followed = [
+            reads for operand, reads in zip(operands, self.reads, strict=True) if operand >= 0
+        ]
+        return list(map(any, zip(*followed, strict=True)))
 
     def __call__(self, *args: Value, **params: Any) -> Value:
         if not params:  # rules call cos(x) and matmul(x, y) all the time
@@ -320,6 +337,19 @@ class Primitive:
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
+
+
+def _read_by(factors: Sequence[Factor]) -> tuple[tuple[bool, ...], ...]:
+    """For each factor, whether it reads the output, and each argument."""
+    values = range(1 + len(factors))
+    return tuple([tuple([_reads(factor, position) for position in values]) for factor in factors])
+
+
+def _reads(factor: Factor, position: int) -> bool:
+    if not callable(factor):
+        return False
+    code = getattr(factor, "__code__", None)  # of what is no Python function nothing is known
+    return code is None or not code.co_varnames[position].startswith("_")
 
 
 def _form_of(differential: Differential) -> str:

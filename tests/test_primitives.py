@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
@@ -348,6 +348,37 @@ def test_masks_travel_back_through_structural_operations(case: Case) -> None:
         found = np.asarray(route(mask, *case.args, **case.sample.params)) != 0
         expected = np.asarray(route(mask.astype(float), *case.args, **case.sample.params)) != 0
         assert_array_equal(found, expected)
+
+
+class Unread:
+    """What is left of a value that a factor does not read."""
+
+    def __init__(self, value: Any) -> None:
+        self.shape, self.dtype = np.shape(value), dtype_of(value)
+
+
+@by_case([case for case in DIFFERENTIABLE if case.primitive.form in ("elementwise", "selecting")])
+def test_factors_do_not_read_what_they_name_with_an_underscore(case: Case) -> None:
+    values = case.value(), *case.args
+    for factor, reads in zip(case.primitive.factors, case.primitive.reads, strict=True):
+        if callable(factor):
+            left = [x if read else Unread(x) for x, read in zip(values, reads, strict=True)]
+            expected, found = (factor(*given, **case.sample.params) for given in (values, left))
+            if isinstance(expected, Selection):
+                expected, found = expected.mask, found.mask
+            assert_array_equal(found, expected)
+
+
+@by_case([case for case in DIFFERENTIABLE if case.primitive.form == "elementwise"])
+def test_factors_of_elementwise_operations_are_elementwise(case: Case) -> None:
+    values = np.broadcast_arrays(case.value(), *case.args)
+    for factor in case.primitive.factors:
+        if callable(factor):
+            whole = np.broadcast_to(factor(*values, **case.sample.params), values[0].shape)
+            for element in np.ndindex(values[0].shape):
+                part = tuple([slice(i, i + 1) for i in element])
+                found = factor(*[value[part] for value in values], **case.sample.params)
+                assert_allclose(np.ravel(found), np.ravel(whole[part]), rtol=1e-13)
 
 
 @by_case([case for case in DIFFERENTIABLE if case.primitive.form == "selecting"])

@@ -70,7 +70,7 @@ sigmoid: Primitive = elementwise(
     "sigmoid",
     _sigmoid,
     # y * (1 - y), which would lose the digits of large arguments, and its derivative those of small
-    partials=(lambda y, x: 0.25 * sech_squared(0.5 * x),),
+    partials=(lambda _, x: 0.25 * sech_squared(0.5 * x),),
     samples=_SAMPLES,
 )
 

@@ -89,6 +89,6 @@ def _join_parts(x: Any, y: Any) -> Any:
 join_parts = elementwise(
     "join_parts",
     _join_parts,
-    partials=(SAME, lambda _, x, y: 1j),
+    partials=(SAME, lambda _, _x, _y: 1j),
     samples=combined(reals(-3, 3, 2), edges((np.nan, 1.0), (0.0, np.inf))),
 )

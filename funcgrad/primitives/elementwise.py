@@ -238,7 +238,7 @@ multiply = elementwise(
     "multiply",
     np.multiply,
     operator="*",
-    partials=(lambda _, x, y: y, lambda _, x, y: x),
+    partials=(lambda _, _x, y: y, lambda _, x, _y: x),
     samples=_PLANE,
 )
 
@@ -253,7 +253,7 @@ divide: Primitive = elementwise(
     "divide",
     np.true_divide,
     operator="/",
-    partials=(lambda _, x, y: _inverse(y), lambda out, x, y: bind2(divide, -out, y)),
+    partials=(lambda _, _x, y: _inverse(y), lambda out, _x, y: bind2(divide, -out, y)),
     samples=combined(
         reals(0.5, 3, 2),
         complexes(arity=2),
@@ -263,7 +263,7 @@ divide: Primitive = elementwise(
 reciprocal = elementwise(
     "reciprocal",
     np.reciprocal,
-    partials=(lambda y, x: -y * y,),
+    partials=(lambda y, _x: -y * y,),
     samples=combined(reals(0.5, 3), reals(-3, -0.5), complexes(), edges(*_INFINITE)),
 )
 
@@ -272,7 +272,7 @@ reciprocal = elementwise(
 log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
     "log",
     np.log,
-    partials=(lambda y, x: bind1(reciprocal, x),),
+    partials=(lambda _, x: bind1(reciprocal, x),),
     samples=combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan)),
 )
 
@@ -291,7 +291,7 @@ square = elementwise(
 )
 
 
-def _power_to_base(out: Value, x: Value, y: Value) -> Value:
+def _power_to_base(_: Value, x: Value, y: Value) -> Value:
     """``y x**(y - 1)``, which is 0 also where x and y are both 0."""
     hole = (x == 0) & (y == 0)
     return y * bind2(power, x, y - 1 + hole)

@@ -124,7 +124,7 @@ ldexp: Primitive = elementwise(
     "ldexp",
     np.ldexp,
     # Factors get numbers of the result's precision; this one is an integer again.
-    partials=(lambda _, x, n: ldexp(1.0, cast(n, dtype=np.dtype(np.intp))), None),
+    partials=(lambda _, _x, n: ldexp(1.0, cast(n, dtype=np.dtype(np.intp))), None),
     samples=_scalings,
 )
 

@@ -213,6 +213,6 @@ _FAR: Final = (
 ndtri: Primitive = elementwise(
     "ndtri",
     _in_double("ndtri", lambda p: _ndtri(p.ravel()).reshape(p.shape)),
-    partials=(lambda y, p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
+    partials=(lambda y, _p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
 )

@@ -80,10 +80,10 @@ def _is_complex(x: Value) -> bool:
 
 # Exponentials and logarithms.
 
-exp = elementwise("exp", np.exp, partials=(lambda y, x: y,), samples=_LINE)
-exp2 = elementwise("exp2", np.exp2, partials=(lambda y, x: y * math.log(2),), samples=_LINE)
+exp = elementwise("exp", np.exp, partials=(lambda y, _x: y,), samples=_LINE)
+exp2 = elementwise("exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE)
 expm1 = elementwise(  # not y + 1, of which little is left where y is close to -1
-    "expm1", np.expm1, partials=(lambda y, x: bind1(exp, x),), samples=_LINE
+    "expm1", np.expm1, partials=(lambda _, x: bind1(exp, x),), samples=_LINE
 )
 
 _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan))
@@ -91,19 +91,19 @@ _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan
 log2 = elementwise(
     "log2",
     np.log2,
-    partials=(lambda y, x: bind1(reciprocal, x) / math.log(2),),
+    partials=(lambda _, x: bind1(reciprocal, x) / math.log(2),),
     samples=_POSITIVE,
 )
 log10 = elementwise(
     "log10",
     np.log10,
-    partials=(lambda y, x: bind1(reciprocal, x) / math.log(10),),
+    partials=(lambda _, x: bind1(reciprocal, x) / math.log(10),),
     samples=_POSITIVE,
 )
 log1p = elementwise(
     "log1p",
     np.log1p,
-    partials=(lambda y, x: bind1(reciprocal, 1 + x),),
+    partials=(lambda _, x: bind1(reciprocal, 1 + x),),
     samples=combined(reals(-0.9, 3), complexes(), edges(-1.0, -2.0, np.inf, np.nan)),
 )
 
@@ -144,11 +144,11 @@ logaddexp2: Primitive = elementwise(
 
 # Roots and distances.
 
-sqrt = elementwise("sqrt", np.sqrt, partials=(lambda y, x: 0.5 / y,), samples=_POSITIVE)
+sqrt = elementwise("sqrt", np.sqrt, partials=(lambda y, _x: 0.5 / y,), samples=_POSITIVE)
 cbrt = elementwise(
     "cbrt",
     np.cbrt,
-    partials=(lambda y, x: 1 / (3 * y * y),),
+    partials=(lambda y, _x: 1 / (3 * y * y),),
     samples=combined(reals(0.1, 3), reals(-3, -0.1), edges(0.0, np.inf, np.nan)),
 )
 
@@ -234,31 +234,31 @@ arctan2 = elementwise(
 deg2rad = elementwise(
     "deg2rad",
     np.deg2rad,
-    partials=(lambda _, x: math.pi / 180,),
+    partials=(lambda _, _x: math.pi / 180,),
     samples=combined(reals(-180, 180), edges(np.inf, np.nan)),
 )
 rad2deg = elementwise(
     "rad2deg",
     np.rad2deg,
-    partials=(lambda _, x: 180 / math.pi,),
+    partials=(lambda _, _x: 180 / math.pi,),
     samples=combined(reals(-3, 3), edges(np.inf, np.nan)),
 )
 
 # Trigonometric and hyperbolic functions.
 
-sin: Primitive = elementwise("sin", np.sin, partials=(lambda y, x: bind1(cos, x),), samples=_LINE)
-cos: Primitive = elementwise("cos", np.cos, partials=(lambda y, x: -bind1(sin, x),), samples=_LINE)
+sin: Primitive = elementwise("sin", np.sin, partials=(lambda _, x: bind1(cos, x),), samples=_LINE)
+cos: Primitive = elementwise("cos", np.cos, partials=(lambda _, x: -bind1(sin, x),), samples=_LINE)
 tan = elementwise(
     "tan",
     np.tan,
-    partials=(lambda y, x: 1 + y * y,),
+    partials=(lambda y, _x: 1 + y * y,),
     samples=combined(reals(-1.3, 1.3), complexes(), edges(0.0, np.inf, np.nan)),
 )
 sinh: Primitive = elementwise(
-    "sinh", np.sinh, partials=(lambda y, x: bind1(cosh, x),), samples=_LINE
+    "sinh", np.sinh, partials=(lambda _, x: bind1(cosh, x),), samples=_LINE
 )
 cosh: Primitive = elementwise(
-    "cosh", np.cosh, partials=(lambda y, x: bind1(sinh, x),), samples=_LINE
+    "cosh", np.cosh, partials=(lambda _, x: bind1(sinh, x),), samples=_LINE
 )
 
 
@@ -278,7 +278,7 @@ sech_squared: Primitive = elementwise(
 tanh: Primitive = elementwise(
     "tanh",
     np.tanh,
-    partials=(lambda y, x: bind1(sech_squared, x),),
+    partials=(lambda _, x: bind1(sech_squared, x),),
     samples=combined(_LINE, edges(1000.0, -30.0)),
 )
 
@@ -296,7 +296,7 @@ def _one_minus_square(x: Any) -> Any:
 one_minus_square: Primitive = elementwise(
     "one_minus_square",
     _one_minus_square,
-    partials=(lambda y, x: -2 * x,),
+    partials=(lambda _, x: -2 * x,),
     samples=_LINE,
     source=lambda x: f"np.multiply(np.subtract(1, {x}), np.add(1, {x}))",
 )
@@ -328,7 +328,7 @@ arccos = elementwise("arccos", np.arccos, partials=(_arccos_factor,), samples=_I
 arctan = elementwise(
     "arctan",
     np.arctan,
-    partials=(lambda y, x: bind1(reciprocal, 1 + x * x),),
+    partials=(lambda _, x: bind1(reciprocal, 1 + x * x),),
     samples=combined(_LINE, edges(*_CUT)),
 )
 arcsinh = elementwise(
@@ -346,7 +346,7 @@ arccosh = elementwise(
 arctanh = elementwise(
     "arctanh",
     np.arctanh,
-    partials=(lambda y, x: bind1(reciprocal, bind1(one_minus_square, x)),),
+    partials=(lambda _, x: bind1(reciprocal, bind1(one_minus_square, x)),),
     samples=_INTERVAL,
 )
 
