@@ -9,14 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from funcgrad.trace import escaped
+from funcgrad.trace import Value, concrete, escaped
+from funcgrad.transforms.masked import each
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "reading"]
 
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
 """In this context: (a ledger, the list that its entries go to, the same of the next ledger)."""
@@ -70,11 +71,39 @@ class Ledger:
         finally:
             _ASIDE.reset(token)
 
-    @contextmanager
-    def unwritten(self) -> Iterator[None]:
-        """Within this context, values are read and nothing is recorded."""
-        token = _ASIDE.set((self, None, _ASIDE.get()))
+
+def reading(ledger: Ledger, kind: Any, rule: Callable[[Any], Sequence[Value]]) -> Any:
+    """A rule that is run later, and may close over a recorder's tracers: it reads them.
+
+    Where the call is made by a rule that itself reads tracers of another recorder, so does this.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The recorder's.
+    kind : type
+        Of tracer.
+    rule : callable
+    """
+    ledgers = [ledger]
+    aside = _ASIDE.get()
+    while aside is not None:
+        ledgers.append(aside[0])
+        aside = aside[2]
+
+    def inner(value: Value) -> Value:
+        while type(value) is kind and value._trace._ledger in ledgers:
+            value = value._value
+        return concrete(value)
+
+    def read(values: Any) -> list[Value]:
+        chain = _ASIDE.get()
+        for own in ledgers:
+            chain = (own, None, chain)
+        token = _ASIDE.set(chain)
         try:
-            yield
+            return [None if out is None else each(out, inner) for out in rule(values)]
         finally:
             _ASIDE.reset(token)
+
+    return read

@@ -28,8 +28,8 @@ from funcgrad.tensor import Tensor, operate_generally
 from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
 from funcgrad.transforms.call import Call, Map, bind_call, check_closure
 from funcgrad.transforms.collage import finished
-from funcgrad.transforms.ledger import Ledger
-from funcgrad.transforms.masked import LARGE, broadcast, each, plain
+from funcgrad.transforms.ledger import Ledger, reading
+from funcgrad.transforms.masked import LARGE, broadcast, plain
 from funcgrad.transforms.pull import (
     Cotangents,
     Entry,
@@ -336,17 +336,10 @@ class Recorder(Trace):
         check_closure(self.level, outs)
         bundle = self._count()
         operands = tuple([self.index_of(arg) for arg in args])
-        self._append((pull_bundle, bundle, operands, self._reading(pull), self._reading(push)))
+        # A rule runs later, when tracers of this trace that it closes over can only be read.
+        back, forth = [reading(self._ledger, Recorded, rule) for rule in (pull, push)]
+        self._append((pull_bundle, bundle, operands, back, forth))
         return self.results(bundle, outs)
-
-    def _reading(self, rule: Map) -> Map:
-        """A rule that is run later, and may close over tracers of this trace: it reads them."""
-
-        def read(values: list[Value]) -> list[Value]:
-            with self._ledger.unwritten():
-                return [None if out is None else each(out, self.inner) for out in rule(values)]
-
-        return read
 
     def segment(self, pull: Any, segment: Any, outs: Sequence[Value]) -> list[Value]:
         """Record a call that will run again in order to be pulled back."""

@@ -64,28 +64,51 @@ TRANSFORMATIONS: dict[str, Wrapper] = {
 """What makes another function of it."""
 
 NAMES = (*RULES, *TRANSFORMATIONS)
+CALLS = ("custom_jvp", "custom_vjp", "checkpoint")
 
 
-def nested(layers: tuple[str, ...], has_rules: bool, idle: bool = False) -> Function:
+PLACES = ("argument", "argument of the outermost", "number")
+"""What a function is put on by the one around it: of that one's, or of what it closes over."""
+
+
+def nested(
+    layers: tuple[str, ...],
+    has_rules: bool,
+    idle: bool = False,
+    last: str | None = None,
+    reach: int | None = None,
+) -> Function:
     """The function that the layers make, the first the outermost.
 
-    ``idle``: what is done with values around is for nothing.
+    Parameters
+    ----------
+    layers : tuple of str
+    has_rules : bool
+    idle : bool
+        Whether what is done with values around is for nothing.
+    last : str, optional
+        Of ``PLACES``, what the innermost is put on; else it depends on how deep it is.
+    reach : int, optional
+        How many of the values around the innermost closes over, from the outermost; else all.
     """
 
     def build(position: int, around: tuple[Any, ...]) -> Function:
         def own(x: Any) -> Any:
-            out = formula(position, x, around, idle)
-            if position + 1 < len(layers):
+            is_last = position + 1 == len(layers)
+            out = formula(position, x, around[:reach] if is_last else around, idle)
+            if not is_last:
                 inside = build(position + 1, (*around, x))
-                # Of the argument, of what is closed over, and of a number.
-                at = (x, around[-1] if around else 0.3, fg.tensor(0.8))[position % 3]
-                out = out + inside(at)
+                places = (x, around[0] if around else 0.3, fg.tensor(0.8))
+                chosen = position % 3
+                if last is not None and position + 2 == len(layers):
+                    chosen = PLACES.index(last)
+                out = out + (1.0 + 0.3 * x) * inside(places[chosen])
             return out
 
         name = layers[position]
         if name in TRANSFORMATIONS:
             return TRANSFORMATIONS[name](own)
-        return RULES[name](own) if has_rules else own
+        return RULES[name](own) if has_rules and name in RULES else own
 
     return build(0, ())
 
@@ -105,13 +128,17 @@ MODES: dict[str, Callable[[Function], Any]] = {
     "grad of program": lambda f: fg.grad(fg.program(f)(X))(X),
     "grad of grad": lambda f: fg.grad(fg.grad(f))(X),
     "hvp": lambda f: fg.hvp(f, (X,), (1.0,)),
+    "grad of jvp": lambda f: fg.grad(lambda x: fg.jvp(f, (x,), (1.0,))[1])(X),
+    "hessian": lambda f: fg.hessian(f)(X),
+    "vmap of hessian": lambda f: fg.vmap(fg.hessian(f))(XS),
+    "jit of grad of grad": lambda f: fg.jit(fg.grad(fg.grad(f)))(X),
 }
 
 
-def check(layers: tuple[str, ...], mode: str, idle: bool = False) -> None:
+def check(layers: tuple[str, ...], mode: str, **options: Any) -> None:
     of = MODES[mode]
-    expected = fg.tree.map(np.asarray, of(nested(layers, False, idle)))
-    assert_same(of(nested(layers, True, idle)), expected, rtol=1e-8)
+    expected = fg.tree.map(np.asarray, of(nested(layers, False, **options)))
+    assert_same(of(nested(layers, True, **options)), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -119,6 +146,18 @@ def check(layers: tuple[str, ...], mode: str, idle: bool = False) -> None:
 @pytest.mark.parametrize("outer", NAMES)
 def test_every_pair(outer: str, inner: str, mode: str) -> None:
     check((outer, inner), mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reach", [1, 2])
+@pytest.mark.parametrize("last", PLACES)
+@pytest.mark.parametrize("inner", CALLS)
+@pytest.mark.parametrize("outer", CALLS)
+def test_every_pair_of_rules_within_a_function(
+    outer: str, inner: str, last: str, reach: int, mode: str
+) -> None:
+    """The inner one closes over the argument of the function around both, or of the outer too."""
+    check(("plain", outer, inner), mode, last=last, reach=reach)
 
 
 @pytest.mark.parametrize("mode", ["grad of jit", "grad of program"])
