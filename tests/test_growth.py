@@ -10,6 +10,7 @@ import pytest
 import funcgrad as fg
 from funcgrad.passes.costs import costs
 from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
+from tests.benchmarks.measured import exponent, least_exponent
 from tests.counts import LENGTHS, MOST, added, calls_made
 
 LINEAR = [*[name for name, loop in LOOPS.items() if loop.exponent == 1], *DEPTHS]
@@ -56,3 +57,14 @@ def test_a_square_is_noticed() -> None:
 
     assert added(amount) > MOST
     assert added(lambda length: calls_made(lambda: [abs(k) for k in range(length**2)])) > MOST
+
+
+def test_a_step_is_no_growth() -> None:
+    """Of 100 for each up to 200, and 250 from there on, twice as much for twice the length."""
+    lengths = (100, 200, 400)
+    steps = [100 * 100, 100 * 200, 250 * 400]
+    assert exponent(lengths, steps) > 1.5
+    assert least_exponent(lengths, steps) == pytest.approx(1)
+    squares = [n * n for n in lengths]
+    assert exponent(lengths, squares) == pytest.approx(2)
+    assert least_exponent(lengths, squares) == pytest.approx(2)

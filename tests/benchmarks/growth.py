@@ -7,31 +7,38 @@ marked, and so is what takes longer staged than eagerly::
     python -m tests.benchmarks.growth                              # all; some ten minutes
     python -m tests.benchmarks.growth rows windows --to 800        # these loops, up to a length
     python -m tests.benchmarks.growth functions                    # the functions alone
-    python -m tests.benchmarks.growth "rows of 200" --to 800       # 1,600 rows: twice that
+    python -m tests.benchmarks.growth "rows of 200"                # 1,600 rows, 10 times the others
 """
 
 import argparse
+import gc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import funcgrad as fg
 from tests.benchmarks.gradients import limit_memory, subjects, total
-from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
+from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, Loop, of_length
 from tests.benchmarks.measured import exponent, least_exponent, peak, seconds
 
 SLACK = 0.3
 """What caches and the noise of a machine add to an exponent."""
 SIZES = (10_000, 20_000, 40_000)
 """Of the arrays that functions are put on."""
+CALL = 20e-6
+"""In seconds: what the call of a jitted function takes, however little that does."""
 SHORT = 0.05
 """In seconds: what takes longer is timed once, unless it seems to grow too fast."""
 FUNCTIONS = "functions"
+FUNCTION_WAYS = ("eager", "grad", "jvp", "hvp", "vmap of grad")
+"""The others are compositions of these."""
 LATER = "jit, later calls"
 MEMORY = 1 << 30
 """In bytes: outer products of such arrays are no subjects."""
 
 Work = Callable[[], Any]
+ONE = Loop(lambda x: x, lambda length: length)
+"""What is deep rather than long is measured as a loop is."""
 
 
 class Growth(NamedTuple):
@@ -86,7 +93,7 @@ def line(label: str, time: Growth, memory: Growth, most: float, eager: float | N
     ratio = ""
     if eager is not None:
         ratio = f" {time.amount / eager:5.2f} of eager"
-        if time.amount > eager:
+        if time.amount > eager + CALL:
             marks.append("slower than eager")
     if max(time.least, memory.least) > most:
         marks.append("grows")
@@ -99,13 +106,13 @@ def line(label: str, time: Growth, memory: Growth, most: float, eager: float | N
 
 def loop_table(name: str, way: str, longest: int) -> Iterator[str]:
     """A line for each thing that is done with a loop."""
-    loop = LOOPS.get(name)
-    longest *= loop.scale if loop else 1
+    loop = LOOPS.get(name, ONE)
+    longest *= loop.scale
     lengths = [longest // 4, longest // 2, longest]
     found = [works(f, way, x) for f, x in [of_length(name, length) for length in lengths]]
-    most = (loop.exponent if loop else 1) + SLACK
+    most = loop.exponent + SLACK
     eager: float | None = None
-    for kind in found[0]:
+    for kind in found[0] if loop.staging else ("", LATER):
         own = [work[kind] for work in found]
         if kind == LATER:
             first_calls(own)
@@ -124,7 +131,7 @@ def function_table() -> Iterator[str]:
     by_size = [{subject.name: subject for subject in subjects([], size)} for size in SIZES]
     for name in [name for name in by_size[0] if all(name in found for found in by_size)]:
         own = 1.0
-        for way in WAYS:
+        for way in FUNCTION_WAYS:
             forms = [found[name] for found in by_size]
             found = [works(total(form), way, fg.tensor(form.point)) for form in forms]
             eager: float | None = None
@@ -146,10 +153,11 @@ def function_table() -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("loops", nargs="*", help=f"names of loops, or {FUNCTIONS}; all if none")
-    parser.add_argument("--to", type=int, default=200, help="the longest length")
+    parser.add_argument("--to", type=int, default=160, help="the longest length")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     limit_memory(MEMORY)
+    gc.freeze()  # what imports left need not be looked at before each measurement
     for name in options.loops or [*LOOPS, *DEPTHS, FUNCTIONS]:
         tables = (
             [function_table()]

@@ -22,6 +22,8 @@ class Loop(NamedTuple):
     """How its own work grows: 2 where each step makes a new array of the whole length."""
     scale: int = 1
     """How many times as long as others it is measured."""
+    staging: bool = True
+    """Whether staging is measured itself, or only what comes after it."""
 
 
 WIDTH = 8
@@ -187,7 +189,7 @@ def _nested_tree(length: int) -> Any:
 
 LOOPS: dict[str, Loop] = {
     "rows": Loop(rows, _matrix),
-    "rows of 200": Loop(rows, _wide_rows, scale=2),
+    "rows of 200": Loop(rows, _wide_rows, scale=10, staging=False),
     "rows by number": Loop(rows_by_number, _matrix),
     "columns": Loop(columns, _columns),
     "elements": Loop(elements, _vector),
