@@ -238,6 +238,17 @@ def test_a_recurrence_with_infinities_is_a_loop(special: float, place: int) -> N
     assert_allclose(recurrence(a, b, axis=0, reverse=False), one_by_one(a, b), rtol=1e-12)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrence_that_leaves_the_range_comes_back(reverse: bool) -> None:
+    a = np.array([7.0, 1e200, 1e200, 1e-200, 1e-190, 2.0])
+    b = np.array([3.0, 0.0, 1e10, 0.5, 4e9, 1.0])
+    expected = np.array([3.0, 3e200, np.inf, 3e200, 3.4e10, 6.8e10 + 1])
+    turn = slice(None, None, -1 if reverse else 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = recurrence(a[turn], b[turn], axis=0, reverse=reverse)
+    assert_allclose(found, expected[turn], rtol=1e-14)
+
+
 def one_by_one(a: Any, b: Any) -> Any:
     states = b.copy()
     for k in range(1, len(b)):

@@ -85,15 +85,18 @@ _OF_PLANS: Final[tuple[Round, ...]] = (
 _OF_TRANSFORMS: Final[tuple[Round, ...]] = (
     ("tests/test_perturbation_confusion.py", "tests/test_structural_zeros.py"),
     ("tests/test_laws.py", "tests/transforms/test_custom_modes.py"),
-    ("tests/test_mixed_dtypes.py", "tests/transforms/test_nested_calls.py"),
+    (
+        "tests/test_primitives.py",
+        "-k=concatenate or multiply or scatter_add or scatter_set or sort",
+    ),
 )
 _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "batch": ("test_batch",),
+        "batch": ("test_batch", "test_nested_calls"),
         "checkpoint": ("test_checkpoint", "test_nested_calls"),
         "collage": ("test_collage", "test_reverse"),
-        "custom_call": ("test_custom", "test_checkpoint"),
-        "factors": ("test_collage", "test_reverse", "test_linear"),
+        "custom_call": ("test_custom", "test_checkpoint", "test_nested_calls"),
+        "factors": ("test_collage", "test_reverse", "test_linear", "../test_mixed_dtypes"),
         "linear": ("test_linear", "test_custom"),
         "masked": ("test_collage", "test_custom", "test_pull"),
         "pull": ("test_pull", "test_reverse"),

@@ -459,6 +459,27 @@ def test_a_program_that_stays_is_the_same_object() -> None:
     assert optimize(program) is program
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: x + x * 0.5,
+        lambda x: x - x * 0.5,
+        lambda x: fnp.square(x) + x,
+        lambda x: fnp.sqrt(x) * fnp.square(x),
+        lambda x: fnp.maximum(x, fnp.square(x)),
+    ],
+)
+def test_signs_are_not_followed_for_ever(step: Any) -> None:
+    def f(x: Any) -> Any:
+        for _ in range(1200):
+            x = step(x)
+        return x + 0.0  # drops out where x is never -0.0, which takes a look at what it is made of
+
+    zeros = -np.zeros(2)
+    staged = fg.program(f)(zeros)
+    assert_bits(optimize(staged)(zeros), staged(zeros))
+
+
 def test_long_programs_take_no_recursion() -> None:
     def f(x: Any) -> Any:
         y = x
