@@ -79,6 +79,7 @@ def _stack_samples() -> Iterator[Sample]:
     yield Sample((x, x[::-1, ::-1]), {"axis": 0})
     yield Sample((x, x, -x), {"axis": 2})
     yield Sample((1.5, np.float64(2.0), np.array(3.0)), {"axis": 0})
+    yield Sample((x,), {"axis": 1})
     yield Sample((x[:0], x[:0]), {"axis": 1})
     yield Sample((x, 1j * x), {"axis": 1})
 

@@ -275,7 +275,7 @@ class _Search:
         for slot in group.slots:
             number, first = found.rows.get(slot[0], (-1, 0))
             run = [(number, row) for row in range(first, first + len(slot))]
-            if len(slot) > 1 and number >= 0 and run == [found.rows.get(v) for v in slot]:
+            if run == [found.rows.get(variable) for variable in slot]:
                 found.runs[slot] = number, first
 
     def _find_wholes(self, groups: Sequence[Group]) -> None:
