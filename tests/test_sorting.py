@@ -245,3 +245,35 @@ def test_what_is_sorted_past_the_chosen_is_absent(size: int) -> None:
                 found = np.asarray(slope(x))
                 assert np.all(np.isfinite(found))
                 assert np.any(found)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_elements_along_an_axis_under_transformations(axis: int) -> None:
+    rng = np.random.default_rng(3)
+    x, indices = rng.standard_normal((2, 3, 4)), rng.integers(0, 3, (2, 3, 4))
+
+    def f(x: Any, indices: Any) -> Any:
+        return fnp.take_along_axis(x, indices, axis)
+
+    one = np.take_along_axis(x[0], indices[0], axis)
+    np.testing.assert_array_equal(fg.jit(f)(x[0], indices[0]), one)
+    np.testing.assert_array_equal(fg.program(f)(x[0], indices[0]).verify()(x[0], indices[0]), one)
+    for axes in ((0, 0), (0, None), (None, 0)):
+        args = [a if place == 0 else a[0] for a, place in zip((x, indices), axes, strict=True)]
+        several = [np.broadcast_to(a, (2, 3, 4)) for a in args]
+        rows = [np.take_along_axis(a, i, axis) for a, i in zip(*several, strict=True)]
+        expected = np.stack(rows)
+        np.testing.assert_array_equal(fg.vmap(f, axes)(*args), expected)
+    ct = rng.standard_normal((3, 4))
+    expected = np.zeros((3, 4))
+    for place in np.ndindex(3, 4):
+        source = list(place)
+        source[axis] = indices[0][place]
+        expected[tuple(source)] += ct[place]
+
+    def pulled(x: Any) -> Any:
+        return fg.vjp(lambda x: f(x, indices[0]), x)[1](ct)[0]
+
+    np.testing.assert_allclose(pulled(x[0]), expected)
+    np.testing.assert_allclose(fg.jit(pulled)(x[0]), expected)
+    np.testing.assert_allclose(fg.vmap(pulled)(x)[0], expected)

@@ -77,6 +77,32 @@ def test_every_primitive_is_the_same_to_the_last_bit(primitive: Primitive) -> No
                 assert_compiles(case.function([position]), case.args[position])
 
 
+def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The numbers as near as a dtype has them, and for integers the least that there is."""
+    array = np.asarray(x)
+    if array.dtype != np.float64 or dtype.kind not in "iu":
+        return array.astype(dtype)[()] if array.dtype == np.float64 else x
+    limits = np.iinfo(dtype)
+    array = np.clip(np.rint(np.nan_to_num(array)), limits.min, min(limits.max, 100)).astype(dtype)
+    array.flat[:1] = limits.min
+    return array[()]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(char) for char in "?bBhle"], ids=str)
+@pytest.mark.parametrize("primitive", [p for p in every_primitive() if p.source], ids=str)
+def test_sources_of_every_dtype_have_the_same_bits(
+    primitive: Primitive, dtype: np.dtype[Any]
+) -> None:
+    with np.errstate(all="ignore"):
+        for case in every_case([primitive]):
+            args = [narrowed(arg, dtype) for arg in case.args]
+            try:
+                case.function()(*args)
+            except (TypeError, ValueError):  # not defined for this dtype
+                continue
+            assert_compiles(case.function(), *args)
+
+
 # Whole functions.
 
 

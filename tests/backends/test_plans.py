@@ -19,6 +19,8 @@ from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.slots import Life, slots_of
+from funcgrad.passes.pipeline import optimize
+from funcgrad.primitives.identity import identity_product
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.liveness import aliases
 from funcgrad.programs.program import Program
@@ -145,6 +147,14 @@ def test_results_lie_where_they_fit_best() -> None:
                 for variable, slot in slots_of(lives, end=9, least=1).items():
                     sizes[slot] = max(sizes.get(slot, 0), lives[variable].size)
                 assert sum(sizes.values()) == 8 * (max(10, near) + max(100, far))
+
+
+def test_a_product_with_an_identity_matrix_is_written_over() -> None:
+    x = np.linspace(0.0, 1.0, 40_000).reshape(200, 200)
+    program = optimize(fg.program(lambda x: fnp.sin(x @ np.eye(200)) * 2.0)(x))
+    assert program.equations[0].operation is identity_product
+    assert plan_of(program).takes.keys() == {1, 2}
+    np.testing.assert_array_equal(compile_program(program)(x)[0], program(x))
 
 
 @pytest.mark.parametrize("key", [(), ..., (...,), slice(None), (slice(None), ...)], ids=repr)

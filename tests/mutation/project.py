@@ -64,7 +64,7 @@ _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "relax": ("test_relax",),
         "builder": ("test_passes", "test_layout"),
         "roles": ("test_stacking",),
-        "rowwise": ("test_layout",),
+        "rowwise": ("test_rowwise", "test_layout"),
         "scale": ("test_algebra", "test_relax"),
         "schedule": ("test_schedule",),
         "simplify": ("test_algebra",),

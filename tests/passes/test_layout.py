@@ -12,7 +12,6 @@ import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.rows_last import put_rows_last
-from funcgrad.backends.numpy.rowwise import _letters
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
@@ -426,33 +425,6 @@ def test_derivatives_of_the_program_are_the_same() -> None:
     for own, other in pairs:
         for mine, best in zip(trees.leaves(own), trees.leaves(other), strict=True):
             np.testing.assert_allclose(np.asarray(mine), np.asarray(best), rtol=1e-7, atol=1e-9)
-
-
-# ------------------------------------------------------------------------------------- products
-
-
-@pytest.mark.parametrize("second", [(3,), (3, 2), (4, 3, 2), (5, 4, 3, 2)])
-@pytest.mark.parametrize("first", [(3,), (2, 3), (4, 2, 3), (5, 4, 2, 3)])
-def test_letters_of_products_are_those_of_einsum(first: Any, second: Any) -> None:
-    x, y = numbers(*first), numbers(*second)
-    (equation,) = fg.program(fnp.matmul)(x, y).equations
-    letters = _letters(equation, first, second)
-    if letters is not None:
-        one, other, result = letters
-        np.testing.assert_allclose(np.einsum(f"{one},{other}->{result}", x, y), x @ y)
-    else:
-        assert first[:-2] != second[:-2]
-
-
-@pytest.mark.parametrize("key", [np.s_[:4], np.s_[:], np.s_[-4:], np.s_[:, 1:], np.s_[..., :4]])
-def test_slices_of_rows_are_not_slices_of_what_is_in_them(key: Any) -> None:
-    x = numbers(300, 4)
-
-    def f(x: Any) -> Any:
-        return one_by_one(fnp.tanh(one_by_one(fnp.tanh(x))[key]))
-
-    staged = fg.program(f)(x)
-    np.testing.assert_allclose(put_rows_last(staged).verify()(x), staged(x), rtol=1e-12)
 
 
 # -------------------------------------------------------------------------------------- speed

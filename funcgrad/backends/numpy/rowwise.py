@@ -294,7 +294,7 @@ def _turned_key(params: Params, shape: Shape) -> Params | None:
         key = key[1:]
     elif not key or key[0] is not ... or sum([e is not None for e in key[1:]]) >= len(shape):
         return None
-    return {"key": Key((*key, slice(None)) if ... in key else key)}
+    return {"key": Key((*key, slice(None)))}
 
 
 def _turned_place(params: Params, _: Shape) -> Params | None:
