@@ -35,6 +35,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from funcgrad.shape import Shape, Spec
+from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Value, bind, bind1, bind2
 
 __all__ = [
@@ -279,6 +280,9 @@ class Primitive:
     operator : str
         How Python writes it, if it has an operator for it. Of Python numbers alone an operator
         makes a Python number, whose dtype gives way to an array's; a function of NumPy does not.
+    structure : Structure
+        How elements of the result come from elements of the operands, see ``funcgrad.structure``.
+    traits : Trait
     """
 
     name: str
@@ -289,6 +293,8 @@ class Primitive:
     samples: Callable[[], Iterable[Sample]] = tuple
     source: Callable[..., str | None] | None = None
     operator: str = ""
+    structure: Structure = OPAQUE
+    traits: Trait = Trait.NONE
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     reads: tuple[tuple[bool, ...], ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)

@@ -16,7 +16,7 @@ from funcgrad.border import operand
 from funcgrad.errors import AxisError, ShapeError
 from funcgrad.numpy.arguments import choice, integer, integers, sequence, shape_argument
 from funcgrad.primitives import structural as _p
-from funcgrad.primitives.reduction import broadcast_to as _broadcast_to
+from funcgrad.primitives.broadcasting import broadcast_to as _broadcast_to
 from funcgrad.primitives.structural import move_axis
 from funcgrad.shape import (
     AxisLike,

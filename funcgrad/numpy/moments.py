@@ -15,6 +15,7 @@ from funcgrad.numpy.arguments import integer, real_number
 from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.joining import concatenate
@@ -40,7 +41,7 @@ def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
     mask, shape = as_mask(where, name), shape_of(a)
     if broadcast_shapes(f"{name} with where", shape_of(mask), shape) != shape:
         raise ShapeError(f"{name}: where, of the shape {shape_of(mask)}, does not fit {shape}.")
-    mask = rd.broadcast_to(mask, shape=shape)
+    mask = broadcast_to(mask, shape=shape)
     return reduced(rd.count_nonzero, mask, axis, True)
 
 
@@ -273,7 +274,7 @@ def average(
         result = sum(weighted, axis, keepdims=keepdims) / total
     if not returned:
         return result
-    return result, wrap(rd.broadcast_to(total, shape=result.shape))
+    return result, wrap(broadcast_to(total, shape=result.shape))
 
 
 def _check_total(total: Tensor) -> None:
@@ -297,7 +298,7 @@ def _weights(weights: Value, shape: tuple[int, ...], axis: AxisLike) -> Tensor:
     order = sorted(range(len(axes)), key=axes.__getitem__)
     ordered = wrap(weights).transpose(*order) if len(order) > 1 else wrap(weights)
     spread = tuple([n if i in axes else 1 for i, n in enumerate(shape)])
-    return wrap(rd.broadcast_to(ordered.reshape(spread), shape=shape))
+    return wrap(broadcast_to(ordered.reshape(spread), shape=shape))
 
 
 def cov(

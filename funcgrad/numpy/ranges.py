@@ -15,8 +15,8 @@ from funcgrad.border import checked_dtype, operand
 from funcgrad.errors import DtypeError, FunctionError, TracerError
 from funcgrad.numpy.arguments import choice, common_dtype, natural, shape_argument
 from funcgrad.numpy.creation import astype, made
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import power
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.rounding import floor
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, move_axis, reshape

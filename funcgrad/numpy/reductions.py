@@ -18,6 +18,7 @@ from funcgrad.numpy.arguments import converted, initial_value
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.cumulative import reduce_prod
 from funcgrad.primitives.structural import cast, flat
 from funcgrad.shape import (
@@ -315,7 +316,7 @@ def _bounded(
     shape = shape_of(x)
     axes = normalize_axes(axis, len(shape), name)
     if _is_empty(shape, axes):
-        return wrap(rd.broadcast_to(bound, shape=reduced_shape(shape, axes, keepdims)))
+        return wrap(broadcast_to(bound, shape=reduced_shape(shape, axes, keepdims)))
     return apply2(choose, reduced(primitive, x, axes, keepdims), bound)
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives import reduction as red
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import place, reshape, transpose, view
 from funcgrad.programs.equation import Equation, Params
@@ -119,7 +120,7 @@ def _choice(bench: Workbench, equation: Equation) -> int | None:
         return None
     if all(shape[axis] == 1 for axis in axes):
         return _as_reshape(bench, equation, x)
-    maker = bench.is_made_by(x, red.broadcast_to)
+    maker = bench.is_made_by(x, broadcast_to)
     if maker is None or 0 in shape:
         return None
     small = bench.specs[maker.operands[0]]
@@ -132,7 +133,7 @@ def _choice(bench: Workbench, equation: Equation) -> int | None:
         if not bench.is_read_once(x):
             return None
         reshaped = _put_reshape(bench, equation, maker.operands[0], inner)
-        return bench.put(equation, red.broadcast_to, (reshaped,), (("shape", result.shape),))
+        return bench.put(equation, broadcast_to, (reshaped,), (("shape", result.shape),))
     return _as_reshape(bench, equation, maker.operands[0])
 
 

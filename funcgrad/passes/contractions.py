@@ -23,9 +23,10 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from funcgrad.passes.dead_code import remove_dead_code
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import multiply, square
-from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import reshape, transpose
 from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Equation

@@ -17,47 +17,30 @@ In flows a ``Program``, out flows ``Costs``. All is counted from shapes and dtyp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from funcgrad.primitive import Linear, Primitive
-from funcgrad.primitives.contraction import split_subscripts
+from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import (
+    Contraction,
+    Elementwise,
+    Gather,
+    Movement,
+    Opaque,
+    Random,
+    Reduction,
+    Scan,
+    Scatter,
+    Trait,
+)
 
 __all__ = ["Costs", "OperationCosts", "bytes_of", "costs", "memory_homes", "peak_bytes"]
-
-_TRANSCENDENTAL: Final = frozenset(
-    """
-    arccos arccosh arcsin arcsinh arctan arctan2 arctanh bits_to_exponential bits_to_gumbel
-    bits_to_normal constant_power cos cosh erf exp exp2 expm1 gelu gelu_tanh log log10 log1p log2
-    logaddexp logaddexp2 logsumexp ndtr ndtri phase power sigmoid silu sin sinc sinc_derivative sinh
-    softplus tan tanh
-    """.split()
-)
-_VIEWS: Final = frozenset("flip imag real reshape stop_gradient transpose view".split())
-"""Operations that return a view, a reshape at least where it can; they compute nothing."""
-
-_COUNTED_OPERANDS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "conj": 0,
-        "cumprod": 0,
-        "cumsum": 0,
-        "deposit": 0,
-        "identity_product": 0,
-        "phase": 0,
-        "scatter_add": 1,
-        "scatter_max": 1,
-        "scatter_min": 1,
-        "sort": 0,
-    }
-)
-"""Of operations whose form does not say it: the operand with an operation for each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,55 +187,50 @@ def bytes_of(spec: Spec) -> int:
 
 
 def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
-    name = equation.operation.name
-    if name in _VIEWS:
+    operation, name = equation.operation, equation.operation.name
+    if _is_view(equation):
         return OperationCosts(name, 1, 0, 0, 0, 0)
     written = sum(map(bytes_of, equation.results))
     read = sum([bytes_of(specs[variable]) for variable in {*equation.operands}])
+    if not isinstance(operation, Primitive):
+        return OperationCosts(name, 1, None, None, read, written)
     operands = [specs[variable] for variable in equation.operands]
-    if name == "gather":  # a few rows of what may be a large table
+    if isinstance(operation.structure, Gather):  # a few rows of what may be a large table
         read += written - bytes_of(operands[0])
     arithmetic = _arithmetic(equation, operands)
-    transcendental = arithmetic if name in _TRANSCENDENTAL or arithmetic is None else 0
-    return OperationCosts(name, 1, arithmetic, transcendental, read, written)
+    is_slow = Trait.TRANSCENDENTAL in operation.traits or arithmetic is None
+    return OperationCosts(name, 1, arithmetic, arithmetic if is_slow else 0, read, written)
+
+
+def _is_view(equation: Equation) -> bool:
+    """Whether an operation returns a view, a reshape at least where it can; it computes nothing."""
+    structure = getattr(equation.operation, "structure", None)
+    return isinstance(structure, Movement) and structure.is_view
 
 
 def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
-    """The operations on single elements, None where the form of an operation does not say."""
-    operation = equation.operation
-    if not isinstance(operation, Primitive):
-        return None
-    if operation.name in ("matmul", "contract"):
-        return _products(operation.name, operands, dict(equation.params))
-    if operation.name in _COUNTED_OPERANDS:
-        return prod(operands[_COUNTED_OPERANDS[operation.name]].shape)
-    sizes = [prod(spec.shape) for spec in (*operands, *equation.results)]
-    match operation.form:
-        case "elementwise" | "selecting":
-            return sizes[-1]
-        case "reducing":
-            return sizes[0]
-        case "discrete":  # elementwise as comparisons are, or a reduction as `any` is
-            return max(sizes)
-    moves = isinstance(operation.differential, Linear) and operation.differential.structural
-    return 0 if moves else None
-
-
-def _products(name: str, operands: Sequence[Spec], params: Mapping[str, Any]) -> int:
-    """Twice the number of products that a contraction sums."""
-    x, y = operands[0].shape, operands[1].shape
-    if name == "contract":
-        first, second, _ = split_subscripts(params["subscripts"])
-        return 2 * prod(dict(zip(first + second, x + y, strict=True)).values())
-    stack = [max(sizes) if all(sizes) else 0 for sizes in _aligned(x[:-2], y[:-2])]
-    return 2 * prod(stack) * prod(x[-2:]) * prod(y[-1:] if len(y) > 1 else ())
-
-
-def _aligned(x: Sequence[int], y: Sequence[int]) -> list[tuple[int, int]]:
-    """The sizes of the axes of two arrays that are broadcast against each other."""
-    rank = max(len(x), len(y))
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (x, y)]
-    return list(zip(*padded, strict=True))
+    """The operations on single elements, None where the structure does not say; a contraction has
+    two for each product that it sums."""
+    structure = equation.operation.structure
+    match structure:
+        case Elementwise() | Random():
+            return prod(equation.results[0].shape)
+        case Reduction() | Scan():
+            return prod(operands[0].shape)
+        case Scatter() if structure.combine is not None:
+            return prod(operands[structure.updates].shape)
+        case Scatter() | Movement() | Gather():
+            return 0
+        case Contraction():
+            first, second, _ = structure.letters(*operands, **dict(equation.params))
+            sizes: dict[str, int] = {}
+            for letters, spec in zip((first, second), operands, strict=True):
+                for letter, size in zip(letters, spec.shape, strict=True):
+                    sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
+            return 2 * prod(sizes.values())
+        case Opaque() if structure.counted is not None:
+            return prod(operands[structure.counted].shape)
+    return None
 
 
 def _together(first: OperationCosts, second: OperationCosts) -> OperationCosts:
@@ -287,7 +265,7 @@ def memory_homes(program: Program) -> list[int]:
     """
     homes = list(range(program.index.given))
     for equation in program.equations:
-        if equation.operation.name in _VIEWS and len(equation.operands) == 1:
+        if _is_view(equation):
             homes.append(homes[equation.operands[0]])
         else:
             homes += range(len(homes), len(homes) + len(equation.results))

@@ -18,7 +18,7 @@ import numpy as np
 
 from funcgrad.passes.workbench import ANY, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import (
     cast_discrete,
     cast_inexact,

@@ -27,6 +27,7 @@ import numpy as np
 
 from funcgrad.passes.scale import scalar
 from funcgrad.passes.workbench import Rules, Workbench, improve
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import (
     absolute,
     add,
@@ -38,7 +39,6 @@ from funcgrad.primitives.elementwise import (
     square,
     subtract,
 )
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast_inexact, flip, reshape, roll, transpose, view
 from funcgrad.programs.equation import Equation

@@ -42,9 +42,10 @@ from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.scale import factor_and_rest, scalar
 from funcgrad.passes.workbench import Rules, Workbench, improve, joined
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import add, divide, multiply, subtract
-from funcgrad.primitives.reduction import broadcast_to, reduce_mean, reduce_sum
+from funcgrad.primitives.reduction import reduce_mean, reduce_sum
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation, Params
 from funcgrad.programs.program import Program

@@ -29,7 +29,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives import logic
 from funcgrad.primitives import selection as chosen
-from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape
 from funcgrad.primitives.transcendental import sqrt
 from funcgrad.programs.equation import Equation

@@ -22,11 +22,10 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.primitive import Primitive
-from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import logic
 from funcgrad.programs.equation import Constant, Equation, Params, identity
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import Trait
 
 __all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
 
@@ -36,9 +35,6 @@ ANY: Final = "any operation"
 """In a table of rules, stands for every primitive."""
 
 _MOST_ROUNDS: Final = 16
-_COMMUTATIVE: Final = frozenset(
-    {ew.add, ew.multiply, logic.equal, logic.not_equal, logic.logical_and, logic.logical_or}
-)
 _PLAIN: Final = frozenset({bool, int, str, type(None)})
 
 
@@ -220,7 +216,7 @@ class Workbench:
     def _key(
         self, operation: Any, operands: tuple[int, ...], params: Params, epoch: int
     ) -> Hashable:
-        if operation in _COMMUTATIVE and operands[0] > operands[1]:
+        if _is_commutative(operation) and operands[0] > operands[1]:
             x, y = operands
             if self.specs[x].dtype.kind != "c" != self.specs[y].dtype.kind:
                 operands = y, x
@@ -355,6 +351,10 @@ def _uses(program: Program, total: int) -> list[int]:
             for variable in equation.operands:
                 uses[variable] += 1
     return uses
+
+
+def _is_commutative(operation: Any) -> bool:
+    return isinstance(operation, Primitive) and Trait.COMMUTATIVE in operation.traits
 
 
 def _identity(params: Params) -> Hashable:

@@ -22,6 +22,7 @@ from funcgrad.primitives.reduction import reduce_max, reduction
 from funcgrad.primitives.special import bell, clamp, ndtr, real_floating
 from funcgrad.primitives.transcendental import sech_squared
 from funcgrad.shape import dtype_of
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value
 
 __all__ = [
@@ -72,6 +73,7 @@ sigmoid: Primitive = elementwise(
     # y * (1 - y), which would lose the digits of large arguments, and its derivative those of small
     partials=(lambda _, x: 0.25 * sech_squared(0.5 * x),),
     samples=_SAMPLES,
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -92,6 +94,7 @@ softplus: Primitive = elementwise(
     partials=(lambda _, x: sigmoid(x),),
     samples=_SAMPLES,
     source=_softplus_source,
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -116,6 +119,7 @@ silu: Primitive = elementwise(
     _gated("silu", _sigmoid, 800.0),
     partials=(lambda _, x: _silu_slope(x),),
     samples=_SAMPLES,
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -129,6 +133,7 @@ gelu: Primitive = elementwise(
     _gated("gelu", ndtr.evaluate, 40.0),
     partials=(lambda _, x: _gelu_slope(x),),
     samples=_SAMPLES,
+    traits=TRANSCENDENTAL,
 )
 
 # (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps the digits of the left tail.
@@ -148,6 +153,7 @@ gelu_tanh: Primitive = elementwise(
     _gated("gelu", lambda x: _sigmoid(x * (_LINEAR + _CUBIC * (x * x))), 40.0),
     partials=(lambda _, x: _gelu_tanh_slope(x),),
     samples=_SAMPLES,
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -165,6 +171,7 @@ constant_max: Primitive = reduction(
     factor=None,
     samples=_axis_samples,
     source=reduce_max.source,
+    combine=np.maximum,
 )
 
 
@@ -182,4 +189,5 @@ shift: Primitive = elementwise(
     _shift,
     partials=(SAME, OPPOSITE),
     samples=combined(reals(-3, 3, 2), edges((np.inf, np.inf), (-np.inf, np.inf), (1.0, 1.0))),
+    traits=UNEVEN,
 )

@@ -9,6 +9,7 @@ np.complex128(1-2j)
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from funcgrad.primitives.elementwise import (
     reals,
 )
 from funcgrad.shape import dtype_of
+from funcgrad.structure import Elementwise, Movement
 from funcgrad.trace import Value
 
 __all__ = ["conj", "imag", "join_parts", "real"]
@@ -44,6 +46,7 @@ conj: Primitive = Primitive(
     Linear((lambda ct, x: conj(ct),), structural=True),
     batch_elementwise,
     _SAMPLES,
+    structure=Elementwise(),
 )
 
 
@@ -63,7 +66,7 @@ def _imag_factor(_: Value, x: Value) -> Value:
 def _part(
     part: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | Constant
 ) -> Primitive:
-    return elementwise(
+    made = elementwise(
         part,
         evaluate,
         partials=(factor,),
@@ -71,6 +74,7 @@ def _part(
         source=lambda x: f"{x.array if x.spec.weak else x}.{part}",
         operator=part,
     )
+    return replace(made, structure=Movement(is_view=True))
 
 
 real = _part("real", _real, SAME)

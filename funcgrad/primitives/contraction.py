@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from string import ascii_letters
+from string import ascii_letters, ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.primitives.products import compute, plan_product, split_subscripts, text
 from funcgrad.primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.shape import Shape, Spec, shape_of
+from funcgrad.structure import WRITES_INTO, Contraction
 from funcgrad.trace import Value, bind2
 
 __all__ = ["contract", "matmul", "split_subscripts"]
@@ -116,6 +117,7 @@ contract: Primitive = Primitive(
     _contract_batch,
     _contract_samples,
     _contract_source,
+    structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts)),
 )
 """The product of two arrays, summed over the indices that the result does not have.
 
@@ -263,6 +265,14 @@ def _aligned(x: Value, example: Shape, size: int, rank: int) -> Value:
     return x if shape_of(x) == shape else reshape(x, shape=shape)
 
 
+def _matmul_letters(x: Spec, y: Spec) -> tuple[str, str, str]:
+    ranks = [max(len(spec.shape) - 2, 0) for spec in (x, y)]
+    stack = ascii_lowercase[: max(ranks)]
+    lead = [stack[len(stack) - rank :] for rank in ranks]
+    row, column = "I" * (len(x.shape) > 1), "J" * (len(y.shape) > 1)
+    return f"{lead[0]}{row}K", f"{lead[1]}K{column}", f"{stack}{row}{column}"
+
+
 def _matmul_samples() -> Iterator[Sample]:
     rng = np.random.default_rng(29)
     for first, second in (
@@ -297,4 +307,6 @@ matmul: Primitive = Primitive(
     Linear((_pull_left, _pull_right)),
     _matmul_batch,
     _matmul_samples,
+    structure=Contraction(_matmul_letters),
+    traits=WRITES_INTO,
 )

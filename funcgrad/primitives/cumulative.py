@@ -38,6 +38,7 @@ from funcgrad.primitives.reduction import (
 from funcgrad.primitives.rounding import binary_exponent, ldexp
 from funcgrad.primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
+from funcgrad.structure import Scan
 from funcgrad.trace import Value
 
 __all__ = [
@@ -84,6 +85,7 @@ cumulative_sum: Primitive = Primitive(
     batch_along_axis,
     _sum_samples,
     _cumulative_source,
+    structure=Scan(),
 )
 
 
@@ -223,6 +225,7 @@ cumulative_prod: Primitive = Primitive(
     batch_along_axis,
     _product_samples,
     lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
+    structure=Scan(),
 )
 
 

@@ -30,6 +30,7 @@ from funcgrad.primitive import (
 )
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.structure import COMMUTATIVE, ROUNDED_ONCE, TRANSCENDENTAL, Elementwise, Trait
 from funcgrad.trace import Value, bind1, bind2, number_of
 
 __all__ = [
@@ -70,6 +71,7 @@ def elementwise(
     samples: Callable[[], Iterable[Sample]] = tuple,
     source: Callable[..., str | None] | None = None,
     operator: str = "",
+    traits: Trait = Trait.NONE,
 ) -> Primitive:
     """Declare an elementwise primitive.
 
@@ -89,6 +91,7 @@ def elementwise(
         ``evaluate`` as text where it is no function of NumPy, see ``Primitive``.
     operator : str
         How Python writes it, see ``Primitive``.
+    traits : Trait
 
     Examples
     --------
@@ -99,7 +102,16 @@ def elementwise(
     differential = DISCRETE if partials is None else Partials(partials, selects)
     result = elementwise_result(name, evaluate, operator)
     return Primitive(
-        name, evaluate, result, differential, batch_elementwise, samples, source, operator
+        name,
+        evaluate,
+        result,
+        differential,
+        batch_elementwise,
+        samples,
+        source,
+        operator,
+        Elementwise(),
+        traits,
     )
 
 
@@ -228,18 +240,35 @@ _INFINITE = (np.inf, -np.inf, np.nan, 0.0)
 _LINE = combined(reals(-3, 3), complexes(), edges(*_INFINITE))
 _PLANE = combined(reals(-3, 3, 2), complexes(arity=2), edges((0.0, np.inf), (np.nan, 1.0)))
 
-add = elementwise("add", np.add, operator="+", partials=(SAME, SAME), samples=_PLANE)
-subtract = elementwise(
-    "subtract", np.subtract, operator="-", partials=(SAME, OPPOSITE), samples=_PLANE
+add = elementwise(
+    "add",
+    np.add,
+    operator="+",
+    partials=(SAME, SAME),
+    samples=_PLANE,
+    traits=ROUNDED_ONCE | COMMUTATIVE,
 )
-negative = elementwise("negative", np.negative, operator="-", partials=(OPPOSITE,), samples=_LINE)
-positive = elementwise("positive", np.positive, operator="+", partials=(SAME,), samples=_LINE)
+subtract = elementwise(
+    "subtract",
+    np.subtract,
+    operator="-",
+    partials=(SAME, OPPOSITE),
+    samples=_PLANE,
+    traits=ROUNDED_ONCE,
+)
+negative = elementwise(
+    "negative", np.negative, operator="-", partials=(OPPOSITE,), samples=_LINE, traits=ROUNDED_ONCE
+)
+positive = elementwise(
+    "positive", np.positive, operator="+", partials=(SAME,), samples=_LINE, traits=ROUNDED_ONCE
+)
 multiply = elementwise(
     "multiply",
     np.multiply,
     operator="*",
     partials=(lambda _, _x, y: y, lambda _, x, _y: x),
     samples=_PLANE,
+    traits=ROUNDED_ONCE | COMMUTATIVE,
 )
 
 
@@ -259,12 +288,14 @@ divide: Primitive = elementwise(
         complexes(arity=2),
         edges((1.0, 0.0), (0.0, 0.0), (1.0, np.inf), (np.inf, 1.0)),
     ),
+    traits=ROUNDED_ONCE,
 )
 reciprocal = elementwise(
     "reciprocal",
     np.reciprocal,
     partials=(lambda y, _x: -y * y,),
     samples=combined(reals(0.5, 3), reals(-3, -0.5), complexes(), edges(*_INFINITE)),
+    traits=ROUNDED_ONCE,
 )
 
 # Powers.
@@ -274,6 +305,7 @@ log = elementwise(  # stands here, below the other logarithms, since powers diff
     np.log,
     partials=(lambda _, x: bind1(reciprocal, x),),
     samples=combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan)),
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -288,6 +320,7 @@ square = elementwise(
     operator="**",
     partials=(twice,),
     samples=combined(_LINE, edges(0.0, smooth=True)),
+    traits=ROUNDED_ONCE,
 )
 
 
@@ -328,6 +361,7 @@ power: Primitive = elementwise(
             Sample((np.array([2, 0, 3]), np.array([1.5, 2.0, -1.0]))),
         ],
     ),
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -364,12 +398,17 @@ constant_power: Primitive = elementwise(
     ),
     samples=_power_samples,
     source=_power_source,
+    traits=TRANSCENDENTAL,
 )
 
 # Signs.
 
 sign = elementwise(
-    "sign", np.sign, partials=None, samples=combined(reals(-3, 3), edges(*_INFINITE))
+    "sign",
+    np.sign,
+    partials=None,
+    samples=combined(reals(-3, 3), edges(*_INFINITE)),
+    traits=ROUNDED_ONCE,
 )
 
 
@@ -386,12 +425,14 @@ absolute = elementwise(
     operator="abs",
     partials=(_magnitude_factor,),
     samples=combined(reals(-3, 3), complexes(), edges(*_INFINITE), edges(0j, 1j)),
+    traits=ROUNDED_ONCE,
 )
 fabs = elementwise(
     "fabs",
     np.fabs,
     partials=(_magnitude_factor,),
     samples=combined(reals(-3, 3), edges(*_INFINITE)),
+    traits=ROUNDED_ONCE,
 )
 
 
@@ -408,6 +449,8 @@ phase = Primitive(  # the sign of a complex number, which is not locally constan
     Linearized(_push_phase),
     batch_elementwise,
     combined(complexes(), edges(0j, 2j, -1 + 0j)),
+    structure=Elementwise(),
+    traits=TRANSCENDENTAL,
 )
 
 # Division with remainder.

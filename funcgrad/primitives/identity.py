@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.structure import WRITES_INTO, Opaque
 
 __all__ = ["identity_product"]
 
@@ -55,6 +56,8 @@ identity_product: Primitive = Primitive(
     Linear((lambda ct, x, axis: identity_product(ct, axis=axis),)),
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _samples,
+    structure=Opaque(counted=0, owns=True),
+    traits=WRITES_INTO,
 )
 """``eye(n) @ x`` for the ``axis`` -2 and ``x @ eye(n)`` for -1, of matrices or stacks of them.
 

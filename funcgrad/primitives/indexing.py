@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from funcgrad.primitive import Linear, Patch, Primitive, Sample, Transposes
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Plan, explain_index, is_basic, plan_index
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
+from funcgrad.structure import Gather, Scatter
 from funcgrad.trace import RAW, Value, bind, concrete
 
 __all__ = [
@@ -261,6 +262,7 @@ gather: Primitive = Primitive(
     _batch_gather,
     _gather_samples,
     lambda x, *indices, axis, unique: f"{x.array}[{_indices_text(indices, axis)}]",
+    structure=Gather(),
 )
 """The elements of ``x`` at index arrays, which broadcast, on consecutive axes from ``axis`` on.
 
@@ -282,6 +284,7 @@ deposit: Primitive = Primitive(
     _batch_deposit,
     _deposit_samples,
     _deposit_source,
+    structure=Scatter(updates=0, combine=np.add),
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

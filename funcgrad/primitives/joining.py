@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample, linear_in_all
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.keys import Key
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
+from funcgrad.structure import Movement
 from funcgrad.trace import Value
 
 __all__ = ["concatenate", "stack"]
@@ -92,6 +93,7 @@ concatenate: Primitive = Primitive(
     _batch,
     _concatenate_samples,
     lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
+    structure=Movement(),
 )
 
 
@@ -108,4 +110,5 @@ stack: Primitive = Primitive(
     _batch,
     _stack_samples,
     _stack_source,
+    structure=Movement(),
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
+from funcgrad.structure import COMMUTATIVE, IDEMPOTENT, ROUNDED_ONCE, Trait
 
 __all__ = [
     "bitwise_and",
@@ -61,26 +62,43 @@ def _integers(arity: int) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
-def _compare(name: str, ufunc: np.ufunc, operator: str = "") -> Primitive:
-    samples = _numbers(ufunc.nin)
-    return elementwise(name, ufunc, operator=operator, partials=None, samples=samples)
+def _compare(
+    name: str, ufunc: np.ufunc, operator: str = "", traits: Trait = Trait.NONE
+) -> Primitive:
+    return _exact(name, ufunc, operator, _numbers(ufunc.nin), traits)
 
 
-def _bits(name: str, ufunc: np.ufunc, operator: str = "") -> Primitive:
-    samples = _integers(ufunc.nin)
-    return elementwise(name, ufunc, operator=operator, partials=None, samples=samples)
+def _bits(name: str, ufunc: np.ufunc, operator: str = "", traits: Trait = Trait.NONE) -> Primitive:
+    return _exact(name, ufunc, operator, _integers(ufunc.nin), traits)
 
 
-equal = _compare("equal", np.equal, "==")
-not_equal = _compare("not_equal", np.not_equal, "!=")
+def _exact(
+    name: str,
+    ufunc: np.ufunc,
+    operator: str,
+    samples: Callable[[], Iterator[Sample]],
+    traits: Trait,
+) -> Primitive:
+    return elementwise(
+        name,
+        ufunc,
+        operator=operator,
+        partials=None,
+        samples=samples,
+        traits=ROUNDED_ONCE | traits,
+    )
+
+
+equal = _compare("equal", np.equal, "==", COMMUTATIVE)
+not_equal = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE)
 less = _compare("less", np.less, "<")
 less_equal = _compare("less_equal", np.less_equal, "<=")
 greater = _compare("greater", np.greater, ">")
 greater_equal = _compare("greater_equal", np.greater_equal, ">=")
 
-logical_and = _compare("logical_and", np.logical_and)
-logical_or = _compare("logical_or", np.logical_or)
-logical_xor = _compare("logical_xor", np.logical_xor)
+logical_and = _compare("logical_and", np.logical_and, "", COMMUTATIVE | IDEMPOTENT)
+logical_or = _compare("logical_or", np.logical_or, "", COMMUTATIVE | IDEMPOTENT)
+logical_xor = _compare("logical_xor", np.logical_xor, "", COMMUTATIVE)
 logical_not = _compare("logical_not", np.logical_not)
 
 isfinite = _compare("isfinite", np.isfinite)
@@ -88,9 +106,9 @@ isinf = _compare("isinf", np.isinf)
 isnan = _compare("isnan", np.isnan)
 signbit = _compare("signbit", np.signbit)
 
-bitwise_and = _bits("bitwise_and", np.bitwise_and, "&")
-bitwise_or = _bits("bitwise_or", np.bitwise_or, "|")
-bitwise_xor = _bits("bitwise_xor", np.bitwise_xor, "^")
+bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", COMMUTATIVE | IDEMPOTENT)
+bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", COMMUTATIVE | IDEMPOTENT)
+bitwise_xor = _bits("bitwise_xor", np.bitwise_xor, "^", COMMUTATIVE)
 bitwise_count = _bits("bitwise_count", np.bitwise_count)
 bitwise_invert = _bits("bitwise_invert", np.bitwise_not, "~")
 bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift, "<<")

@@ -22,11 +22,12 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import DISCRETE, Primitive, Sample
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import elementwise
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.special import exact_log, ndtri
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, broadcast_shapes, shape_of
+from funcgrad.structure import Random
 from funcgrad.trace import Value
 
 __all__ = [
@@ -86,6 +87,7 @@ random_bits: Primitive = Primitive(
     # The bits of an array of keys are those of each key.
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _bits_samples,
+    structure=Random(),
 )
 
 
@@ -133,6 +135,7 @@ fold_key: Primitive = Primitive(
     DISCRETE,
     _batch_fold,
     _fold_samples,
+    structure=Random(),
 )
 
 

@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Key
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.structure import Scan
 from funcgrad.trace import Value
 
 __all__ = [
@@ -229,6 +230,7 @@ recurrence: Primitive = Primitive(
     Linearized(_push_recurrence, _pull_recurrence, linear_in=(1,)),
     batch_along_axis,
     _samples,
+    structure=Scan(),
 )
 """``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on; or from the end.
 

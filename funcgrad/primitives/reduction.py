@@ -1,4 +1,4 @@
-"""Reductions, and ``broadcast_to``, which is the transpose of a sum.
+"""Reductions.
 
 Every reduction has the parameters ``axis``, a tuple of axes that are not negative, and
 ``keepdims``. Its differential is a sum over these axes of factor times tangent.
@@ -19,7 +19,6 @@ from funcgrad.primitive import (
     DISCRETE,
     SAME,
     Factor,
-    Linear,
     Partials,
     Primitive,
     Sample,
@@ -28,15 +27,15 @@ from funcgrad.primitive import (
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.logic import isinf, logical_or
-from funcgrad.primitives.rows import extremum, many_rows, total, total_of_leading
+from funcgrad.primitives.rows import extremum, many_rows, total
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, reshape, unfollowed, view
+from funcgrad.primitives.structural import cast, unfollowed, view
 from funcgrad.primitives.transcendental import exp
-from funcgrad.shape import Shape, Spec, dtype_of, expand, reduced_shape, shape_of
+from funcgrad.shape import Shape, Spec, dtype_of, reduced_shape, shape_of
+from funcgrad.structure import TRANSCENDENTAL, Reduction, Trait
 from funcgrad.trace import RAW, Value
 
 __all__ = [
-    "broadcast_to",
     "count_nonzero",
     "logsumexp",
     "numbers",
@@ -52,7 +51,6 @@ __all__ = [
     "reduce_text",
     "reduce_var",
     "reduction",
-    "sum_to",
 ]
 
 Axes = tuple[int, ...]
@@ -66,6 +64,8 @@ def reduction(
     selects: bool = False,
     samples: Callable[[], Iterable[Sample]] = tuple,
     source: Callable[..., str | None] | None = None,
+    combine: np.ufunc | None = None,
+    traits: Trait = Trait.NONE,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
 
@@ -83,6 +83,9 @@ def reduction(
     samples : callable
     source : callable, optional
         ``evaluate`` as text, see ``Primitive``.
+    combine : ufunc, optional
+        See ``Reduction``.
+    traits : Trait
     """
 
     def result(x: Spec, axis: Axes, keepdims: bool, **params: Any) -> Spec:
@@ -94,7 +97,17 @@ def reduction(
     differential = (
         DISCRETE if factor is None else Partials((factor,), selects=selects, reduces=True)
     )
-    return Primitive(name, evaluate, result, differential, batch_reduction, samples, source)
+    return Primitive(
+        name,
+        evaluate,
+        result,
+        differential,
+        batch_reduction,
+        samples,
+        source,
+        structure=Reduction(combine),
+        traits=traits,
+    )
 
 
 def batch_reduction(
@@ -224,6 +237,7 @@ reduce_sum: Primitive = reduction(
     factor=SAME,
     samples=numbers(),
     source=_sum_source,
+    combine=np.add,
 )
 
 
@@ -349,6 +363,7 @@ reduce_max: Primitive = reduction(
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("maximum"),
+    combine=np.maximum,
 )
 reduce_min: Primitive = reduction(
     "min",
@@ -357,6 +372,7 @@ reduce_min: Primitive = reduction(
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("minimum"),
+    combine=np.minimum,
 )
 
 
@@ -390,7 +406,11 @@ def _logsumexp_samples() -> Iterator[Sample]:
 
 
 logsumexp: Primitive = reduction(
-    "logsumexp", _logsumexp, factor=_softmax, samples=_logsumexp_samples
+    "logsumexp",
+    _logsumexp,
+    factor=_softmax,
+    samples=_logsumexp_samples,
+    traits=TRANSCENDENTAL,
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
 derivative; where some ``x`` are infinite, they share it."""
@@ -404,6 +424,7 @@ reduce_any: Primitive = reduction(
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_or"),
+    combine=np.logical_or,
 )
 reduce_all: Primitive = reduction(
     "all",
@@ -411,6 +432,7 @@ reduce_all: Primitive = reduction(
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_and"),
+    combine=np.logical_and,
 )
 count_nonzero: Primitive = reduction(
     "count_nonzero",
@@ -418,6 +440,7 @@ count_nonzero: Primitive = reduction(
     factor=None,
     samples=numbers(),
     source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
+    combine=np.add,
 )
 
 
@@ -442,59 +465,3 @@ def _position(name: str, find: Callable[..., Any]) -> Primitive:
 
 position_of_max: Primitive = _position("argmax", np.argmax)
 position_of_min: Primitive = _position("argmin", np.argmin)
-
-
-# Broadcasting.
-
-
-def sum_to(x: Value, shape: Shape) -> Value:
-    """Sum a value to a shape that broadcasts to its own: the transpose of broadcasting."""
-    own = shape_of(x)
-    lead = len(own) - len(shape)
-    if type(x) is np.ndarray:
-        if own[lead:] == shape:
-            return total_of_leading(x, lead)
-        if not lead and own[:-1] == shape[:-1]:
-            return total(x, (len(own) - 1,), True)
-    axes = tuple(range(lead)) + tuple(
-        i for i, (n, m) in enumerate(zip(own[lead:], shape, strict=True), lead) if n != m
-    )
-    if type(x) is np.ndarray:
-        return np.add.reduce(x, axes).reshape(shape)
-    summed = reduce_sum(x, axis=axes, keepdims=False)
-    return summed if shape_of(summed) == shape else reshape(summed, shape=shape)
-
-
-def _broadcast_batch(
-    primitive: Primitive,
-    size: int,
-    args: tuple[Value, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Value:
-    """The batch axis goes before the axes that broadcasting adds."""
-    x, shape = args[0], params["shape"]
-    added = len(shape) + 1 - len(shape_of(x))
-    if added:
-        x = reshape(x, shape=(size,) + (1,) * added + shape_of(x)[1:])
-    return primitive(x, shape=(size, *shape))
-
-
-def _broadcast_samples() -> Iterator[Sample]:
-    rng = np.random.default_rng(6)
-    for own, shape in (((3,), (2, 3)), ((), (2,)), ((2, 1), (4, 2, 3)), ((2,), (2,)), ((1,), (0,))):
-        yield Sample((rng.standard_normal(own),), {"shape": shape})
-        yield Sample((1j * rng.standard_normal(own),), {"shape": shape})
-    yield Sample((1.5,), {"shape": (3,)})
-    yield Sample((np.arange(6.0)[::-2],), {"shape": (2, 3)})
-
-
-broadcast_to: Primitive = Primitive(
-    "broadcast_to",
-    expand,
-    lambda x, shape: Spec(shape, x.dtype),
-    Linear((lambda ct, x, shape: sum_to(ct, shape_of(x)),), structural=True),
-    _broadcast_batch,
-    _broadcast_samples,
-    lambda x, shape: f"np.empty({shape}, {x.dtype})\n{{out}}[...] = {x}",
-)

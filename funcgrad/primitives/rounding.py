@@ -9,6 +9,7 @@ np.float64(1.0)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from funcgrad.primitive import SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad.primitives.structural import cast
+from funcgrad.structure import Elementwise
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
@@ -54,13 +56,16 @@ def _round_samples() -> Iterator[Sample]:
         yield Sample((np.array([15, 25, -4]),), {"decimals": decimals})
 
 
-round_to = elementwise(
-    "round",
-    _round,
-    partials=None,
-    samples=_round_samples,
-    operator="round",
-    source=lambda x, decimals: f"np.round({x}, {decimals})",
+round_to = replace(
+    elementwise(
+        "round",
+        _round,
+        partials=None,
+        samples=_round_samples,
+        operator="round",
+        source=lambda x, decimals: f"np.round({x}, {decimals})",
+    ),
+    structure=Elementwise(owns=False),  # some versions of NumPy return integers themselves
 )
 
 # Integers.

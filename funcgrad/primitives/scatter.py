@@ -41,6 +41,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.sorting import argsort
 from funcgrad.primitives.structural import cast, reshape, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
+from funcgrad.structure import Scatter
 from funcgrad.trace import RAW, Value
 
 __all__ = [
@@ -96,6 +97,7 @@ replace: Primitive = Primitive(
         Sample((np.ones(2) * 1j, np.complex128(2 - 1j)), {"key": Key((0,))}),
     ),
     lambda x, u, key: f"np.array({x})\n{{out}}[{index_text(key)}] = {u}",
+    structure=Scatter(),
 )
 """``x`` with ``u``, of the shape of ``x[key]``, at a basic index."""
 
@@ -108,10 +110,12 @@ def _scatter(
     differential: Differential,
     samples: Callable[[], Iterator[Sample]],
     statement: str | None = None,
+    combine: np.ufunc | None = None,
 ) -> Primitive:
     """Declare a scatter from a function that writes updates to a flat array, in order.
 
-    ``statement`` says the same as text, for the array, the places and the updates.
+    ``statement`` says the same as text, for the array, the places and the updates; ``combine`` puts
+    updates of one place together.
     """
 
     def evaluate(x: Any, u: Any, *indices: Any, axis: int, unique: bool) -> Any:
@@ -134,6 +138,7 @@ def _scatter(
         _batch_scatter,
         samples,
         source,
+        structure=Scatter(combine=combine),
     )
 
 
@@ -207,6 +212,7 @@ scatter_add: Primitive = _scatter(
     ),
     _scatter_samples(ties=False),
     "np.add.at({}, {}, {})",
+    np.add,
 )
 """``x`` with ``u`` added at index arrays."""
 
@@ -311,6 +317,7 @@ scatter_max: Primitive = _scatter(
     _writes_extremum(np.maximum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
+    combine=np.maximum,
 )
 """The greatest of ``x`` and all updates for a place."""
 
@@ -319,6 +326,7 @@ scatter_min: Primitive = _scatter(
     _writes_extremum(np.minimum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
+    combine=np.minimum,
 )
 """The least of ``x`` and all updates for a place."""
 

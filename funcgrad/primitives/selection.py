@@ -31,6 +31,7 @@ from funcgrad.primitives.logic import (
     not_equal,
 )
 from funcgrad.shape import dtype_of
+from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, UNEVEN, Trait
 from funcgrad.trace import RAW, Value, bind1, bind2
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
@@ -64,13 +65,16 @@ where = elementwise(
     partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: bind1(logical_not, c)),
     selects=True,
     samples=_where_samples,
+    traits=ROUNDED_ONCE,
 )
 
 Chooses = Callable[[Value, Value], Value]
 """Whether an extremum of two arguments takes the first of them; the second may tie with it."""
 
 
-def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Chooses) -> Primitive:
+def _extremum(
+    name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Chooses, rounding: Trait
+) -> Primitive:
     """The greater or the lesser of two arguments; a tie gives half the cotangent to each."""
     samples = combined(
         reals(-3, 3, 2),
@@ -87,6 +91,7 @@ def _extremum(name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Ch
         ),
         selects=True,
         samples=samples,
+        traits=IDEMPOTENT | rounding,
     )
 
 
@@ -112,24 +117,28 @@ maximum = _extremum(
     np.maximum,
     lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, x)),
     lambda x, y: _neither(bind2(greater, x, y), bind1(isnan, x)),
+    ROUNDED_ONCE,
 )
 minimum = _extremum(
     "minimum",
     np.minimum,
     lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, x)),
     lambda x, y: _neither(bind2(less, x, y), bind1(isnan, x)),
+    ROUNDED_ONCE,
 )
 fmax = _extremum(
     "fmax",
     np.fmax,
     lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, y)),
     lambda x, y: _neither(bind2(greater, x, y), bind1(isnan, y)),
+    UNEVEN,
 )
 fmin = _extremum(
     "fmin",
     np.fmin,
     lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, y)),
     lambda x, y: _neither(bind2(less, x, y), bind1(isnan, y)),
+    UNEVEN,
 )
 
 

@@ -18,6 +18,7 @@ from funcgrad.primitives.indexing import gather, with_batch
 from funcgrad.primitives.recurrence import batch_along_axis
 from funcgrad.primitives.structural import move_axis
 from funcgrad.shape import Shape, Spec, shape_of
+from funcgrad.structure import Opaque
 from funcgrad.trace import Value
 
 __all__ = [
@@ -140,6 +141,7 @@ argsort: Primitive = Primitive(
     _one_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.argsort({axis}, 'stable')",
+    structure=Opaque(counted=0),
 )
 
 order_of_sorted: Primitive = Primitive(
@@ -162,6 +164,7 @@ sort: Primitive = Primitive(
     _one_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.copy('K')\n{{out}}.sort({axis})",
+    structure=Opaque(counted=0),
 )
 
 argpartition: Primitive = Primitive(

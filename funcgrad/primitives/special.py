@@ -23,6 +23,7 @@ from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.transcendental import exp
+from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Value
 
 __all__ = ["bell", "clamp", "erf", "exact_log", "ndtr", "ndtri", "real_floating"]
@@ -100,6 +101,7 @@ bell: Primitive = elementwise(  # exp(-sharpness * x**2)
     _in_double("bell", _bell),
     partials=(lambda y, x, sharpness: -2 * sharpness * clamp(x, _BELL_ENDS) * y,),
     samples=_bell_samples,
+    traits=TRANSCENDENTAL,
 )
 
 # From the C library by way of Python: exact to the last digit or two, some 100 ns an element.
@@ -111,6 +113,7 @@ erf: Primitive = elementwise(
     _in_double("erf", lambda x: np.asarray(_erf(x), np.float64)),
     partials=(lambda _, x: 2 / math.sqrt(math.pi) * bell(x, sharpness=1.0),),
     samples=_reals(-np.inf, -30, 0, 30, np.inf, np.nan, low=-3, high=3),
+    traits=TRANSCENDENTAL,
 )
 
 # Through the complementary function, which keeps all digits of small probabilities.
@@ -119,6 +122,7 @@ ndtr: Primitive = elementwise(
     _in_double("ndtr", lambda x: 0.5 * np.asarray(_erfc(-x / math.sqrt(2)), np.float64)),
     partials=(lambda _, x: bell(x, sharpness=0.5) / math.sqrt(2 * math.pi),),
     samples=_reals(-np.inf, -50, 0, 50, np.inf, np.nan, low=-4, high=4),
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -215,4 +219,5 @@ ndtri: Primitive = elementwise(
     _in_double("ndtri", lambda p: _ndtri(p.ravel()).reshape(p.shape)),
     partials=(lambda y, _p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
+    traits=TRANSCENDENTAL,
 )

@@ -28,6 +28,7 @@ from funcgrad.primitive import (
 )
 from funcgrad.primitives.keys import Key, index_text
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
+from funcgrad.structure import ROUNDED_ONCE, Elementwise, Movement, Scatter
 from funcgrad.trace import Value
 
 __all__ = [
@@ -63,6 +64,7 @@ def structural(
     transpose: Callable[..., Value],
     batch: Callable[..., dict[str, Any]],
     samples: Callable[[], Iterator[Sample]],
+    is_view: bool,
     gaps: bool = False,
     patch: Callable[..., None] | None = None,
     join: Callable[[Sequence[Patch], Shape], Value] | None = None,
@@ -83,6 +85,8 @@ def structural(
         ``(shape of one example, batch size, **params) -> params`` that do to the array with the
         batch on axis 0 what ``params`` does to one example.
     samples : callable
+    is_view : bool
+        Whether the result lies in the memory of the array, where NumPy can do that.
     gaps : bool
         Whether the transpose leaves elements untouched.
     patch, join : callable, optional
@@ -104,6 +108,7 @@ def structural(
         batched,
         samples,
         source,
+        structure=Movement(is_view),
     )
 
 
@@ -136,6 +141,7 @@ reshape: Primitive = structural(
     shape=lambda _, shape: shape,
     transpose=lambda ct, x, shape: reshape(ct, shape=shape_of(x)),
     batch=lambda _, size, shape: {"shape": (size, *shape)},
+    is_view=True,
     samples=_arrays(
         split=((6,), {"shape": (2, 3)}),
         merge=((2, 3), {"shape": (6,)}),
@@ -168,6 +174,7 @@ transpose: Primitive = structural(
     shape=lambda shape, axes: tuple([shape[a] for a in axes]),
     transpose=lambda ct, x, axes: transpose(ct, axes=inverse_axes(axes)),
     batch=lambda shape, size, axes: {"axes": (0, *[a + 1 for a in axes])},
+    is_view=True,
     samples=_arrays(
         matrix=((2, 3), {"axes": (1, 0)}),
         cycle=((2, 3, 4), {"axes": (1, 2, 0)}),
@@ -216,6 +223,7 @@ flip: Primitive = structural(
     shape=lambda shape, axis: shape,
     transpose=lambda ct, x, axis: flip(ct, axis=axis),
     batch=lambda shape, size, axis: {"axis": tuple([a + 1 for a in axis])},
+    is_view=True,
     samples=_arrays(
         one=((2, 3), {"axis": (1,)}),
         both=((2, 3), {"axis": (0, 1)}),
@@ -236,10 +244,11 @@ def _roll_source(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
 
 roll: Primitive = structural(
     "roll",
-    lambda x, shift, axis: np.roll(x, shift, axis) if axis else _as_array(x),
+    lambda x, shift, axis: np.roll(x, shift, axis) if axis else _as_array(x).copy(),
     shape=lambda shape, shift, axis: shape,
     transpose=lambda ct, x, shift, axis: roll(ct, shift=tuple([-s for s in shift]), axis=axis),
     batch=lambda shape, size, shift, axis: {"shift": shift, "axis": tuple([a + 1 for a in axis])},
+    is_view=False,
     samples=_arrays(
         one=((2, 5), {"shift": (2,), "axis": (1,)}),
         backward=((2, 5), {"shift": (-7, 1), "axis": (1, 0)}),
@@ -296,6 +305,7 @@ view: Primitive = structural(
     shape=_viewed,
     transpose=lambda ct, x, key: place(ct, key=key, shape=shape_of(x)),
     batch=lambda shape, size, key: {"key": Key((slice(None), *key))},
+    is_view=True,
     samples=_arrays(
         steps=((3, 4), {"key": _EVERY_OTHER}),
         tail=((5,), {"key": _TAIL}),
@@ -318,6 +328,7 @@ place: Primitive = structural(
     shape=lambda _, key, shape: shape,
     transpose=lambda ct, x, key, shape: view(ct, key=key),
     batch=lambda _, size, key, shape: {"key": Key((slice(None), *key)), "shape": (size, *shape)},
+    is_view=False,
     samples=_arrays(
         steps=((2, 4), {"key": _EVERY_OTHER, "shape": (3, 4)}),
         tail=((4,), {"key": _TAIL, "shape": (5,)}),
@@ -402,6 +413,7 @@ assemble: Primitive = Primitive(
     _batch_assemble,
     _assemble_samples,
     _assemble_source,
+    structure=Scatter(updates=0, combine=np.add),
 )
 """Zeros of a shape, to which parts are added at basic indices: what comes back from many views."""
 
@@ -440,6 +452,8 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         lambda primitive, size, args, batched, params: primitive(*args, **params),
         samples,
         _cast_source,
+        structure=Elementwise(),
+        traits=ROUNDED_ONCE,
     )
 
 
@@ -463,5 +477,6 @@ unfollowed: Primitive = Primitive(
     DISCRETE,
     lambda primitive, size, args, batched, params: primitive(*args),
     source=str,
+    structure=Movement(is_view=True),
 )
 """A value that counts as constant in every derivative."""

@@ -33,6 +33,7 @@ from funcgrad.primitives.elementwise import (
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.selection import where
 from funcgrad.shape import dtype_of
+from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import RAW, Value, bind1
 
 __all__ = [
@@ -80,10 +81,16 @@ def _is_complex(x: Value) -> bool:
 
 # Exponentials and logarithms.
 
-exp = elementwise("exp", np.exp, partials=(lambda y, _x: y,), samples=_LINE)
-exp2 = elementwise("exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE)
+exp = elementwise("exp", np.exp, partials=(lambda y, _x: y,), samples=_LINE, traits=TRANSCENDENTAL)
+exp2 = elementwise(
+    "exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE, traits=TRANSCENDENTAL
+)
 expm1 = elementwise(  # not y + 1, of which little is left where y is close to -1
-    "expm1", np.expm1, partials=(lambda _, x: bind1(exp, x),), samples=_LINE
+    "expm1",
+    np.expm1,
+    partials=(lambda _, x: bind1(exp, x),),
+    samples=_LINE,
+    traits=TRANSCENDENTAL,
 )
 
 _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan))
@@ -93,18 +100,21 @@ log2 = elementwise(
     np.log2,
     partials=(lambda _, x: bind1(reciprocal, x) / math.log(2),),
     samples=_POSITIVE,
+    traits=TRANSCENDENTAL,
 )
 log10 = elementwise(
     "log10",
     np.log10,
     partials=(lambda _, x: bind1(reciprocal, x) / math.log(10),),
     samples=_POSITIVE,
+    traits=TRANSCENDENTAL,
 )
 log1p = elementwise(
     "log1p",
     np.log1p,
     partials=(lambda _, x: bind1(reciprocal, 1 + x),),
     samples=combined(reals(-0.9, 3), complexes(), edges(-1.0, -2.0, np.inf, np.nan)),
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -131,6 +141,7 @@ logaddexp: Primitive = elementwise(
         lambda _, x, y: _share(logaddexp, exp, y, x),
     ),
     samples=_PAIRS,
+    traits=TRANSCENDENTAL,
 )
 logaddexp2: Primitive = elementwise(
     "logaddexp2",
@@ -140,11 +151,14 @@ logaddexp2: Primitive = elementwise(
         lambda _, x, y: _share(logaddexp2, exp2, y, x),
     ),
     samples=_PAIRS,
+    traits=TRANSCENDENTAL,
 )
 
 # Roots and distances.
 
-sqrt = elementwise("sqrt", np.sqrt, partials=(lambda y, _x: 0.5 / y,), samples=_POSITIVE)
+sqrt = elementwise(
+    "sqrt", np.sqrt, partials=(lambda y, _x: 0.5 / y,), samples=_POSITIVE, traits=ROUNDED_ONCE
+)
 cbrt = elementwise(
     "cbrt",
     np.cbrt,
@@ -227,6 +241,7 @@ arctan2 = elementwise(
         lambda _, y, x: -ratio_to_square_of_hypot(y, x),
     ),
     samples=_AROUND_ORIGIN,
+    traits=TRANSCENDENTAL,
 )
 
 # Angles.
@@ -246,19 +261,32 @@ rad2deg = elementwise(
 
 # Trigonometric and hyperbolic functions.
 
-sin: Primitive = elementwise("sin", np.sin, partials=(lambda _, x: bind1(cos, x),), samples=_LINE)
-cos: Primitive = elementwise("cos", np.cos, partials=(lambda _, x: -bind1(sin, x),), samples=_LINE)
+sin: Primitive = elementwise(
+    "sin", np.sin, partials=(lambda _, x: bind1(cos, x),), samples=_LINE, traits=TRANSCENDENTAL
+)
+cos: Primitive = elementwise(
+    "cos", np.cos, partials=(lambda _, x: -bind1(sin, x),), samples=_LINE, traits=TRANSCENDENTAL
+)
 tan = elementwise(
     "tan",
     np.tan,
     partials=(lambda y, _x: 1 + y * y,),
     samples=combined(reals(-1.3, 1.3), complexes(), edges(0.0, np.inf, np.nan)),
+    traits=TRANSCENDENTAL,
 )
 sinh: Primitive = elementwise(
-    "sinh", np.sinh, partials=(lambda _, x: bind1(cosh, x),), samples=_LINE
+    "sinh",
+    np.sinh,
+    partials=(lambda _, x: bind1(cosh, x),),
+    samples=_LINE,
+    traits=TRANSCENDENTAL,
 )
 cosh: Primitive = elementwise(
-    "cosh", np.cosh, partials=(lambda _, x: bind1(sinh, x),), samples=_LINE
+    "cosh",
+    np.cosh,
+    partials=(lambda _, x: bind1(sinh, x),),
+    samples=_LINE,
+    traits=TRANSCENDENTAL,
 )
 
 
@@ -274,12 +302,14 @@ sech_squared: Primitive = elementwise(
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
     source=lambda x: f"np.square(np.reciprocal(np.cosh({x})))",
+    traits=TRANSCENDENTAL,
 )
 tanh: Primitive = elementwise(
     "tanh",
     np.tanh,
     partials=(lambda _, x: bind1(sech_squared, x),),
     samples=combined(_LINE, edges(1000.0, -30.0)),
+    traits=TRANSCENDENTAL,
 )
 
 # Their inverses.
@@ -323,31 +353,39 @@ def _arccosh_factor(y: Value, x: Value) -> Value:
     return bind1(reciprocal, root)
 
 
-arcsin = elementwise("arcsin", np.arcsin, partials=(_arcsin_factor,), samples=_INTERVAL)
-arccos = elementwise("arccos", np.arccos, partials=(_arccos_factor,), samples=_INTERVAL)
+arcsin = elementwise(
+    "arcsin", np.arcsin, partials=(_arcsin_factor,), samples=_INTERVAL, traits=TRANSCENDENTAL
+)
+arccos = elementwise(
+    "arccos", np.arccos, partials=(_arccos_factor,), samples=_INTERVAL, traits=TRANSCENDENTAL
+)
 arctan = elementwise(
     "arctan",
     np.arctan,
     partials=(lambda _, x: bind1(reciprocal, 1 + x * x),),
     samples=combined(_LINE, edges(*_CUT)),
+    traits=TRANSCENDENTAL,
 )
 arcsinh = elementwise(
     "arcsinh",
     np.arcsinh,
     partials=(_arcsinh_factor,),
     samples=combined(_LINE, edges(1e200, smooth=True), edges(*_CUT)),
+    traits=TRANSCENDENTAL,
 )
 arccosh = elementwise(
     "arccosh",
     np.arccosh,
     partials=(_arccosh_factor,),
     samples=combined(reals(1.1, 3), complexes(), edges(1.0, 0.5, -2.0, np.inf), edges(*_CUT)),
+    traits=TRANSCENDENTAL,
 )
 arctanh = elementwise(
     "arctanh",
     np.arctanh,
     partials=(lambda _, x: bind1(reciprocal, bind1(one_minus_square, x)),),
     samples=_INTERVAL,
+    traits=TRANSCENDENTAL,
 )
 
 # The cardinal sine.
@@ -411,10 +449,12 @@ sinc_derivative: Primitive = elementwise(
     _sinc_derivative,
     partials=(lambda _, x, order: sinc_derivative(x, order=order + 1),),
     samples=_sinc_samples,
+    traits=TRANSCENDENTAL | UNEVEN,
 )
 sinc = elementwise(
     "sinc",
     np.sinc,
     partials=(lambda _, x: sinc_derivative(x, order=1),),
     samples=combined(_LINE, edges(0.0, 1e-9, smooth=True)),
+    traits=TRANSCENDENTAL,
 )

@@ -16,13 +16,9 @@ frozenset({3})
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.complexes import imag, real
-from funcgrad.primitives.identity import identity_product
 from funcgrad.programs.program import Program
 
 __all__ = ["aliases", "makes_its_own"]
@@ -30,20 +26,12 @@ __all__ = ["aliases", "makes_its_own"]
 Aliases: TypeAlias = list[frozenset[int]]
 
 
-_OWN: Final = frozenset({"elementwise", "selecting", "reducing"})
-"""Forms of primitives that compute every element of their result."""
-
-
 def makes_its_own(operation: Any) -> bool:
     """Whether the result of an operation is sure to have memory of its own.
 
     A reshape, an index or a transposition may return a view of its operand.
     """
-    if not isinstance(operation, Primitive):
-        return False
-    if isinstance(operation.evaluate, np.ufunc) or operation is identity_product:
-        return True
-    return operation.form in _OWN and operation not in (real, imag)
+    return isinstance(operation, Primitive) and operation.structure.owns
 
 
 def aliases(program: Program) -> Aliases:

@@ -19,7 +19,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import BatchError, FuncgradError, TracerError
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.reduction import broadcast_to
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import transpose
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap

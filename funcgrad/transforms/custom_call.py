@@ -14,7 +14,8 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
-from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, begin_level

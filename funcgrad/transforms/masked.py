@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad.primitives.broadcasting import broadcast_to, sum_to
 from funcgrad.primitives.logic import logical_and, logical_or
-from funcgrad.primitives.reduction import broadcast_to, sum_to
 from funcgrad.primitives.selection import where
 from funcgrad.shape import Shape, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value

@@ -21,7 +21,8 @@ from funcgrad.primitive import (
     Primitive,
     Selection,
 )
-from funcgrad.primitives.reduction import broadcast_to, reduce_sum
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of, expand, is_inexact, shape_of

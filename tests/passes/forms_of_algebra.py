@@ -15,7 +15,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives import logic
-from funcgrad.primitives import reduction as red
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.structural import cast_discrete, cast_inexact, flip, roll, view
 from tests.passes.parts import Form, Pick, as_matrix, full, one_of, spread, truth
@@ -175,7 +175,7 @@ def _unchanged(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
         return flip(x, axis=pick((), (), (0,)))
     if operation is roll:
         return roll(x, shift=pick((0,), (0,), (1,), (3,)), axis=(0,))
-    if operation is red.broadcast_to:
+    if operation is broadcast_to:
         return pick(lambda: operation(x, shape=x.shape), lambda: spread(x[0], x))
     if operation in (cast_inexact, cast_discrete):
         own = x if operation is cast_inexact else x > y
@@ -249,7 +249,7 @@ def _negated_move(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     minus = -x
     moves: dict[Any, Callable[[], Any]] = {
         ew.reciprocal: lambda: ew.reciprocal(minus),
-        red.broadcast_to: lambda: spread(-x[0], x),
+        broadcast_to: lambda: spread(-x[0], x),
         view: lambda: minus[::-1],
         flip: lambda: flip(minus, axis=(1,)),
         roll: lambda: roll(minus, shift=(1,), axis=(0,)),

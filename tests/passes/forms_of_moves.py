@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives import reduction as red
 from funcgrad.primitives import selection as chosen
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import place
 from tests.passes.parts import (
@@ -140,14 +141,14 @@ def _redundantly(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     wide = pick(
         lambda: spread(row(y, pick), x),
         lambda: spread(column(y, pick), x),
-        lambda: red.broadcast_to(y, shape=x.shape),
+        lambda: broadcast_to(y, shape=x.shape),
         lambda: full(pick(0.5, -0.0, 0.0, 3.0), x),
         lambda: np.broadcast_to(np.array([0.0, -0.0, 0.0], x.dtype), x.shape),
     )
     first = pick(lambda: x, lambda: spread(row(x, pick), x))
     operands = pick((first, wide), (wide, first), (wide, wide))
     if is_unary(operation):
-        operands = (red.broadcast_to(x, shape=x.shape), y)
+        operands = (broadcast_to(x, shape=x.shape), y)
     return as_matrix(called(operation, pick, *operands), x, y)
 
 

@@ -18,19 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import prod
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.activations import constant_max
-from funcgrad.primitives.contraction import contract, matmul, split_subscripts
-from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
 from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import Contraction, Elementwise, Reduction
 
 __all__ = [
     "BLOCK",
@@ -55,14 +50,6 @@ _CALL: Final = (
 _NEAR: Final = 8  # of so many kernels the last ones are looked at, lest the search grow with them
 
 _VIEWS: Final = (reshape, transpose, view)
-
-_COMBINED: Final[Mapping[Any, str]] = MappingProxyType(
-    {reduce_sum: "add", reduce_max: "maximum", constant_max: "maximum", reduce_min: "minimum"}
-)
-"""Reductions whose results over blocks of rows combine to the result, and by what."""
-
-_DOTS: Final = frozenset({matmul, contract})
-"""What is a member of kernels only where it adds up all products of two arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +85,33 @@ Step: TypeAlias = "int | Kernel"
 
 def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
     """Whether an equation adds up all products of the numbers of two arrays of one shape."""
-    if any(specs[operand].dtype != equation.results[0].dtype for operand in equation.operands):
+    structure = getattr(equation.operation, "structure", None)
+    operands = [specs[operand] for operand in equation.operands]
+    if not isinstance(structure, Contraction) or any(
+        spec.dtype != equation.results[0].dtype for spec in operands
+    ):
         return False
-    if equation.operation is contract:
-        first, second, out = split_subscripts(dict(equation.params)["subscripts"])
-        return bool(first) and first == second and not out
-    shapes = [specs[operand].shape for operand in equation.operands]
-    return equation.operation is matmul and len(shapes[0]) == len(shapes[1]) == 1
+    first, second, out = structure.letters(*operands, **dict(equation.params))
+    return bool(first) and first == second and not out
 
 
 def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
     """By what the results of an equation over blocks of rows combine to its result, if they do."""
-    return "add" if is_dot(equation, specs) else _COMBINED.get(equation.operation, "")
+    if is_dot(equation, specs):
+        return "add"
+    structure = equation.operation.structure
+    return structure.combine.__name__ if _combines(equation) else ""
+
+
+def _combines(equation: Equation) -> bool:
+    """Whether it is a reduction whose results over two parts a ufunc puts together."""
+    structure = getattr(equation.operation, "structure", None)
+    return isinstance(structure, Reduction) and structure.combine is not None
+
+
+def _is_product(equation: Equation) -> bool:
+    """Whether it is a contraction, which kernels have only where it is a dot."""
+    return isinstance(getattr(equation.operation, "structure", None), Contraction)
 
 
 def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
@@ -127,7 +129,7 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     given = specs[equation.operands[0]].shape
     if is_dot(equation, specs):
         return "total" if given[0] == rows else ""
-    if operation in _COMBINED:
+    if _combines(equation):
         axes = params["axis"]
         if not given or given[0] != rows or not set(params) <= {"axis", "keepdims"}:
             return ""
@@ -138,10 +140,7 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     if operation in _VIEWS:
         keeps = bool(given) and given[0] == rows and _keeps_rows(operation, params, len(given))
         return "row" if keeps else ""
-    if operation.form in ("elementwise", "selecting"):
-        return "row"
-    evaluate = operation.evaluate
-    return "row" if isinstance(evaluate, np.ufunc) and evaluate.signature is None else ""
+    return "row" if isinstance(operation.structure, Elementwise) else ""
 
 
 def _keeps_rows(operation: Primitive, params: Mapping[str, Any], axes: int) -> bool:
@@ -192,8 +191,8 @@ class _Draft:
 def is_total(equation: Equation, kernel: Kernel) -> bool:
     """Whether an equation of a kernel reduces over its rows, rather than makes a row of each."""
     axes = dict(equation.params).get("axis", ())
-    is_reduction = equation.operation in _COMBINED and (kernel.flat or 0 in axes)
-    return is_reduction or equation.operation in _DOTS
+    is_reduction = _combines(equation) and (kernel.flat or 0 in axes)
+    return is_reduction or _is_product(equation)
 
 
 def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
@@ -269,7 +268,7 @@ def _home_for(
 
 def _rows(equation: Equation, specs: Sequence[Spec]) -> int:
     shape = equation.results[0].shape
-    if equation.operation in _COMBINED or equation.operation in _DOTS:
+    if _combines(equation) or _is_product(equation):
         shape = specs[equation.operands[0]].shape
     return shape[0] if shape else 0
 
@@ -378,7 +377,7 @@ def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Seque
         params = dict(equation.params)
         if equation.operation in _VIEWS:
             return False
-        if equation.operation in _COMBINED and (
+        if _combines(equation) and (
             tuple(sorted(params["axis"])) != everything or params.get("keepdims")
         ):
             return False

@@ -42,8 +42,8 @@ from funcgrad.backends.numpy.rowwise import (
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.facts import Facts, bytes_of
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.structural import reshape, transpose
 from funcgrad.programs.builder import Draft
 from funcgrad.programs.equation import Constant, Equation

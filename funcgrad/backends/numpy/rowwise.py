@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.joining import concatenate, stack
@@ -26,7 +27,6 @@ from funcgrad.primitives.keys import Key
 from funcgrad.primitives.products import plan_product
 from funcgrad.primitives.reduction import (
     batch_reduction,
-    broadcast_to,
     position_of_max,
     position_of_min,
     reduce_max,

@@ -29,14 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.primitive import Primitive
-from funcgrad.primitives import elementwise, logic, selection
+from funcgrad.primitives.elementwise import constant_power
 from funcgrad.primitives.structural import assemble, place
-from funcgrad.primitives.transcendental import sqrt
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
@@ -46,56 +45,55 @@ __all__ = ["NONE", "Scalars", "boxed", "scalar_text", "scalars_of"]
 _EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
 """NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
 
-_ARITHMETIC: Final[Mapping[Primitive, str]] = MappingProxyType(
+_ARITHMETIC: Final[Mapping[Any, str]] = MappingProxyType(
     {
-        elementwise.add: "{0} + {1}",
-        elementwise.subtract: "{0} - {1}",
-        elementwise.multiply: "{0} * {1}",
-        elementwise.divide: "{0} / {1} if {1} else float(np.divide({0}, {1}))",
-        elementwise.negative: "-{0}",
+        np.add: "{0} + {1}",
+        np.subtract: "{0} - {1}",
+        np.multiply: "{0} * {1}",
+        np.divide: "{0} / {1} if {1} else float(np.divide({0}, {1}))",
+        np.negative: "-{0}",
     }
 )
-_COMPARISONS: Final[Mapping[Primitive, str]] = MappingProxyType(
+_COMPARISONS: Final[Mapping[Any, str]] = MappingProxyType(
     {
-        logic.less: "{0} < {1}",
-        logic.less_equal: "{0} <= {1}",
-        logic.greater: "{0} > {1}",
-        logic.greater_equal: "{0} >= {1}",
-        logic.equal: "{0} == {1}",
-        logic.not_equal: "{0} != {1}",
+        np.less: "{0} < {1}",
+        np.less_equal: "{0} <= {1}",
+        np.greater: "{0} > {1}",
+        np.greater_equal: "{0} >= {1}",
+        np.equal: "{0} == {1}",
+        np.not_equal: "{0} != {1}",
     }
 )
 _OPERATORS: Final = frozenset({*_ARITHMETIC, *_COMPARISONS})
-_FUNCTIONS: Final[Mapping[Primitive, str]] = MappingProxyType(
+_FUNCTIONS: Final[Mapping[Any, str]] = MappingProxyType(
     {
-        elementwise.square: "{0} * {0}",
-        elementwise.constant_power: "{0} * {0}",  # of the exponent 2
-        elementwise.reciprocal: "1.0 / {0} if {0} else float(np.reciprocal({0}))",
-        elementwise.absolute: "abs({0})",
-        elementwise.fabs: "abs({0})",
-        elementwise.sign: "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else {0} + 0.0",
-        sqrt: "math.sqrt({0}) if {0} >= 0.0 else float(np.sqrt({0}))",
-        selection.maximum: _EXTREMUM % (">", ">", "maximum"),
-        selection.minimum: _EXTREMUM % ("<", "<", "minimum"),
-        logic.isnan: "{0} != {0}",
-        logic.isinf: "abs({0}) == np.inf",
-        logic.isfinite: "{0} - {0} == 0.0",
+        np.square: "{0} * {0}",
+        np.reciprocal: "1.0 / {0} if {0} else float(np.reciprocal({0}))",
+        np.absolute: "abs({0})",
+        np.fabs: "abs({0})",
+        np.sign: "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else {0} + 0.0",
+        np.sqrt: "math.sqrt({0}) if {0} >= 0.0 else float(np.sqrt({0}))",
+        np.maximum: _EXTREMUM % (">", ">", "maximum"),
+        np.minimum: _EXTREMUM % ("<", "<", "minimum"),
+        np.isnan: "{0} != {0}",
+        np.isinf: "abs({0}) == np.inf",
+        np.isfinite: "{0} - {0} == 0.0",
     }
 )
-_LOGIC: Final[Mapping[Primitive, str]] = MappingProxyType(
+_LOGIC: Final[Mapping[Any, str]] = MappingProxyType(
     {
-        logic.logical_not: "not {0}",
-        logic.logical_and: "{0} and {1}",
-        logic.logical_or: "{0} or {1}",
+        np.logical_not: "not {0}",
+        np.logical_and: "{0} and {1}",
+        np.logical_or: "{0} or {1}",
     }
 )
-_TEXTS: Final[Mapping[Primitive, str]] = MappingProxyType(
+_TEXTS: Final[Mapping[Any, str]] = MappingProxyType(
     {
         **_ARITHMETIC,
         **_COMPARISONS,
         **_FUNCTIONS,
         **_LOGIC,
-        selection.where: "{1} if {0} else {2}",
+        np.where: "{1} if {0} else {2}",
     }
 )
 _TO_CHOOSE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
@@ -201,15 +199,14 @@ def _is_able(equation: Equation, kinds: Sequence[str]) -> bool:
     given = [kinds[operand] for operand in equation.operands]
     if "" in given or not isinstance(operation, Primitive):
         return False
-    if operation is selection.where:
+    function = operation.evaluate
+    if function is np.where:
         return set(given[1:]) <= _TO_CHOOSE.get(_kind(equation.results[0]), frozenset())
-    if operation in _LOGIC:
+    if function in _LOGIC:
         return set(given) == {"bool"}
-    if operation is elementwise.constant_power and type(params["exponent"]) is int:
-        return given == ["float"] and params["exponent"] == 2
-    if operation in _OPERATORS:
+    if function in _OPERATORS:
         return "float" in given
-    return operation in _FUNCTIONS and not params and "float" in given and "bool" not in given
+    return function in _FUNCTIONS and not params and "float" in given and "bool" not in given
 
 
 def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
@@ -225,7 +222,7 @@ def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
     evaluate = operation.evaluate
     if isinstance(evaluate, np.ufunc):
         return evaluate.signature is None and operation.source is None
-    return operation in (elementwise.constant_power, place, assemble)
+    return operation in (constant_power, place, assemble)
 
 
 def _is_call(equation: Equation) -> bool:
@@ -275,9 +272,10 @@ def _islands(
 def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
     """The nanoseconds that an equation takes less in Python, ways in and out apart."""
     operands = [specs[operand] for operand in equation.operands]
-    quick = equation.operation in _OPERATORS and not all(spec.weak for spec in operands)
+    function = equation.operation.evaluate
+    quick = function in _OPERATORS and not all(spec.weak for spec in operands)
     if quick and all(spec.dtype.kind != "b" for spec in operands):  # NumPy has operators for these
-        return _OPERATOR_GAIN if equation.operation in _ARITHMETIC else 0
+        return _OPERATOR_GAIN if function in _ARITHMETIC else 0
     return _UNARY_GAIN if len(operands) == 1 else _UFUNC_GAIN
 
 
@@ -296,14 +294,14 @@ def scalar_text(equation: Equation, texts: Sequence[str], divisor: float | None 
     divisor : float, optional
         The last operand if it is a constant.
     """
-    operation = equation.operation
-    if operation is elementwise.divide and divisor:
+    function = equation.operation.evaluate
+    if function is np.divide and divisor:
         return f"{texts[0]} / {texts[1]}"
-    return _TEXTS[operation].format(*texts)
+    return _TEXTS[function].format(*texts)
 
 
 def boxed(equation: Equation, text: str) -> str:
     """The expression for the result of a member as NumPy has it."""
-    if equation.operation is selection.where:
+    if equation.operation.evaluate is np.where:
         return f"np.array({text})"  # with no axes, as np.where makes it
     return f"np.{equation.results[0].dtype.type.__name__}({text})"

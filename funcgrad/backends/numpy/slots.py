@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import prod
 
-from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.identity import identity_product
 from funcgrad.programs.equation import Equation
 from funcgrad.shape import Spec
+from funcgrad.structure import Trait
 
 __all__ = ["Life", "leaving", "slots_of", "takes_a_place"]
 
@@ -41,8 +40,8 @@ class Life:
 
 def takes_a_place(equation: Equation, is_plain: bool) -> bool:
     """Whether what evaluates an equation can be told where to put its result."""
-    is_product = equation.operation in (matmul, identity_product)
-    return is_plain or (is_product and len(equation.results[0].shape) > 1)
+    traits = getattr(equation.operation, "traits", Trait.NONE)
+    return is_plain or (Trait.WRITES_INTO in traits and len(equation.results[0].shape) > 1)
 
 
 def leaving(lives: Sequence[Life], end: int, least: int) -> frozenset[int]:

@@ -24,9 +24,9 @@ from funcgrad.backends.numpy.roles import roles
 from funcgrad.passes.facts import BLOCK_BYTES, Facts, bytes_of
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.activations import shift
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.joining import concatenate, stack
-from funcgrad.primitives.reduction import broadcast_to
 from funcgrad.primitives.selection import fmax, fmin
 from funcgrad.primitives.structural import (
     cast_discrete,
