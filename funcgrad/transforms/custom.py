@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.border import described, operand
-from funcgrad.errors import DifferentiationError, ShapeError, TracerError
+from funcgrad.errors import DifferentiationError, EscapedTracerError, ShapeError, TracerError
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
@@ -234,7 +234,14 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
         def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
             assert signature.result is not None
             ct = trees.unflatten(signature.result, [wrap(x) for x in cts])
-            return _pulled(signature, bwd(*static.values(), residuals, ct))
+            try:
+                return _pulled(signature, bwd(*static.values(), residuals, ct))
+            except EscapedTracerError as error:
+                raise EscapedTracerError(
+                    f"{signature.name}: the bwd rule uses a traced value whose transformation has"
+                    " ended; bwd runs when the pullback does. What it needs of the call has to be"
+                    " an argument of the function, which fwd hands to bwd as a residual."
+                ) from error
 
         return VjpCall(function, signature, self._origin(static), forward, backward)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import DifferentiationError
+from funcgrad.errors import DifferentiationError, TracerError
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
@@ -309,6 +309,11 @@ class VjpCall(_CustomCall):
     ) -> Sequence[Part]:
         kept: list[Any] = []
         forward = stage(lambda own: self._saving(own, kept), args)
+        if any(callable(leaf) for leaf in kept[2]):
+            raise TracerError(
+                f"{self.name}: the fwd rule hands a function to bwd, which may hold traced values"
+                " that nobody sees. Hand tensors to it, and make the function in bwd."
+            )
         cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]
         saved = forward.results[len(outs) :]
         return [forward, stage(partial(self._restoring, kept), [*saved, *cts], len(cts))]

@@ -319,6 +319,16 @@ def part(
         return [result for result in results if result is not None]
 
     program, closed, outs = stager.nested(there, name, values, knots)
+    for equation in inlined(program).equations:
+        operation = equation.operation
+        if isinstance(operation, StagedCall) and operation.arity not in (
+            None,
+            len(equation.operands),
+        ):
+            raise TracerError(
+                f"{operation.name}: the function closes over a traced value and cannot be staged,"
+                " so nobody knows the derivative in that value. Pass it as an argument."
+            )
     return Part(remove_dead_code(program), tuple(closed), tuple(present), tuple(outs))
 
 

@@ -12,9 +12,11 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import (
     DifferentiationError,
+    EscapedTracerError,
     FunctionError,
     LeafError,
     ShapeError,
+    TracerError,
     TreeError,
 )
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
@@ -564,3 +566,68 @@ def test_a_jvp_rule_may_be_infinite() -> None:
     f = fg.custom_jvp(fnp.sqrt)
     f.defjvp(lambda primals, tangents: (f(*primals), 0.5 * tangents[0] / f(*primals)))
     assert float(fg.grad(f)(0.0)) == np.inf
+
+
+# ------------------------------------------------------------- what a rule that runs later reads
+
+
+def beside(s: Any) -> Any:
+    """The identity, with a true rule whose pullback alone closes over a value."""
+    f = fg.custom_vjp(lambda x: 1.0 * x)
+    f.defvjp(lambda x: (1.0 * x, None), lambda _, ct: (ct * (s / s),))
+    return f
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: fnp.sum(fg.vmap(lambda x, s: beside(s)(x))(x, x)), np.ones_like),
+        (
+            lambda x: fnp.sum(fg.grad(lambda s: fnp.sum(beside(s)(x) * s))(2.0 * x)),
+            np.ones_like,
+        ),
+        (
+            lambda x: fg.jvp(lambda s: fnp.sum(beside(s)(x) * s), (x,), (x,))[1],
+            lambda x: 2.0 * x,
+        ),
+    ],
+)
+def test_a_pullback_that_alone_closes_over_an_inner_value_is_refused(f: Any, expected: Any) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    with pytest.raises(EscapedTracerError, match=r"bwd runs when the pullback does\. What it"):
+        fg.grad(f)(x)
+    assert_same(fg.grad(fg.jit(f))(x), expected(x))  # staged, the rule is seen at once
+
+
+def test_such_a_value_may_be_an_argument() -> None:
+    f: Any = fg.custom_vjp(lambda x, s: 1.0 * x)
+    f.defvjp(lambda x, s: (1.0 * x, s), lambda s, ct: (ct * s, None))
+    x = np.array([1.0, 2.0, 3.0])
+    assert_same(fg.grad(lambda x: fnp.sum(fg.vmap(f)(x, x)))(x), x)
+
+
+def handing_on(f: Any) -> Any:
+    """A function whose rule hands its own pullback on."""
+    custom: Any = fg.custom_vjp(f)
+    custom.defvjp(lambda x: fg.vjp(f, x), lambda pull, ct: pull(ct))
+    return custom
+
+
+@pytest.mark.parametrize("staged", [lambda f: f, fg.jit, lambda f: fg.program(f)(0.5)])
+def test_a_residual_may_be_a_function(staged: Any) -> None:
+    for of in (fg.grad, lambda f: fg.grad(fg.grad(f))):
+        assert_same(of(staged(handing_on(fnp.sin)))(2.0), np.asarray(of(fnp.sin)(2.0)))
+
+
+@pytest.mark.parametrize("staged", [lambda f: f, fg.jit, lambda f: fg.program(f)(2.0)])
+def test_values_that_such_a_function_hides_do_not_get_lost(staged: Any) -> None:
+    def f(x: Any) -> Any:
+        def own(p: Any) -> Any:
+            return handing_on(lambda r: x * r)(p) * p
+
+        outer = fg.custom_vjp(own)
+        outer.defvjp(lambda p: (outer(p), p), lambda p, ct: fg.vjp(own, p)[1](ct))
+        return outer(x)
+
+    with pytest.raises(TracerError, match="closes over"):
+        staged(fg.grad(fg.grad(f)))(2.0)
