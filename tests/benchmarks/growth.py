@@ -14,6 +14,7 @@ import argparse
 import gc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import funcgrad as fg
@@ -29,6 +30,8 @@ CALL = 20e-6
 """In seconds: what the call of a jitted function takes, however little that does."""
 SHORT = 0.05
 """In seconds: what takes longer is timed once, unless it seems to grow too fast."""
+SLOW = 0.01
+"""In seconds: a function that takes longer goes through the elements of its array one by one."""
 FUNCTIONS = "functions"
 FUNCTION_WAYS = ("eager", "grad", "jvp", "hvp", "vmap of grad")
 """The others are compositions of these."""
@@ -71,9 +74,15 @@ def first_calls(found: Sequence[Work]) -> None:
         work()
 
 
-def measured(lengths: Sequence[int], found: Sequence[Work], most: float) -> tuple[Growth, Growth]:
-    """How time and memory of the same work grow; what seems to grow too fast is timed again."""
-    memory = Growth.of(lengths, [peak(work) for work in found])
+def measured(
+    lengths: Sequence[int], found: Sequence[Work], most: float, weigh: bool = True
+) -> tuple[Growth, Growth | None]:
+    """How time and memory of the same work grow; what seems to grow too fast is timed again.
+
+    To ``weigh`` is to trace allocations, which looks for the line of each from the beginning of its
+    function: of one with 20,000 lines that takes minutes.
+    """
+    memory = Growth.of(lengths, [peak(work) for work in found]) if weigh else None
     times = [seconds(work, most=SHORT) for work in found]
     time = Growth.of(lengths, times)
     for _ in range(3):
@@ -87,7 +96,7 @@ def measured(lengths: Sequence[int], found: Sequence[Work], most: float) -> tupl
     return time, memory
 
 
-def line(label: str, time: Growth, memory: Growth, most: float, eager: float | None) -> str:
+def line(label: str, time: Growth, memory: Growth | None, most: float, eager: float | None) -> str:
     """A row of the table; ``eager`` is the time of a staged function where it is not staged."""
     marks = []
     ratio = ""
@@ -95,12 +104,14 @@ def line(label: str, time: Growth, memory: Growth, most: float, eager: float | N
         ratio = f" {time.amount / eager:5.2f} of eager"
         if time.amount > eager + CALL:
             marks.append("slower than eager")
-    if max(time.least, memory.least) > most:
+    if time.least > most or (memory is not None and memory.least > most):
         marks.append("grows")
-    return (
-        f"{label:55} time {time.fitted:5.2f} memory {memory.fitted:5.2f}"
-        f"   {time.amount * 1e3:9.2f} ms {memory.amount / 1e6:8.2f} MB{ratio}"
-        + (f"  <- {', '.join(marks)}" if marks else "")
+    exponents = (
+        f"time {time.fitted:5.2f} memory {'-' if memory is None else f'{memory.fitted:.2f}':>5}"
+    )
+    held = f"{'-' if memory is None else f'{memory.amount / 1e6:.2f}':>8} MB"
+    return f"{label:55} {exponents}   {time.amount * 1e3:9.2f} ms {held}{ratio}" + (
+        f"  <- {', '.join(marks)}" if marks else ""
     )
 
 
@@ -116,7 +127,7 @@ def loop_table(name: str, way: str, longest: int) -> Iterator[str]:
         own = [work[kind] for work in found]
         if kind == LATER:
             first_calls(own)
-        time, memory = measured(lengths, own, most)
+        time, memory = measured(lengths, own, most, loop.staging or kind != LATER)
         label = f"{name}: {way}{', ' if kind else ''}{kind}"
         yield line(label, time, memory, most, eager if kind == LATER else None)
         eager = eager or time.amount
@@ -130,6 +141,9 @@ def function_table() -> Iterator[str]:
     """
     by_size = [{subject.name: subject for subject in subjects([], size)} for size in SIZES]
     for name in [name for name in by_size[0] if all(name in found for found in by_size)]:
+        if seconds(partial(total(by_size[0][name]), by_size[0][name].point)) > SLOW:
+            yield f"{name}: each element is an array to it, as in the loops"
+            continue
         own = 1.0
         for way in FUNCTION_WAYS:
             forms = [found[name] for found in by_size]

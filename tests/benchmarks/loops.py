@@ -23,7 +23,7 @@ class Loop(NamedTuple):
     scale: int = 1
     """How many times as long as others it is measured."""
     staging: bool = True
-    """Whether staging is measured itself, or only what comes after it."""
+    """Whether staging is measured itself, and memory after it, or only time after it."""
 
 
 WIDTH = 8
