@@ -149,6 +149,16 @@ def test_results_lie_where_they_fit_best() -> None:
                 assert sum(sizes.values()) == 8 * (max(10, near) + max(100, far))
 
 
+def test_a_program_without_calls_is_inlined_already() -> None:
+    x = np.ones(3)
+    program = fg.program(lambda x: fnp.sin(x) * x)(x)
+    assert inlined(program) is program
+    nested = fg.program(fg.checkpoint(lambda x: fnp.sin(x) * x))(x)
+    assert [e.operation for e in inlined(nested).equations] == [
+        e.operation for e in program.equations
+    ]
+
+
 def test_a_product_with_an_identity_matrix_is_written_over() -> None:
     x = np.linspace(0.0, 1.0, 40_000).reshape(200, 200)
     program = optimize(fg.program(lambda x: fnp.sin(x @ np.eye(200)) * 2.0)(x))
