@@ -132,21 +132,28 @@ def test_lives_of_memory(start: int) -> None:
                     assert all(when[k] <= when[position] for k in readers)
 
 
+def bytes_of_slots(*lives: tuple[int, int, int]) -> int:
+    """What the slots take of results of so many bytes from step to step."""
+    byte = np.dtype(np.uint8)
+    placed = [Life(k, Spec((size,), byte), *steps) for k, (size, *steps) in enumerate(lives)]
+    sizes: dict[int, int] = {}
+    for variable, slot in slots_of(placed, end=9, least=1).items():
+        sizes[slot] = max(sizes.get(slot, 0), placed[variable].size)
+    return sum(sizes.values())
+
+
 def test_results_lie_where_they_fit_best() -> None:
     """Two free slots, and results of nearly their sizes: neither has to grow to the other."""
-
-    def life(variable: int, elements: int, start: int, end: int) -> Life:
-        return Life(variable, Spec((elements,), np.dtype(np.float64)), start, end)
-
     for near in (9, 10, 11):
         for far in (95, 100, 105):
-            for order in ((near, far), (far, near)):
-                lives = [life(0, 100, 0, 2), life(1, 10, 1, 2)]
-                lives += [life(2 + k, elements, 3 + k, 5) for k, elements in enumerate(order)]
-                sizes: dict[int, int] = {}
-                for variable, slot in slots_of(lives, end=9, least=1).items():
-                    sizes[slot] = max(sizes.get(slot, 0), lives[variable].size)
-                assert sum(sizes.values()) == 8 * (max(10, near) + max(100, far))
+            for first, second in ((near, far), (far, near)):
+                taken = bytes_of_slots((100, 0, 2), (10, 1, 2), (first, 3, 5), (second, 4, 5))
+                assert taken == max(10, near) + max(100, far)
+
+
+def test_a_slot_stays_as_large_as_it_was() -> None:
+    """Where a small result has lain a large one still fits, and none has to grow for it."""
+    assert bytes_of_slots((100, 0, 1), (10, 2, 3), (60, 2, 3), (95, 4, 5)) == 160
 
 
 def test_a_program_without_calls_is_inlined_already() -> None:

@@ -98,7 +98,7 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "custom_call": ("test_custom", "test_checkpoint", "test_nested_calls"),
         "factors": ("test_collage", "test_reverse", "test_linear", "../test_mixed_dtypes"),
         "linear": ("test_linear", "test_custom"),
-        "masked": ("test_collage", "test_custom", "test_pull"),
+        "masked": ("test_collage", "test_custom", "test_pull", "test_large_selections"),
         "pull": ("test_pull", "test_reverse"),
         "push": ("test_forward", "test_linear", "test_pull"),
         "replay": ("test_stage", "test_custom", "test_checkpoint"),
