@@ -160,6 +160,11 @@ _BY_AXIS: Final = ("axes", "axis", "shape", "strides")
 """How the names of what has a number for each axis end."""
 
 
+def _first_line(statement: ast.stmt) -> int:
+    """Where a statement begins, which may be at its first decorator."""
+    return min([statement.lineno, *[d.lineno for d in getattr(statement, "decorator_list", ())]])
+
+
 class _Finder:
     """The mistakes that can be made in a node."""
 
@@ -170,7 +175,7 @@ class _Finder:
         self._lines = [0]
         for line in source.splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
-        starts = [self._lines[node.lineno - 1] for node in ast.parse(source).body]
+        starts = [self._lines[_first_line(node) - 1] for node in ast.parse(source).body]
         self._statements = [0, *starts, len(source)]
 
     def stays_python(self, mutant: Mutant) -> bool:

@@ -78,6 +78,11 @@ scaled = rows(x.shape[0], edges(2))
     assert found == [("wrong axis", "0", "-1"), ("off by one", "0", "1")]
 
 
+def test_what_stands_before_a_decorated_class_is_mistaken_too() -> None:
+    source = "x = y < 1\n\n\n@final\n@dataclass(slots=a < b)\nclass C:\n    z = x < 2\n"
+    assert {each.line for each in mutants_of(source)} == {1, 5, 7}
+
+
 def test_signs_are_turned() -> None:
     source = "y = negative(x) - -z"
     signs = [each.planted(source) for each in mutants_of(source) if each.kind == "wrong sign"]
