@@ -17,21 +17,19 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitives.elementwise import elementwise
-from funcgrad.primitives.transcendental import expm1
-from funcgrad.tensor import apply1
+from funcgrad import extend
 from funcgrad.testing import check_grads
 
-softplus_p = elementwise(
+softplus_p = extend.elementwise(
     "softplus",
     lambda x: np.logaddexp(0.0, x),
-    partials=(lambda y, x: -expm1(-y),),
+    partials=(lambda y, _: -fnp.expm1(-y),),
 )
 
 
 def softplus(x: Any) -> fg.Tensor:
     """The operation as users call it: lists and arrays become tensors, errors get their words."""
-    return apply1(softplus_p, x)
+    return extend.apply(softplus_p, x)
 
 
 def main() -> dict[str, Any]:

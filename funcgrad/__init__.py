@@ -7,7 +7,8 @@ Transformations take a function and return a function; tensors never change.
 Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names; ``fg.nn``, ``fg.optim``,
-``fg.random``, ``fg.testing`` and ``fg.tree`` hold what their names say.
+``fg.random``, ``fg.testing`` and ``fg.tree`` hold what their names say, and ``fg.extend`` what
+declaring operations of one's own needs.
 
 The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: a
 submodule of the same name would take the function's place in the package when it is imported.
@@ -29,7 +30,7 @@ from funcgrad.transforms.stop import stop_gradient
 from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
-    from funcgrad import nn, numpy, optim, random, testing
+    from funcgrad import extend, nn, numpy, optim, random, testing
     from funcgrad.programs.program import Program
     from funcgrad.staging.jit import jit
     from funcgrad.transforms.checkpoint import checkpoint
@@ -43,6 +44,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "errors",
+    "extend",
     "grad",
     "hessian",
     "hvp",
@@ -71,7 +73,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("nn", "numpy", "optim", "random", "testing")
+_SUBMODULES = ("extend", "nn", "numpy", "optim", "random", "testing")
 _FUNCTIONS = (
     ("Program", "funcgrad.programs.program"),
     ("checkpoint", "funcgrad.transforms.checkpoint"),

@@ -7,12 +7,12 @@ of values, loops over examples.
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import combinations
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.testing import assert_allclose
 
 import funcgrad
 import funcgrad as fg
+import tests.strangers
 from funcgrad.border import read_only
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.shape import is_inexact
@@ -36,10 +37,17 @@ def every_primitive() -> list[Primitive]:
     """The primitives that stand in modules of the package, each once, in order of name."""
     found: dict[int, Primitive] = {}
     for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
-        for value in vars(importlib.import_module(module.name)).values():
+        for value in vars(import_module(module.name)).values():
             if isinstance(value, Primitive):
                 found[id(value)] = value
     return sorted(found.values(), key=lambda primitive: primitive.name)
+
+
+def strangers() -> list[Primitive]:
+    """The operations that are declared outside of the package; see ``tests/strangers``."""
+    modules = pkgutil.walk_packages(tests.strangers.__path__, "tests.strangers.")
+    values = [value for each in modules for value in vars(import_module(each.name)).values()]
+    return [value for value in values if isinstance(value, Primitive)]
 
 
 @dataclass(frozen=True)

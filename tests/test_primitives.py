@@ -34,10 +34,11 @@ from tests.conformance import (
     inner,
     inner_all,
     loop,
+    strangers,
     subsets,
 )
 
-PRIMITIVES = tuple(every_primitive())
+PRIMITIVES = (*every_primitive(), *strangers())
 CASES = tuple(every_case(PRIMITIVES))
 DIFFERENTIABLE = tuple(case for case in CASES if case.differentiable)
 SMOOTH = tuple(case for case in DIFFERENTIABLE if case.sample.smooth)

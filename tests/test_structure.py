@@ -16,9 +16,9 @@ from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.primitives import contraction, cumulative, elementwise, logic, reduction, structural
 from funcgrad.shape import spec_of
 from funcgrad.structure import Trait
-from tests.conformance import every_primitive
+from tests.conformance import every_primitive, strangers
 
-PRIMITIVES = tuple(every_primitive())
+PRIMITIVES = (*every_primitive(), *strangers())
 EXTREME = np.array([0.0, -0.0, 1.0, -1.5, 0.1, 3e38, -3e38, 1e-45, np.inf, -np.inf, np.nan])
 
 

@@ -44,6 +44,7 @@ from funcgrad.forms.statics import (
     from_base64,
     from_data,
     listed,
+    named,
     optional,
     read,
     to_base64,
@@ -198,12 +199,21 @@ def _operation_data(equation: Equation, names: dict[int, str], place: str) -> di
             " so that nobody knows what it computes, and no file can hold it. Stage what comes"
             " before and after it instead."
         )
-    if id(operation) not in names:
-        raise ProgramError(
-            f"{place}: a file can only name the public primitives of {_HOME[:-1]}, and this one is"
-            " none of them."
-        )
-    return {"operation": names[id(operation)]}
+    return {"operation": names.get(id(operation)) or _reference(operation, place)}
+
+
+def _reference(primitive: Primitive, place: str) -> str:
+    """The module and the name under which a primitive of somebody else's can be found again."""
+    home = getattr(primitive.evaluate, "__module__", "")
+    modules = sorted(sys.modules.copy().items(), key=lambda item: (item[0] != home, item[0]))
+    for path, module in modules:
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if value is primitive:
+                return f"{path}:{name}"
+    raise ProgramError(
+        f"{place}: a file can only name what stands at the top of a module, and this primitive"
+        " stands in none. Define it there."
+    )
 
 
 def _guard_data(guard: Guard, place: str) -> Data:
@@ -313,6 +323,11 @@ def _equation(record: Data, place: str) -> Equation:
 
 
 def _primitive(name: str, place: str) -> Primitive:
+    if ":" in name:
+        outside = named(name, place)
+        if isinstance(outside, Primitive):
+            return outside
+        raise ProgramError(f"{place}: {name} is no primitive.")
     module, _, attribute = name.rpartition(".")
     if _OPERATION.fullmatch(name):
         try:

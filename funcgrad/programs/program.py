@@ -307,7 +307,7 @@ class Program:
         ProgramError
             There is something in it that no file can hold: a call of a function that leaves its
             numbers to another library; a value of a transformation that runs around it; a primitive
-            that is no public one of funcgrad; a class of a pytree that stands inside a function.
+            that stands in no module; a class of a pytree that stands inside a function.
 
         Examples
         --------
@@ -329,8 +329,8 @@ class Program:
         Parameters
         ----------
         text : str
-            Only from those whom you trust: the modules that it names for the classes of pytrees
-            and for static fields are imported, which runs their code.
+            Only from those whom you trust: the modules that it names for operations, for the
+            classes of pytrees and for static fields are imported, which runs their code.
 
         Raises
         ------

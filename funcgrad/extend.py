@@ -1,0 +1,111 @@
+"""Declaring operations of one's own: all that is needed, in one place.
+
+An operation is one frozen record. What it says of itself is all that anything knows of it: it is
+then differentiated in both modes and at every order, batched, staged, costed, fused, printed and
+saved without another line anywhere. Rules are written with the functions of ``funcgrad.numpy``.
+
+>>> import numpy as np
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> gudermannian = elementwise(  # gd x = 2 arctan(tanh(x / 2)), whose derivative is cos(gd x)
+...     "gudermannian",
+...     lambda x: 2 * np.arctan(np.tanh(x / 2)),
+...     partials=(lambda y, _: fnp.cos(y),),
+...     samples=reals(-3, 3),
+... )
+>>> def gd(x):
+...     return apply(gudermannian, x)
+>>> gd([0.0, 0.5]), fg.vmap(fg.grad(gd))(fg.tensor([0.0, 1.0]))
+(Tensor([0.        , 0.48038108]), Tensor([1.        , 0.64805427]))
+
+A program that is saved names an operation by its module and its name there, so an operation that is
+to be saved stands at the top of a module.
+"""
+
+from funcgrad.primitive import (
+    DISCRETE,
+    OPPOSITE,
+    SAME,
+    Linear,
+    Linearized,
+    Partials,
+    Primitive,
+    Sample,
+    Selection,
+)
+from funcgrad.primitives.elementwise import (
+    batch_elementwise,
+    combined,
+    complexes,
+    edges,
+    elementwise,
+    elementwise_result,
+    reals,
+)
+from funcgrad.primitives.recurrence import batch_along_axis
+from funcgrad.primitives.reduction import batch_reduction, numbers, reduction
+from funcgrad.primitives.structural import structural as movement
+from funcgrad.shape import Spec
+from funcgrad.structure import (
+    COMMUTATIVE,
+    IDEMPOTENT,
+    ROUNDED_ONCE,
+    TRANSCENDENTAL,
+    UNEVEN,
+    WRITES_INTO,
+    Contraction,
+    Elementwise,
+    Gather,
+    Movement,
+    Opaque,
+    Random,
+    Reduction,
+    Scan,
+    Scatter,
+    Structure,
+    Trait,
+)
+from funcgrad.tensor import apply
+
+__all__ = [
+    "COMMUTATIVE",
+    "DISCRETE",
+    "IDEMPOTENT",
+    "OPPOSITE",
+    "ROUNDED_ONCE",
+    "SAME",
+    "TRANSCENDENTAL",
+    "UNEVEN",
+    "WRITES_INTO",
+    "Contraction",
+    "Elementwise",
+    "Gather",
+    "Linear",
+    "Linearized",
+    "Movement",
+    "Opaque",
+    "Partials",
+    "Primitive",
+    "Random",
+    "Reduction",
+    "Sample",
+    "Scan",
+    "Scatter",
+    "Selection",
+    "Spec",
+    "Structure",
+    "Trait",
+    "apply",
+    "batch_along_axis",
+    "batch_elementwise",
+    "batch_reduction",
+    "combined",
+    "complexes",
+    "edges",
+    "elementwise",
+    "elementwise_result",
+    "movement",
+    "numbers",
+    "reals",
+    "reduction",
+]

@@ -1,0 +1,1 @@
+"""Operations that strangers declare: outside of the package, by ``funcgrad.extend`` alone."""
