@@ -433,12 +433,12 @@ def test_a_constant_of_a_transformation_around_cannot_be_saved() -> None:
     assert "the constant a, which the result reads" in found[1]
 
 
-def test_a_primitive_of_the_users_cannot_be_saved() -> None:
+def test_a_primitive_that_stands_in_no_module_cannot_be_saved() -> None:
     cube = elementwise("cube", lambda x: x**3, partials=(lambda y, x: 3 * x**2,))
     staged = replace(
         of_constant(2.0), equations=(Equation(cube, (0,), (), (Spec((), F8),), "mine.py:7"),)
     )
-    with pytest.raises(ProgramError, match=r"equation 0 \(cube\) at mine.py:7: .* public"):
+    with pytest.raises(ProgramError, match=r"equation 0 \(cube\) at mine.py:7: .* stands in none"):
         staged.to_json()
 
 
