@@ -602,7 +602,6 @@ def test_classes_that_are_not_there_or_have_changed_are_refused(message: str, to
         "keys.np.sin",
         "elementwise.np.sin",
         "..errors.ProgramError",
-        "elementwise:add",
         "elementwise.add.evaluate",
         "no_such_module.add",
     ],
@@ -612,6 +611,12 @@ def test_a_name_that_is_no_public_primitive_is_refused(name: str) -> None:
     with pytest.raises(ProgramError, match=r"funcgrad.primitives has no such primitive"):
         fg.Program.from_json(changed(setting("equations", 0, "operation", name)))
     assert {each for each in set(sys.modules) - loaded if not each.startswith("funcgrad.")} == set()
+
+
+@pytest.mark.parametrize("name", ["os:system", "elementwise:add", "funcgrad.numpy:add", ":", "x:"])
+def test_what_a_module_has_that_is_no_primitive_is_refused(name: str) -> None:
+    with pytest.raises(ProgramError, match=r"is no primitive|cannot be had|no module and name"):
+        fg.Program.from_json(changed(setting("equations", 0, "operation", name)))
 
 
 def test_a_text_that_is_nested_without_end_is_refused() -> None:
