@@ -27,6 +27,7 @@ from funcgrad.primitives.activations import shift
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.joining import concatenate, stack
+from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
 from funcgrad.primitives.selection import fmax, fmin
 from funcgrad.primitives.structural import (
     cast_discrete,
@@ -50,6 +51,9 @@ VIEWS: Final = frozenset({reshape, transpose, flip, view})
 FILLS: Final = frozenset({place, broadcast_to})
 _MOVES: Final = frozenset({*VIEWS, *FILLS, cast_discrete, cast_inexact})
 """What is done to all rows by doing it along the other axes."""
+
+_REDUCTIONS: Final = frozenset({reduce_sum, reduce_max, reduce_min})
+"""What may give numbers, of which nothing is stacked again."""
 
 _UNEVEN: Final = frozenset({shift, fmax, fmin, sinc_derivative})
 """What makes zeros of either sign, or other last bits, by what stands elsewhere in the array, or by
@@ -128,12 +132,13 @@ def _kinds(facts: Facts) -> list[int]:
         operation, params, kind = equation.operation, equation.params, -1
         if operation not in rowwise:
             rowwise[operation] = _is_rowwise(operation)
-        if rowwise[operation] and 0 <= codes[start] < _OTHER and start not in facts.guarded:
+        code = max(codes[start], 0) if operation in _REDUCTIONS else codes[start]
+        if rowwise[operation] and 0 <= code < _OTHER and start not in facts.guarded:
             operands = tuple([codes[variable] for variable in equation.operands])
             if _OTHER not in operands:
                 # Keys, shapes and axes have no 2.0 in place of 2, and it takes long to look.
                 own = identity(params) if params and operation not in _MOVES else params
-                key = operation, own, codes[start], operands
+                key = operation, own, code, operands
                 kind = numbers.setdefault(key, len(numbers))
         found.append(kind)
     counts = Counter(found)
@@ -162,7 +167,7 @@ def _is_rowwise(operation: Any) -> bool:
     """Whether an operation does to each row of an array what it does to an array."""
     if not isinstance(operation, Primitive) or operation in _UNEVEN:
         return False
-    return operation.batch is batch_elementwise or operation in _MOVES
+    return operation.batch is batch_elementwise or operation in _MOVES or operation in _REDUCTIONS
 
 
 def _stretches(facts: Facts) -> Iterator[range]:
