@@ -9,7 +9,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,15 +22,11 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import (
     cast_discrete,
     cast_inexact,
-    flip,
     reshape,
-    roll,
-    transpose,
-    view,
 )
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
-from funcgrad.shape import Shape, Spec, spec_of
+from funcgrad.shape import spec_of
 from funcgrad.trace import bind
 
 __all__ = ["FOLDING", "fold_constants"]
@@ -44,8 +40,7 @@ def fold_constants(program: Program) -> Program:
     An equation is evaluated where its result takes no more room than its operands, or little. One
     that NumPy warns about is left alone, so that the warning comes when and where it did.
 
-    A reshape to the same shape, a transposition that keeps the order of axes, a cast to the same
-    dtype, a broadcast to the same shape and an index that takes the whole array are dropped.
+    A reshape or a broadcast to the same shape and a cast to the same dtype are dropped.
     """
     return improve(program, FOLDING)
 
@@ -79,45 +74,18 @@ def _evaluated(primitive: Primitive, equation: Equation, operands: Sequence[Cons
         return None
 
 
-def _same(changes_nothing: Callable[..., bool]) -> Callable[[Workbench, Equation], int | None]:
-    """A rule for operations of one array that may change nothing about it."""
+def _same(bench: Workbench, equation: Equation) -> int | None:
+    """The operand, where the result has its shape and dtype."""
+    x = equation.operands[0]
+    return x if bench.specs[x] == equation.results[0] else None
 
-    def rule(bench: Workbench, equation: Equation) -> int | None:
-        x, result = equation.operands[0], equation.results[0]
-        if bench.specs[x] != result or not changes_nothing(result, **dict(equation.params)):
-            return None
-        return x
-
-    return rule
-
-
-def _takes_all(spec: Spec, key: Sequence[Any]) -> bool:
-    """Whether an index only takes whole axes, each once and forwards."""
-    entries = [entry for entry in key if entry is not ...]
-    sizes: Shape = spec.shape[: len(entries)] if ... not in key else ()
-    if ... in key:
-        before = list(key).index(...)
-        after = len(entries) - before
-        sizes = (*spec.shape[:before], *spec.shape[len(spec.shape) - after :])
-    return len(sizes) == len(entries) and all(
-        type(entry) is slice and entry.indices(size) == (0, size, 1)
-        for entry, size in zip(entries, sizes, strict=True)
-    )
-
-
-_TO_ITS_SPEC: Final = _same(lambda result, **params: True)
-"""For operations that change nothing where the result has the shape and dtype of the operand."""
 
 FOLDING: Final[Rules] = MappingProxyType(
     {
         ANY: (_folded,),
-        reshape: (_TO_ITS_SPEC,),
-        broadcast_to: (_TO_ITS_SPEC,),
-        cast_inexact: (_TO_ITS_SPEC,),
-        cast_discrete: (_TO_ITS_SPEC,),
-        transpose: (_same(lambda result, axes: axes == tuple(range(len(axes)))),),
-        view: (_same(lambda result, key: _takes_all(result, key)),),
-        flip: (_same(lambda result, axis: not axis),),
-        roll: (_same(lambda result, shift, axis: not any(shift)),),
+        reshape: (_same,),
+        broadcast_to: (_same,),
+        cast_inexact: (_same,),
+        cast_discrete: (_same,),
     }
 )

@@ -14,15 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from funcgrad.passes.axes import MOVES
 from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.identity import copy_products_with_identities
-from funcgrad.passes.negation import NEGATION
-from funcgrad.passes.product_sums import merge_sums_of_products
-from funcgrad.passes.products import merge_products
 from funcgrad.passes.relax import RELAXED
-from funcgrad.passes.scale import SCALING
 from funcgrad.passes.schedule import schedule
 from funcgrad.passes.simplify import ALGEBRA
 from funcgrad.passes.sink import SINKING
@@ -33,7 +28,7 @@ __all__ = ["Pass", "optimize", "simplified"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
-_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, NEGATION, SCALING, MOVES, SINKING)
+_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)
 _RELAXED: Final[Rules] = joined(_EXACT, RELAXED)
 
 
@@ -66,10 +61,11 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     -----
     The rules of all passes are tried on each equation in turn, which also keeps equal equations
     once and drops what nothing reads. That is done until nothing changes, which takes one round or
-    two; after a few it stops in any case. Then products are merged, those with identity matrices
-    become copies, and last the equations are put in an order that needs less memory.
+    two; after a few it stops in any case. Then contractions take up what stands around them,
+    products with identity matrices become copies, and last the equations are put in an order that
+    needs less memory.
     """
     program = simplified(program, relaxed)
-    merged = merge_products(merge_sums_of_products(fold_into_contractions(program)))
+    merged = fold_into_contractions(program)
     program = program if merged is program else simplified(merged, relaxed)
     return schedule(copy_products_with_identities(program))

@@ -1,13 +1,16 @@
 """Algebra that is exact: the result has the bits of the operand, for -0.0, infinities and NaN too.
 
-So there is ``x - 0.0 = x`` and ``x + -0.0 = x``, but ``x + 0.0 = x`` only where x is never -0.0, of
-which that makes 0.0, and no ``x * 0.0 = 0.0``, which infinities and NaN refute. Complex products
-with 1 are left alone: NumPy multiplies with ``1 + 0j``, which makes NaN of an infinity.
+So there is ``x + -0.0 = x``, but ``x + 0.0 = x`` only where x is never -0.0, of which that makes
+0.0, and no ``x * 0.0 = 0.0``, which infinities and NaN refute. Complex products with 1 are left
+alone: NumPy multiplies with ``1 + 0j``, which makes NaN of an infinity. ``x + -y`` is ``x - y`` by
+the definition of a difference, to the sign of zero, and a product may be negated before or after.
 
 >>> import funcgrad as fg
->>> staged = fg.program(lambda x: -(-x) / 1.0 + 0.0)(fg.tensor([3.0]))
+>>> staged = fg.program(lambda x, y: x * 1.0 + (-y) * 3.0)(fg.tensor([3.0]), fg.tensor([2.0]))
+>>> [str(c) for c in simplify(staged).constants]
+['-3.0']
 >>> [equation.operation.name for equation in simplify(staged).equations]
-['add']
+['multiply', 'add']
 """
 
 from __future__ import annotations
@@ -20,23 +23,16 @@ import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import logic
-from funcgrad.primitives import selection as chosen
-from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
-from funcgrad.primitives.structural import (
-    cast_discrete,
-    cast_inexact,
-    flip,
-    reshape,
-    transpose,
-    view,
-)
+from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.primitives.transcendental import exp, sqrt
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 
 __all__ = ["ALGEBRA", "simplify"]
+
+_SMALL: Final = 1024
+"""No larger constant is negated: it would be kept beside the one that it is made of."""
 
 
 def simplify(program: Program) -> Program:
@@ -78,16 +74,6 @@ def _product(bench: Workbench, equation: Equation) -> int | None:
     return y if _is(bench, x, 1.0) else None
 
 
-def _quotient(bench: Workbench, equation: Equation) -> int | None:
-    x, y = equation.operands
-    return x if y in bench.constants and _is_real(bench, x) and _is(bench, y, 1.0) else None
-
-
-def _difference(bench: Workbench, equation: Equation) -> int | None:
-    x, y = equation.operands
-    return x if _is(bench, y, 0.0) else None
-
-
 def _sum(bench: Workbench, equation: Equation) -> int | None:
     x, y = equation.operands
     if (x not in bench.constants and y not in bench.constants) or not _is_real(bench, x, y):
@@ -99,15 +85,6 @@ def _sum(bench: Workbench, equation: Equation) -> int | None:
             or (_is(bench, zeros, 0.0) and _is_no_minus_zero(bench, other, _DEPTH))
         ):
             return other
-    return None
-
-
-def _power(bench: Workbench, equation: Equation) -> int | None:
-    x, exponent = equation.operands[0], dict(equation.params)["exponent"]
-    if exponent == 1 and _is_real(bench, x):
-        return x
-    if type(exponent) is int and exponent == 2 and bench.specs[x].dtype.kind in "fc":
-        return bench.put(equation, ew.square, (x,))  # which is what it evaluates
     return None
 
 
@@ -160,144 +137,118 @@ _UNSIGNED_OF_UNSIGNED: Final = frozenset(
 )
 _MINUS_ZERO_OF_MINUS_ZEROS: Final = frozenset({reduce_sum, reshape, transpose, view})
 
-# ------------------------------------------------------------------------------- the same once more
+# ---------------------------------------------------------------------------------- opposites
 
 
-def _twice(bench: Workbench, equation: Equation) -> int | None:
-    """The operand of an operation that undoes itself, such as a negation."""
-    maker = bench.is_made_by(equation.operands[0], equation.operation)
-    return None if maker is None or maker.params != equation.params else maker.operands[0]
-
-
-def _operand(bench: Workbench, equation: Equation) -> int | None:
-    return equation.operands[0]
-
-
-def _either(bench: Workbench, equation: Equation) -> int | None:
-    """The operand that stands on both sides of an operation that chooses."""
-    x, y = equation.operands
-    return x if x == y else None
-
-
-def _conjugate(bench: Workbench, equation: Equation) -> int | None:
-    x = equation.operands[0]
-    return x if _is_real(bench, x) else _twice(bench, equation)
-
-
-def _product_as_square(bench: Workbench, equation: Equation) -> int | None:
-    """``x * x`` where ``square(x)`` is there."""
-    x, y = equation.operands
-    return bench.known(equation, ew.square, (x,)) if x == y and _is_real(bench, x) else None
-
-
-def _square_as_product(bench: Workbench, equation: Equation) -> int | None:
-    x = equation.operands[0]
-    return bench.known(equation, ew.multiply, (x, x)) if _is_real(bench, x) else None
-
-
-# --------------------------------------------------------------------------------------- selections
-
-
-def _selection(bench: Workbench, equation: Equation) -> int | None:
-    condition, x, y = equation.operands
-    if x == y:
-        return x
-    constant = bench.constants.get(condition)
-    if constant is not None and constant.is_raw:
-        taken = np.asarray(constant.value).astype(np.bool_)
-        if taken.all():
-            return x
-        if not taken.any():
-            return y
-    maker = bench.is_made_by(condition, logic.logical_not)
-    if maker is not None:
-        return bench.put(equation, chosen.where, (maker.operands[0], y, x))
-    return None
-
-
-def _nested_selection(bench: Workbench, equation: Equation) -> int | None:
-    """A selection inside a selection by the same condition: one of its values never comes out."""
-    condition, *values = equation.operands
-    for k, variable in enumerate(values):
-        maker = bench.is_made_by(variable, chosen.where)
-        if maker is None or maker.operands[0] != condition:
-            continue
-        inner = maker.operands[1 + k]
-        if bench.specs[inner] == bench.specs[variable]:
-            values[k] = inner
-            return bench.put(equation, chosen.where, (condition, *values))
-    return None
-
-
-def _not(bench: Workbench, equation: Equation) -> int | None:
-    """``not x == y`` is ``x != y``, for NaN too; of integers every comparison has an opposite."""
-    maker = bench.makers[equation.operands[0]]
-    if maker is None:
-        return None
-    opposite = _OPPOSITES.get(maker.operation)
-    if opposite is None and all(bench.specs[x].dtype.kind in "biu" for x in maker.operands):
-        opposite = _OPPOSITES_OF_INTEGERS.get(maker.operation)
-    return None if opposite is None else bench.put(equation, opposite, maker.operands)
-
-
-_OPPOSITES: Final = MappingProxyType(
-    {logic.equal: logic.not_equal, logic.not_equal: logic.equal},
-)
-_OPPOSITES_OF_INTEGERS: Final = MappingProxyType(
-    {
-        logic.less: logic.greater_equal,
-        logic.greater_equal: logic.less,
-        logic.greater: logic.less_equal,
-        logic.less_equal: logic.greater,
-    }
-)
-
-# -------------------------------------------------------------------------------------------- casts
-
-
-def _cast(bench: Workbench, equation: Equation) -> int | None:
-    """Of two casts the first, where it loses nothing and the second goes back or is to floats."""
-    maker = bench.is_made_by(equation.operands[0], cast_inexact)
-    if maker is None:
+def _opposite(bench: Workbench, variable: int) -> int | None:
+    """The variable that this one is the negation of, if it is a negation of floats."""
+    maker = bench.is_made_by(variable, ew.negative)
+    if maker is None or bench.specs[variable].dtype.kind != "f":
         return None
     x = maker.operands[0]
-    first, between, last = bench.specs[x].dtype, maker.results[0].dtype, equation.results[0].dtype
-    if first.kind == "c" or not _holds(between, first):
+    return x if bench.specs[x] == bench.specs[variable] else None
+
+
+def _minus(bench: Workbench, variable: int) -> int | None:
+    """The negation of a constant, for use beside floats: that of a Python 0 is -0.0."""
+    constant = bench.constants.get(variable)
+    if constant is None or not constant.is_raw or np.size(constant.value) > _SMALL:
         return None
-    if first == last and bench.specs[x] == equation.results[0]:
-        return x
-    if last.kind == "f" and between.kind == "f":
-        return bench.put(equation, cast_inexact, (x,), equation.params)
+    if constant.spec.weak and constant.spec.dtype.kind in "if":
+        return bench.constant(-float(constant.value))
+    return bench.constant(-constant.value) if constant.spec.dtype.kind == "f" else None
+
+
+def _sum_with_opposite(bench: Workbench, equation: Equation) -> int | None:
+    """``x + -y`` as ``x - y``, and ``-x + -x`` as ``-2 * x``."""
+    if equation.results[0].dtype.kind != "f":
+        return None
+    x, y = equation.operands
+    for one, other in ((x, y), (y, x)):
+        minus = _opposite(bench, other)
+        if minus is not None and x == y:
+            return bench.put(equation, ew.multiply, (bench.constant(-2.0), minus))
+        if minus is not None:
+            return bench.put(equation, ew.subtract, (one, minus))
     return None
 
 
-def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
-    """Whether a floating dtype has every number of another dtype."""
-    return np.can_cast(narrow, wide, "safe") and not (narrow.kind in "iu" and narrow.itemsize == 8)
+def _difference_with_opposite(bench: Workbench, equation: Equation) -> int | None:
+    """``x - -y`` as ``x + y``."""
+    minus = _opposite(bench, equation.operands[1])
+    if minus is None or equation.results[0].dtype.kind != "f":
+        return None
+    return bench.put(equation, ew.add, (equation.operands[0], minus))
 
 
-_CHOOSING: Final = frozenset(
-    {chosen.maximum, chosen.minimum, chosen.fmax, chosen.fmin}
-    | {logic.logical_and, logic.logical_or, logic.bitwise_and, logic.bitwise_or}
-)
+def _product_with_opposite(bench: Workbench, equation: Equation) -> int | None:
+    """``-x * -y`` as ``x * y`` and ``-x * 3`` as ``x * -3``, and quotients likewise."""
+    x, y = equation.operands
+    minus_x, minus_y = _opposite(bench, x), _opposite(bench, y)
+    if equation.results[0].dtype.kind != "f" or (minus_x is None and minus_y is None):
+        return None
+    minus_x = _minus(bench, x) if minus_x is None else minus_x
+    minus_y = _minus(bench, y) if minus_y is None else minus_y
+    if minus_x is None or minus_y is None:
+        return None
+    return bench.put(equation, equation.operation, (minus_x, minus_y))
+
+
+def _opposite_of_product(bench: Workbench, equation: Equation) -> int | None:
+    """``-(3 * x)`` as ``-3 * x``, and quotients likewise."""
+    maker = bench.makers[equation.operands[0]]
+    if maker is None or maker.operation not in (ew.multiply, ew.divide):
+        return None
+    if equation.results != maker.results or equation.results[0].dtype.kind != "f":
+        return None
+    x, y = maker.operands
+    minus = _minus(bench, x)
+    if minus is not None:
+        return bench.put(equation, maker.operation, (minus, y))
+    minus = _minus(bench, y)
+    return None if minus is None else bench.put(equation, maker.operation, (x, minus))
+
+
+def _doubled(bench: Workbench, equation: Equation) -> int | None:
+    """``3 * x + 3 * x`` as ``6 * x``, for whole numbers: their products with what is subnormal are
+    exact."""
+    x, y = equation.operands
+    product, dtype = bench.is_made_by(x, ew.multiply), equation.results[0].dtype
+    if x != y or product is None or dtype.kind != "f":
+        return None
+    for factor, rest in (product.operands, product.operands[::-1]):
+        constant = bench.constants.get(factor)
+        if constant is None or bench.specs[rest] != equation.results[0]:
+            continue
+        value: Any = constant.value
+        if type(value) not in (int, float) or not float(value).is_integer():
+            continue
+        if abs(2.0 * value) <= np.finfo(dtype).max:
+            return bench.put(equation, ew.multiply, (bench.constant(2.0 * value), rest))
+    return None
+
+
+# ------------------------------------------------------------------------------------- reshapes
+
+
+def _reshaped(bench: Workbench, equation: Equation) -> int | None:
+    """Of two reshapes the last one says all."""
+    maker = bench.is_made_by(equation.operands[0], reshape)
+    if maker is None:
+        return None
+    (x,), result = maker.operands, equation.results[0]
+    if bench.specs[x] == result:
+        return x
+    return bench.put(equation, reshape, (x,), equation.params)
+
 
 ALGEBRA: Final[Rules] = MappingProxyType(
     {
-        ew.add: (_sum,),
-        ew.subtract: (_difference,),
-        ew.multiply: (_product, _product_as_square),
-        ew.divide: (_quotient,),
-        ew.square: (_square_as_product,),
-        ew.constant_power: (_power,),
-        ew.negative: (_twice,),
-        ew.positive: (_operand,),
-        conj: (_conjugate,),
-        logic.logical_not: (_twice, _not),
-        logic.bitwise_invert: (_twice,),
-        flip: (_twice,),
-        chosen.where: (_selection, _nested_selection),
-        cast_inexact: (_cast,),
-        cast_discrete: (_cast,),
-        **dict.fromkeys(_CHOOSING, (_either,)),
+        ew.add: (_sum, _sum_with_opposite, _doubled),
+        ew.subtract: (_difference_with_opposite,),
+        ew.negative: (_opposite_of_product,),
+        ew.multiply: (_product, _product_with_opposite),
+        ew.divide: (_product_with_opposite,),
+        reshape: (_reshaped,),
     }
 )

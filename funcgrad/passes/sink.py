@@ -6,14 +6,14 @@ such as ``exp``, may round otherwise where arrays lie otherwise in memory.
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> def f(x, row):
-...     return fnp.broadcast_to(row * 3.0, x.shape) * 0.1 + x
+...     return fnp.broadcast_to(row * 3.0, x.shape) * 0.1
 >>> print(sink_broadcasts(fg.program(f)(fnp.ones((4, 2)), fnp.ones(2))).to_text(sources=False))
 program f(x: float64[4,2], row: float64[2]) -> float64[4,2]
   a = constant 3.0
   b = constant 0.1
   c: float64[2] = multiply row a
   d: float64[2] = multiply c b
-  e: float64[4,2] = add d x
+  e: float64[4,2] = broadcast_to d shape=(4, 2)
   return e
 """
 
@@ -52,53 +52,16 @@ _ROUNDED_ONCE: Final = frozenset(
 
 
 def sink_broadcasts(program: Program) -> Program:
-    """Let elementwise operations of real numbers read small operands, and broadcast after them.
+    """Let elementwise operations of real numbers work on small operands, and broadcast after them.
 
-    A broadcast goes where the shapes of other operands make it redundant, and so does a constant
-    array of equal elements. Where all operands are broadcast, or reshaped from one shape, that is
-    done once, after the operation.
+    Where all operands are broadcast, or reshaped from one shape, that is done once, after the
+    operation; and so where one operand is reshaped, along axes that no other has.
     """
     return improve(program, SINKING)
 
 
 def _shape_of(bench: Workbench, operands: tuple[int, ...]) -> Shape:
     return np.broadcast_shapes(*[bench.specs[variable].shape for variable in operands])
-
-
-def _small(bench: Workbench, variable: int) -> int | None:
-    """What an operand is broadcast from; not a Python number, which would change the promotion."""
-    maker = bench.makers[variable]
-    if maker is None:
-        return _one_of(bench, variable) if variable in bench.constants else None
-    if maker.operation is not broadcast_to or bench.specs[maker.operands[0]].weak:
-        return None
-    return maker.operands[0]
-
-
-def _one_of(bench: Workbench, variable: int) -> int | None:
-    """An element of a constant array of equal ones."""
-    constant = bench.constants[variable]
-    if not constant.spec.shape or not constant.is_raw:
-        return None
-    flat = np.asarray(constant.value).reshape(-1)
-    if not flat.size or flat[0] != flat[-1] or not (flat == flat[0]).all():
-        return None
-    if flat.dtype.kind == "c" or (np.signbit(flat * 1.0) != np.signbit(flat[0] * 1.0)).any():
-        return None
-    return bench.constant(flat[0])
-
-
-def _redundant(bench: Workbench, equation: Equation) -> int | None:
-    """A broadcast that the shape of another operand makes anyway."""
-    operands = equation.operands
-    for place, variable in enumerate(operands):
-        small = _small(bench, variable)
-        if small is None:
-            continue
-        smaller = (*operands[:place], small, *operands[place + 1 :])
-        if _shape_of(bench, smaller) == equation.results[0].shape and _is_real(bench, smaller):
-            return bench.put(equation, equation.operation, smaller, equation.params)
-    return None
 
 
 def _is_real(bench: Workbench, operands: tuple[int, ...]) -> bool:
@@ -191,6 +154,4 @@ def _operand(bench: Workbench, variable: int) -> int:
     return variable if maker is None else maker.operands[0]
 
 
-SINKING: Final[Rules] = MappingProxyType(
-    dict.fromkeys(_ROUNDED_ONCE, (_redundant, _sunk, _expanded))
-)
+SINKING: Final[Rules] = MappingProxyType(dict.fromkeys(_ROUNDED_ONCE, (_sunk, _expanded)))

@@ -288,10 +288,17 @@ def _patch(buffer: np.ndarray[Any, Any], ct: Any, fresh: bool, key: Key) -> None
         buffer[key] = part + ct
 
 
+def _back(ct: Value, key: Key, shape: Shape) -> Value:
+    """The cotangent of what an index took: of one that only adds axes, all of it."""
+    if all(entry is None or entry is ... or entry == slice(None) for entry in key):
+        return reshape(ct, shape=shape)
+    return place(ct, key=key, shape=shape)
+
+
 def _joined(patches: Sequence[Patch], shape: Shape) -> Value:
     parts, _, params = zip(*patches, strict=True)
     if len(parts) == 1:
-        return place(parts[0], key=Key(params[0]["key"]), shape=shape)
+        return _back(parts[0], Key(params[0]["key"]), shape)
     return assemble(*parts, keys=tuple([Key(given["key"]) for given in params]), shape=shape)
 
 
@@ -303,7 +310,7 @@ view: Primitive = structural(
     "view",
     _view,
     shape=_viewed,
-    transpose=lambda ct, x, key: place(ct, key=key, shape=shape_of(x)),
+    transpose=lambda ct, x, key: _back(ct, key, shape_of(x)),
     batch=lambda shape, size, key: {"key": Key((slice(None), *key))},
     is_view=True,
     samples=_arrays(

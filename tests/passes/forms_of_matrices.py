@@ -33,36 +33,6 @@ def products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return sum(terms[1:], terms[0]) / len(terms)
 
 
-def vectors_times(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Products of vectors with one matrix, of slices and of each other."""
-    v, w = x[0], y[1]
-    rows = pick(
-        lambda: [part @ y for part in x],
-        lambda: [y @ part for part in x],
-        lambda: [y @ part for part in (v, w, y @ v)],
-        lambda: [v @ y, (v @ y) @ y, w @ y, ((v @ y) @ y) @ y][:3],
-        lambda: [(part @ y) @ y for part in x],
-        lambda: [part @ y for part in x @ y],
-        lambda: [part @ x for part in (x[2], x[0], w)],
-        lambda: [x[:, 1] @ y, x[:, 0] @ y, x[:, 2] @ y],
-    )
-    return fnp.stack(rows) / 2.0
-
-
-def many_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Slices of stacks, times a matrix that is, or is not, made of them."""
-    deep = fnp.stack([x, y, x - y, x @ y])
-    order = pick((0, 1, 2, 3), (3, 2, 1, 0), (1, 2, 3), (0, 1, 3))
-    last = pick(y, x, deep[0], deep[3])
-    made = [deep[k] @ last for k in order]
-    return pick(
-        lambda: sum(made[1:], made[0]) / 4,
-        lambda: sum([fnp.tanh(each) @ last for each in made[1:]], made[0]) / 4,
-        lambda: fnp.tanh(made[0]) @ last + made[1] - made[2],
-        lambda: fnp.stack(made)[:, 1][:3] / 2,
-    )
-
-
 def products_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     """Products of vectors with two matrices, of which each may read any other, at once or late."""
 
@@ -74,22 +44,6 @@ def products_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
         values.append(made(pick(*values), pick(*values[-3:])))
     scaled = [v / (1.0 + fnp.max(fnp.abs(v))) for v in values]
     return fnp.stack(pick(scaled[-3:], scaled[3:6], [sum(scaled[1:], scaled[0])] * 3))
-
-
-def late_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Products with two matrices, of which one set is read before the other is complete, whose last
-    factor is of the other set."""
-    v = x - y
-    first, second = [x @ y, y @ y], [y @ x, v @ x]
-    if pick(True, False):
-        first.append(v @ y)
-        early = fnp.sin(second[0])
-        second.append(first[0] @ x)
-    else:
-        second.append(x @ x)
-        early = fnp.sin(first[0])
-        first.append(second[0] @ y)
-    return (sum(first[1:], first[0]) + sum(second[1:], second[0]) + early) / 8
 
 
 # ---------------------------------------------------------------------------- sums of products
@@ -130,36 +84,6 @@ def sums_of_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
         lambda: (total @ total + x @ y + y @ x) / 9,
         lambda: (x + total + y.T @ x + (y - x).T @ total) / 5,
     )
-
-
-def sums_of_slices(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Sums of products of slices that follow each other, joined along either axis."""
-    deep, other = fnp.stack([x, y, x - y]), fnp.stack([y, y * x, x])
-    pairs = [*zip(deep, other, strict=True)][:: pick(1, -1)]
-    terms = pick(
-        lambda: [a @ b for a, b in pairs],
-        lambda: [a.T @ b for a, b in pairs],
-        lambda: [a @ b.T for a, b in pairs],
-        lambda: [a.T @ b.T for a, b in pairs],
-    )
-    total = sum(terms[1:], terms[0]) / 3
-    return pick(lambda: total, lambda: total.T)
-
-
-def sums_of_outer_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Sums of columns times rows."""
-
-    def outer(v: Any, w: Any) -> Any:
-        return pick(lambda: v[:, None] * w, lambda: fnp.outer(v, w), lambda: w * v[:, None])
-
-    pairs = pick(
-        lambda: [*zip(x, y, strict=True)],
-        lambda: [(x[0], y[0]), (y[0], x[0]), (x[0], x[1]), (y[2], y[2])],
-        lambda: [*zip(x.T, y, strict=True)],
-    )
-    terms = [outer(*pair) for pair in pairs]
-    turned = [term.T for term in terms] if pick(True, False, False) else terms
-    return sum(turned[1:], turned[0])
 
 
 def sums_of_vectors(_: Any, x: Any, y: Any, pick: Pick) -> Any:
@@ -278,6 +202,7 @@ def steps_of_loops(_: Any, x: Any, y: Any, pick: Pick) -> Any:
         lambda: [chain(v) for v in (rows[0], rows[1], y[2])],
         lambda: [v * w - v for v, w in zip(rows, y, strict=True)],
         lambda: [v * rows[0] - v for v in rows],
+        lambda: [v * fnp.sum(v) - fnp.max(w) for v, w in zip(rows, y, strict=True)],
         lambda: [fnp.sin(v) + rows[k - 1] for k, v in enumerate(rows)],
         lambda: [rows[2], rows[0], rows[1]],
     )
@@ -364,27 +289,13 @@ class Ground:
     free: Mapping[str, Any] = field(default_factory=dict)
 
 
-_PRODUCTS: Final = (
-    products,
-    vectors_times,
-    many_products,
-    products_in_any_order,
-    late_products,
-)
-_SUMS: Final = (
-    sums_of_products,
-    sums_of_slices,
-    sums_of_outer_products,
-    sums_of_vectors,
-    sums_in_any_order,
-)
+PRODUCTS: Final = (products, products_in_any_order)
+SUMS: Final = (sums_of_products, sums_of_vectors, sums_in_any_order)
 _CONTRACTED: Final = (sums_around, sums_of_stacks, transpositions)
 _ROWS: Final = (steps_of_loops, elementwise_steps, within_rows)
 
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
-        "merge_products": Ground(_PRODUCTS, exact=False),
-        "merge_sums_of_products": Ground(_SUMS, exact=False),
         "fold_into_contractions": Ground(
             _CONTRACTED,
             exact=False,
@@ -409,12 +320,12 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
                 "_Layout.settle": lambda layout: None,
             },
         ),
-        "schedule": Ground((*_PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),
-        "merge_common_subexpressions": Ground((*_PRODUCTS, *_SUMS, *_ROWS)),
+        "schedule": Ground((*PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),
+        "merge_common_subexpressions": Ground((*PRODUCTS, *SUMS, *_ROWS)),
         "remove_dead_code": Ground((*_CONTRACTED, *_ROWS, calls)),
-        "simplified": Ground((*_PRODUCTS, *_ROWS, calls)),
-        "optimize": Ground((*_PRODUCTS, *_SUMS, *_CONTRACTED, calls), exact=False),
-        "prepared": Ground((*_PRODUCTS, *_SUMS, *_CONTRACTED, *_ROWS, calls), exact=False),
+        "simplified": Ground((*PRODUCTS, *_ROWS, calls)),
+        "optimize": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, calls), exact=False),
+        "prepared": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, *_ROWS, calls), exact=False),
         "inlined": Ground((calls, *_ROWS)),
     }
 )

@@ -10,9 +10,8 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.workbench import Workbench, improve
-from funcgrad.primitives.elementwise import add, constant_power, multiply
+from funcgrad.primitives.elementwise import add, multiply
 from funcgrad.programs.program import Program
-from funcgrad.tensor import apply
 from tests.passes.expressions import inputs, run, steps
 from tests.programs import assert_bits
 
@@ -60,32 +59,16 @@ NEGATIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "x + -y": (lambda x, y: x + -y, "subtract"),
     "-x + y": (lambda x, y: -x + y, "subtract"),
     "x - -y": (lambda x, y: x - -y, "add"),
-    "-x + -y": (lambda x, y: -x + -y, "negative subtract"),
-    "-x * -y": (lambda x, y: -x * -y, "multiply"),
-    "-x / -y": (lambda x, y: -x / -y, "divide"),
-    "x + -y * x": (lambda x, y: x + -y * x, "multiply subtract"),
-    "x + -(3 * y)": (lambda x, y: x + -(3 * y), "multiply subtract"),
-    "x - 3 / -y": (lambda x, y: x - 3 / -y, "divide subtract"),
-    "3 * -x": (lambda x, y: 3 * -x, "multiply"),
-    "0 * -x": (lambda x, y: 0 * -x, "multiply"),
-    "-x / 3.0": (lambda x, y: -x / 3.0, "divide"),
+    "-x + -x": (lambda x, y: -x + -x, "multiply"),
     "-(3 * x)": (lambda x, y: -(3 * x), "multiply"),
     "-(x / 3)": (lambda x, y: -(x / 3), "divide"),
     "-(3 / x)": (lambda x, y: -(3 / x), "divide"),
-    "-x + -x": (lambda x, y: -x + -x, "multiply"),
-    "(-x + -x) * y": (lambda x, y: (-x + -x) * y, "multiply multiply"),
-    "x * -1": (lambda x, y: x * -1.0, "negative"),
-    "y - x * -1": (lambda x, y: y - x * -1.0, "add"),
-    "(-x)**2": (lambda x, y: fnp.square(-x), "square"),
-    "abs(-x)": (lambda x, y: fnp.absolute(-x), "absolute"),
-    "y + 1 / -x": (lambda x, y: y + fnp.reciprocal(-x), "reciprocal subtract"),
-    "y + turned -x": (lambda x, y: y + (-x).T, "transpose subtract"),
-    "y + -x[...]": (lambda x, y: y[1:] + (-x)[:-1], "view view subtract"),
-    "where -x, -y": (
-        lambda x, y: x + fnp.where(x > y, -x, -y),
-        "greater where subtract",
-    ),
-    "where -x, 0": (lambda x, y: y + fnp.where(x > y, -x, 0), "greater where subtract"),
+    "-x + -y": (lambda x, y: -x + -y, "negative subtract"),
+    "-x * -y": (lambda x, y: -x * -y, "multiply"),
+    "-x / -y": (lambda x, y: -x / -y, "divide"),
+    "3 * -x": (lambda x, y: 3 * -x, "multiply"),
+    "0 * -x": (lambda x, y: 0 * -x, "multiply"),
+    "-x / 3.0": (lambda x, y: -x / 3.0, "divide"),
 }
 
 
@@ -124,69 +107,31 @@ def test_negations_of_other_dtypes_stay() -> None:
     assert improved(lambda w, x: x + -w, 2.0, single) == ["subtract"]  # -w is as weak as w
 
 
-# -------------------------------------------------------------------------------- powers of two
+# ------------------------------------------------------------------------------------- doubles
 
-SCALES: dict[str, tuple[Callable[..., Any], int]] = {
-    "2 * (2 * x)": (lambda x: 2 * (2 * x), 1),
-    "2 * (3.0 * x)": (lambda x: 2 * (3.0 * x), 1),
-    "0.1 * (2 * x)": (lambda x: 0.1 * (2 * x), 2),
-    "1.1 * (2 * x)": (lambda x: 1.1 * (2 * x), 1),
-    "2 * (0.1 * x)": (lambda x: 2 * (0.1 * x), 2),
-    "2 * (0.5 * x)": (lambda x: 2 * (0.5 * x), 2),
-    "0.5 * (2 * x)": (lambda x: 0.5 * (2 * x), 2),
-    "0.5 * (0.5 * x)": (lambda x: 0.5 * (0.5 * x), 2),
-    "5 * (3 * x)": (lambda x: 5 * (3 * x), 2),
-    "(x + x) * -4": (lambda x: (x + x) * -4, 1),
+DOUBLES: dict[str, tuple[Callable[[Any], Any], int]] = {
     "3x + 3x": (lambda x: 3 * x + 3 * x, 1),
-    "4 times by sums": (lambda x: (x + x) + (x + x), 1),
-    "(-200 x) + (-200 x)": (lambda x: -(200 * x) + -(200 * x), 1),
-    "4 * (x / 0.25)": (lambda x: 4 * (x / 0.25), 1),
-    "x / 3": (lambda x: x / 3, 1),
-    "2 * (inf * x)": (lambda x: 2 * (np.inf * x), 2),
+    "(-200 x) + (-200 x)": (lambda x: x * -200.0 + x * -200.0, 1),
+    "half": (lambda x: 0.5 * x + 0.5 * x, 2),
+    "infinite": (lambda x: np.inf * x + np.inf * x, 2),
+    "NaN": (lambda x: np.nan * x + np.nan * x, 2),
 }
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize(("f", "count"), SCALES.values(), ids=SCALES)
-def test_factors_that_are_powers_of_two(f: Any, count: int, dtype: Any) -> None:
+@pytest.mark.parametrize(("f", "count"), DOUBLES.values(), ids=DOUBLES)
+def test_whole_multiples_are_doubled_at_once(f: Any, count: int, dtype: Any) -> None:
     assert len(improved(f, pairs(dtype)[0])) == count
 
 
-def test_a_factor_out_of_range_is_not_made() -> None:
-    huge = float(np.finfo(np.float32).max)
+def test_a_double_out_of_range_is_not_made() -> None:
     x = np.array([0.0, 1e-30, 1.0], np.float32)
-    assert improved(lambda x: 2 * (huge * x), x) == ["multiply", "multiply"]
+    assert improved(lambda x: 2.0**127 * x + 2.0**127 * x, x) == ["multiply", "add"]
 
 
-def test_division_by_a_power_of_two_is_multiplication() -> None:
-    for divisor in (2, -4.0, 0.125, 2.0**100):
-        assert improved(lambda x, d=divisor: x / d, pairs(np.float64)[0]) == ["multiply"]
-    for divisor in (3.0, 0.0, np.inf, np.nan, 5e-324, 2.0**1023):
-        assert improved(lambda x, d=divisor: x / d, pairs(np.float64)[0]) == ["divide"]
-    assert improved(lambda x: x / 2, np.arange(3)) == ["divide"]
+# ------------------------------------------------------------------- neutral elements, equal ones
 
-
-# ------------------------------------------------------------------------- selections, logic, casts
-
-CHOICES: dict[str, tuple[Callable[..., Any], str]] = {
-    "where not": (lambda x, y: fnp.where(fnp.logical_not(x > y), x, y), "greater where"),
-    "where in where": (
-        lambda x, y: fnp.where(x > y, fnp.where(x > y, x, 2.0), y),
-        "greater where",
-    ),
-    "where in else": (
-        lambda x, y: fnp.where(x > y, x, fnp.where(x > y, 2.0, y)),
-        "greater where",
-    ),
-    "not equal": (lambda x, y: fnp.logical_not(x == y), "not_equal"),
-    "not unequal": (lambda x, y: fnp.logical_not(x != y), "equal"),
-    "not less": (lambda x, y: fnp.logical_not(x < y), "less logical_not"),
-    "maximum": (lambda x, y: fnp.maximum(x, x) + fnp.fmin(y, y), "add"),
-    "or": (lambda x, y: fnp.logical_or(x > y, x > y), "greater"),
-    "truth of floats": (lambda x, y: fnp.logical_or(x, x), "logical_or"),
-    "x * x, square": (lambda x, y: (x * x, fnp.square(x)), "multiply"),
-    "square, x * x": (lambda x, y: (fnp.square(x), x * x), "square"),
-    "power": (lambda x, y: (fnp.square(x), x**2), "square"),
+NEUTRAL: dict[str, tuple[Callable[..., Any], str]] = {
     "either order": (lambda x, y: (x + y, y + x, x * y, y * x), "add multiply"),
     "maxima": (lambda x, y: (fnp.maximum(x, y), fnp.maximum(y, x)), "maximum maximum"),
     "0 + square": (lambda x, y: 0.0 + (0.0 + fnp.square(x)), "square"),
@@ -194,124 +139,33 @@ CHOICES: dict[str, tuple[Callable[..., Any], str]] = {
     "0 + (x - 1)": (lambda x, y: 0 + (x - 1), "subtract add"),
     "0 + 2 exp": (lambda x, y: 0.0 + 2.0 * fnp.exp(x), "exp multiply"),
     "0 - 2 exp": (lambda x, y: 0.0 + -2.0 * fnp.exp(x), "exp multiply add"),
-    "wide and back": (lambda x, y: x.astype(np.float64).astype(x.dtype), ""),
-    "comparison as a number": (
-        lambda x, y: (x > y).astype(np.float16).astype(np.float32),
-        "greater cast",
-    ),
 }
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize(("f", "wanted"), CHOICES.values(), ids=CHOICES)
-def test_choices_and_casts(f: Any, wanted: str, dtype: Any) -> None:
+@pytest.mark.parametrize(("f", "wanted"), NEUTRAL.values(), ids=NEUTRAL)
+def test_neutral_elements_go(f: Any, wanted: str, dtype: Any) -> None:
     assert improved(f, *pairs(dtype)) == wanted.split()
 
 
-def test_comparisons_of_integers_have_opposites() -> None:
-    i, j = np.array([1, 2, 3]), np.array([3, 2, 1])
-    assert improved(lambda i, j: fnp.logical_not(i < j), i, j) == ["greater_equal"]
-    assert improved(lambda i, j: fnp.logical_not(i >= j), i, j) == ["less"]
-
-
-def test_casts_that_lose_something_stay() -> None:
-    x, i = np.array([1e-3, 1.0 + 2**-40]), np.array([2**60 + 1, 3])
-    assert len(improved(lambda x: x.astype(np.float32).astype(np.float64), x)) == 2
-    assert len(improved(lambda i: i.astype(np.float64).astype(np.int64), i)) == 2
-    assert len(improved(lambda x: x.astype(np.float32).astype(np.float16), x)) == 2
-    assert improved(lambda x: x.astype(np.float64).astype(np.float16), x.astype("f")) == ["cast"]
-
-
-def test_a_selection_that_would_change_the_dtype_stays() -> None:
-    x, i = np.array([1.0, -1.0]), np.array([2**62 + 1, 3])
-    f = lambda x, i: fnp.where(x > 0, fnp.where(x > 0, i, 0.5), 2)  # noqa: E731
-    assert improved(f, x, i) == ["greater", "where", "where"]
-
-
-# ------------------------------------------------------------------------------ axes and indices
+# --------------------------------------------------------------------------------------- reshapes
 
 X = np.array([[0.1, -0.0, 3.0, np.nan], [np.inf, 2.0, 2.0, 0.7], [1e-3, 5.0, -np.inf, 1.0]])
-MOVES: dict[str, tuple[Callable[..., Any], str | None]] = {
-    "sum, axis back": (lambda x: fnp.sum(x, axis=1)[:, None], "sum"),
-    "max, reshaped": (lambda x: fnp.reshape(fnp.max(x, axis=0), (1, 4)), "max"),
-    "kept, indexed away": (lambda x: fnp.sum(x, axis=1, keepdims=True)[:, 0], "sum"),
-    "kept, squeezed": (lambda x: fnp.squeeze(fnp.mean(x, axis=0, keepdims=True)), "mean"),
-    "var": (lambda x: fnp.var(x, axis=1)[:, None], "var"),
-    "argmax": (lambda x: fnp.argmax(x, axis=1)[:, None], "argmax"),
-    "both forms": (
-        lambda x: (fnp.sum(x, axis=1), fnp.sum(x, axis=1, keepdims=True)),
-        "sum reshape",
-    ),
-    "used as it is": (
-        lambda x: (lambda s: (s, fnp.exp(s)[:, None], s[:, None] + 1))(fnp.sum(x, axis=1)),
-        "sum exp view add reshape",
-    ),
-    "other axis": (lambda x: fnp.sum(x, axis=1)[None, :], "sum reshape"),
-    "max of one": (lambda x: fnp.max(x[:, :1], axis=1), "view reshape"),
-    "sum of one": (lambda x: fnp.sum(x[:, :1], axis=1), "view sum"),
-    "max of equals": (lambda x: fnp.max(fnp.broadcast_to(x, (2, 3, 4)), axis=0), ""),
-    "min of equals": (
-        lambda x: fnp.min(fnp.broadcast_to(x[:, :, None], (3, 4, 5)), axis=2),
-        "view reshape",
-    ),
-    "any of one": (lambda x: fnp.any(x[:, :1], axis=1), "view any"),
-    "any of none": (lambda x: fnp.any(fnp.broadcast_to(x > 1, (0, 3, 4)), axis=0), None),
-    "any of equals": (lambda x: fnp.any(fnp.broadcast_to(x > 1, (2, 3, 4)), axis=0), "greater"),
-    "max of rows": (
-        lambda x: fnp.max(fnp.broadcast_to(x[0], (2, 3, 4)), axis=(0,)),
-        "view reshape broadcast_to",
-    ),
-    "sum of equals": (
-        lambda x: fnp.sum(fnp.broadcast_to(x, (2, 3, 4)), axis=0),
-        "broadcast_to sum",
-    ),
-    "max of none": (
-        lambda x: fnp.max(fnp.broadcast_to(x, (0, 3, 4)), axis=0, initial=0.0),
-        None,
-    ),
-    "index of index": (lambda x: x[1:][:-1][0], "view"),
-    "columns of rows": (lambda x: x[1:][:, ::2][..., ::-1], "view"),
-    "backwards twice": (lambda x: x[::-1][::-1], ""),
-    "nothing": (lambda x: x[2:1][:0], "view"),
-    "nothing backwards": (lambda x: x[:2][-9::-1], "view"),
-    "new axis between": (lambda x: x[:, None][0], "view view"),
-    "slope of slices": (
-        lambda x: fg.grad(lambda y: fnp.sum(fnp.square(y[1:][:, :2])))(x),
-        "view multiply place",
-    ),
-    "slope of a new axis": (lambda x: fg.grad(lambda y: fnp.sum(y[:, None] * x[:, None]))(x), None),
-}
 
 
-@pytest.mark.parametrize(("f", "wanted"), MOVES.values(), ids=MOVES)
-def test_moves(f: Any, wanted: str | None) -> None:
-    names = improved(f, X)
-    if wanted is not None:
-        assert names == wanted.split()
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(70, 3), (128, 10), (200, 2), (5, 20, 7), (64, 130)])
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "var", "std"])
-def test_reductions_have_the_same_bits_with_and_without_their_axes(
-    name: str, shape: tuple[int, ...], dtype: Any
-) -> None:
-    x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
-    reduce = getattr(fnp, name)
-    assert len(improved(lambda x: reduce(x, axis=-1)[..., None], x)) == 1
-    assert len(improved(lambda x: reduce(x, axis=-1, keepdims=True)[..., 0], x)) == 1
+def test_the_last_reshape_says_all() -> None:
+    assert improved(lambda x: fnp.reshape(fnp.reshape(x, (2, 6)), (12,)), X) == ["reshape"]
+    assert improved(lambda x: fnp.reshape(fnp.reshape(x, (2, 6)), (3, 4)), X) == []
 
 
 # ------------------------------------------------------------------------------------- broadcasts
 
 ROW, COLUMN = np.array([1.0, -0.0, np.inf, 0.1]), np.array([[2.0], [np.nan], [-0.0]])
 SINKS: dict[str, tuple[Callable[..., Any], str | None]] = {
-    "redundant": (lambda x, r, c: fnp.broadcast_to(r, (3, 4)) * x, "multiply"),
-    "both redundant": (
+    "both": (
         lambda x, r, c: fnp.broadcast_to(r, (3, 4)) * fnp.broadcast_to(c, (3, 4)),
         "multiply",
     ),
-    "through": (lambda x, r, c: -(fnp.broadcast_to(r, (3, 4)) * 0.1) + x, "multiply add"),
     "after": (lambda x, r, c: fnp.square(fnp.broadcast_to(r, (3, 4))), "square broadcast_to"),
     "read twice": (
         lambda x, r, c: (lambda b: (b, fnp.square(b)))(fnp.broadcast_to(r, (3, 4))),
@@ -320,9 +174,6 @@ SINKS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "exp": (lambda x, r, c: fnp.exp(fnp.broadcast_to(r, (3, 4))), "broadcast_to exp"),
     "fmax": (lambda x, r, c: fnp.fmax(fnp.broadcast_to(r, (3, 4)), x), "broadcast_to fmax"),
     "fmin": (lambda x, r, c: fnp.fmin(fnp.broadcast_to(r, (3, 4)), -0.0), "broadcast_to fmin"),
-    "constant": (lambda x, r, c: fnp.full((3, 4), 0.1) * x, "multiply"),
-    "constant makes the shape": (lambda x, r, c: fnp.full((3, 4), 0.1) * r, "multiply"),
-    "zeros of both signs": (lambda x, r, c: np.array([0.0, -0.0, 0.0, 0.0]) + x, "add"),
     "reshapes": (
         lambda x, r, c: fnp.reshape(fnp.sin(x), (12,)) * fnp.reshape(fnp.cos(x), (12,)) + 1.0,
         "sin cos multiply add reshape",
@@ -362,34 +213,14 @@ def test_broadcast_complex_numbers_stay() -> None:
     assert names == ["broadcast_to", "exp"]
 
 
-@pytest.mark.parametrize("dtype", ["l", "f", "d", "D"])
-def test_powers_become_what_evaluates_them(dtype: str) -> None:
-    x = np.array([0, 1, -2, 3]).astype(dtype)
-
-    def names(exponent: Any) -> list[str]:
-        return improved(lambda x: apply(constant_power, x, exponent=exponent), x)
-
-    assert names(1) == (["constant_power"] if dtype == "D" else [])
-    assert names(2) == (["constant_power"] if dtype == "l" else ["square"])
-    assert names(2.0) == ["constant_power"]
-    assert names(3) == ["constant_power"]
-
-
 def test_broadcasts_sink_to_smaller_operands() -> None:
-    program = optimize(
-        fg.program(lambda x, r: (fnp.broadcast_to(r, (3, 4)) * 0.1) / 0.3 + x)(X, ROW)
-    )
+    program = optimize(fg.program(lambda r: (fnp.broadcast_to(r, (3, 4)) * 0.1) / 0.3)(ROW))
     assert [equation.results[0].shape for equation in program.equations] == [(4,), (4,), (3, 4)]
 
 
 def test_a_broadcast_number_stays_where_it_decides_the_dtype() -> None:
     f = lambda w, x: fnp.broadcast_to(w, (3,)) * x  # noqa: E731
     assert improved(f, 0.1, np.ones(3, np.float32)) == ["broadcast_to", "multiply"]
-
-
-def test_constant_arrays_of_equal_elements_become_numbers() -> None:
-    program = optimize(fg.program(lambda x: fnp.full((3, 4), 0.1) * x)(X))
-    assert [constant.spec.shape for constant in program.constants] == [()]
 
 
 # ------------------------------------------------------------------------------------ all together
@@ -484,7 +315,7 @@ def test_long_programs_take_no_recursion() -> None:
     def f(x: Any) -> Any:
         y = x
         for _ in range(3000):
-            y = -y * x
+            y = -y * -x
         return x + y
 
     staged = fg.program(f)(np.ones(2))

@@ -5,7 +5,6 @@ moment it exists.
 """
 
 import inspect
-import operator as op
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -28,8 +27,6 @@ from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.fold import fold_constants
 from funcgrad.passes.pipeline import optimize, simplified
-from funcgrad.passes.product_sums import merge_sums_of_products
-from funcgrad.passes.products import merge_products
 from funcgrad.passes.simplify import simplify
 from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Constant
@@ -67,7 +64,7 @@ def every_pass() -> dict[str, Callable[[Program], Program]]:
 
 
 RELAXED = frozenset(getattr(relax, name) for name in relax.__all__ if name != "RELAXED")
-REORDERING = frozenset({fold_into_contractions, merge_sums_of_products, merge_products})
+REORDERING = frozenset({fold_into_contractions})
 OTHERS = RELAXED | REORDERING  # have tests of their own: they change the order of sums, or more
 PASSES = {name: change for name, change in every_pass().items() if change not in OTHERS}
 by_pass = pytest.mark.parametrize("change", PASSES.values(), ids=PASSES)
@@ -313,15 +310,8 @@ def test_warnings_come_when_they_came() -> None:
     "f",
     [
         lambda x: fnp.reshape(x, (2, 3)),
-        lambda x: fnp.transpose(x, (0, 1)),
         lambda x: x.astype(np.float64),
         lambda x: fnp.broadcast_to(x, (2, 3)),
-        lambda x: x[...],
-        lambda x: x[:],
-        lambda x: x[:, :],
-        lambda x: x[0:2, ..., :],
-        lambda x: fnp.flip(x, ()),
-        lambda x: fnp.roll(x, 0, 1),
     ],
 )
 def test_what_changes_nothing_goes(f: Any) -> None:
@@ -351,20 +341,9 @@ EXACT: tuple[Callable[[Any], Any], ...] = (
     lambda x: x * 1.0,
     lambda x: 1 * x,
     lambda x: x * fnp.ones(3),
-    lambda x: x / 1.0,
-    lambda x: x - 0.0,
-    lambda x: x - 0,
     lambda x: x + -0.0,
     lambda x: -0.0 + x,
-    lambda x: fnp.negative(-x),
-    lambda x: +x,
-    lambda x: fnp.conj(x),
-    lambda x: fnp.flip(fnp.flip(x)),
-    lambda x: fnp.where(True, x, 0.0),
-    lambda x: fnp.where(np.zeros(3, bool), 0.0, x),
-    lambda x: fnp.where(x > 0, x, x)[...],
     lambda x: fnp.reshape(fnp.reshape(x, (1, 3)), (3,)),
-    lambda x: fnp.transpose(fnp.transpose(x)),
 )
 
 
@@ -373,17 +352,6 @@ def test_exact_algebra(f: Any) -> None:
     program = optimize(fg.program(f)(numbers(3)))
     assert names_of(program) == []
     assert_bits(program(numbers(3)), numbers(3))
-
-
-def test_moves_after_each_other_are_one() -> None:
-    def f(x: Any) -> Any:
-        turned = fnp.transpose(fnp.transpose(x, (1, 2, 0)), (0, 2, 1))
-        return turned, fnp.reshape(fnp.reshape(x, (6, 4)), (4, 6))
-
-    x = numbers(2, 3, 4)
-    program = optimize(fg.program(f)(x))
-    assert names_of(program) == ["transpose", "reshape"]
-    assert_bits(program(x), f(fg.tensor(x)))
 
 
 @pytest.mark.parametrize(
@@ -431,18 +399,11 @@ def test_what_would_change_dtype_shape_or_numbers_stays(f: Any, x: Any) -> None:
 @pytest.mark.parametrize(
     "f",
     [
-        *[
-            lambda a, k, compare=compare: fnp.logical_not(compare(k, 1))
-            for compare in (op.lt, op.le, op.gt, op.ge, op.eq, op.ne)
-        ],
-        lambda a, k: fnp.where(fnp.logical_not(k > 0), a, k),
         lambda a, k: fnp.add(a, -a) + fnp.negative(-k),
         lambda a, k: fnp.multiply(-a, -a) - fnp.negative(a * 3.0),
         lambda a, k: fnp.multiply(2.0, a * 3.0) + fnp.multiply(3.0 * a, 2.0),
         lambda a, k: fnp.divide(a, 4) + fnp.square(-a) + fnp.abs(-a),
         lambda a, k: fnp.power(a, 2) + fnp.add(a, a) + fnp.subtract(a, 0.0),
-        lambda a, k: fnp.where(k > 0, fnp.where(k > 0, a, 1.0), 2.0),
-        lambda a, k: fnp.logical_and(k > 0, k > 0) + fnp.maximum(a, a),
     ],
 )
 def test_results_of_numbers_of_python_stay_as_weak_as_they_were(f: Any) -> None:
@@ -464,7 +425,7 @@ def test_results_of_numbers_of_python_stay_as_weak_as_they_were(f: Any) -> None:
 def test_passes_help_each_other() -> None:
     def f(x: Any, zero: Any) -> Any:
         one = fnp.exp(zero)
-        return fnp.negative(-(x * one)) + fnp.sin(x / one) - fnp.sin(x)
+        return x * one + fnp.sin(x * one) - fnp.sin(x)
 
     args = np.float64(2.0), np.float64(0.0)
     program = optimize(fixed(fg.program(f)(*args), args, free=1))
@@ -489,9 +450,12 @@ def test_new_constants_are_in_the_place_of_old_ones() -> None:
 
 
 def test_what_calls_hid_is_simplified_once_they_are_inlined() -> None:
-    staged = fg.program(lambda x: -fg.checkpoint(lambda y: -y)(x))(np.ones(3))
-    assert [equation.operation.name for equation in optimize(staged).equations] != []
-    assert not prepared(staged).verify().equations
+    def f(x: Any) -> Any:
+        return x.reshape(3) + fg.checkpoint(lambda y: -y)(x.reshape(3))
+
+    staged = fg.program(f)(np.ones(3))
+    assert "negative" not in names_of(optimize(staged))
+    assert names_of(prepared(staged).verify()) == ["subtract"]
 
 
 def test_calls_grow_linearly() -> None:

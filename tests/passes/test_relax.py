@@ -43,49 +43,6 @@ def result(f: Any, r: Any, c: Any) -> Any:
 
 
 CASES: dict[str, Case] = {
-    "c * (d * x)": (
-        relax.merge_constant_factors,
-        lambda f, r, c: 0.3 * (0.7 * f),
-        "multiply",
-        3,
-        result,
-    ),
-    "(x * c) / d": (
-        relax.merge_constant_factors,
-        lambda f, r, c: (f * 0.3) / 0.7,
-        "multiply",
-        3,
-        result,
-    ),
-    "c / (d * x)": (
-        relax.merge_constant_factors,
-        lambda f, r, c: 0.3 / (0.7 * f),
-        "divide",
-        3,
-        result,
-    ),
-    "c * (d / x)": (
-        relax.merge_constant_factors,
-        lambda f, r, c: 0.3 * (0.7 / f),
-        "divide",
-        3,
-        result,
-    ),
-    "c / (d / x)": (
-        relax.merge_constant_factors,
-        lambda f, r, c: 0.3 / (0.7 / f),
-        "multiply",
-        3,
-        result,
-    ),
-    "c * (x + x)": (
-        relax.merge_constant_factors,
-        lambda f, r, c: 0.3 * (f + f),
-        "multiply",
-        3,
-        result,
-    ),
-    "x / c": (relax.multiply_by_reciprocals, lambda f, r, c: f / 0.3, "multiply", 2, result),
     "(f * a) * b": (
         relax.group_small_factors,
         lambda f, r, c: (f * r) * r[::-1],
@@ -148,20 +105,6 @@ CASES: dict[str, Case] = {
         "stack transpose sum contract reshape",
         50 * 40,
         lambda f, r, c: np.stack([np.sum(abs(f) @ abs(f.T), axis=-1, keepdims=True)] * 2),
-    ),
-    "sum of equals": (
-        relax.sum_before_scaling,
-        lambda f, r, c: fnp.sum(fnp.broadcast_to(r, (50, 40)), axis=0),
-        "multiply",
-        51,
-        lambda f, r, c: 50 * abs(r),
-    ),
-    "mean of equals": (
-        relax.sum_before_scaling,
-        lambda f, r, c: fnp.mean(fnp.broadcast_to(c, (50, 40)), axis=1),
-        "reshape",
-        41,
-        lambda f, r, c: abs(c[:, 0]),
     ),
 }
 
@@ -273,7 +216,7 @@ def test_where_summands_cancel_the_zero_may_have_the_other_sign() -> None:
 def test_gradients_stay_close() -> None:
     def loss(x: Any) -> Any:
         share = fg.nn.softmax(x / 0.7, axis=1) * 0.3
-        return fnp.sum(share * x * 0.9 + share / 1.7)
+        return fnp.sum(share * x + share * x[0])
 
     staged = fg.program(fg.value_and_grad(loss))(F)
     relaxed = optimize(staged, relaxed=True)

@@ -30,6 +30,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.numpy.facts import Facts
 from funcgrad.backends.numpy.rowwise import (
     Product,
     Rowwise,
@@ -39,8 +40,8 @@ from funcgrad.backends.numpy.rowwise import (
     site_of,
     turned,
 )
+from funcgrad.passes.costs import bytes_of
 from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.passes.facts import Facts, bytes_of
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul

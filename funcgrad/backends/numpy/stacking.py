@@ -27,10 +27,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.numpy.facts import BYTES_IN_A_MICROSECOND, Facts, Writer
 from funcgrad.backends.numpy.stacks import FEWEST, FILLS, VIEWS, Slot, Stacks, find_stacks
-from funcgrad.passes.costs import peak_bytes
+from funcgrad.passes.costs import bytes_of, peak_bytes
 from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.passes.facts import BYTES_IN_A_MICROSECOND, Facts, Writer, bytes_of
 from funcgrad.passes.schedule import schedule
 from funcgrad.primitives.joining import concatenate
 from funcgrad.programs.builder import Draft
@@ -413,7 +413,7 @@ class _Writing:
         rows = self._facts.slices(slot)
         if rows is not None:
             self._own(rows.source[0])
-            return self._writer.joined(like, slot, None)
+            return self._writer.rows(like, slot)
         parts = [self._own(variable) for variable in slot]
         joined = self._writer.append(like, concatenate, parts, axis=0)
         shape = self._facts.spec(slot[0]).shape

@@ -20,8 +20,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from funcgrad.backends.numpy.facts import BLOCK_BYTES, Facts
 from funcgrad.backends.numpy.roles import roles
-from funcgrad.passes.facts import BLOCK_BYTES, Facts, bytes_of
+from funcgrad.passes.costs import bytes_of
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.activations import shift
 from funcgrad.primitives.broadcasting import broadcast_to
