@@ -326,8 +326,7 @@ class Tensor(ArrayMethods, Conversions):
         return result
 
 
-# ndarray and NumPy scalars on the left of an operator come in through their ufunc; the rules of
-# higher derivatives do so often, so the short way is worth its lines.
+# NumPy's values on the left of an operator come in through their ufunc: often, in rules.
 _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
     {
         np.add: ew.add,
@@ -391,6 +390,8 @@ def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
             value = bind1(primitive, _truth(x._value if trace is None else x))
         else:
             value = bind1(primitive, x) if trace is None else trace.process1(primitive, x)
+            if type(value) is type(x) is not Tensor:
+                return value  # type: ignore[no-any-return]  # a tracer
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in STRONG:

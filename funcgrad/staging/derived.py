@@ -53,14 +53,14 @@ from funcgrad.staging.joint import (
 from funcgrad.trace import Value
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.collage import Variables, accumulate
+from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.explicit import Frames, runs_python
 from funcgrad.transforms.flat import run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
-from funcgrad.transforms.pull import Cotangents, Entry, accumulate
 from funcgrad.transforms.record import Recorder
-from funcgrad.transforms.replay import Tangents
 from funcgrad.transforms.stage import Stager
 from funcgrad.transforms.stage import program as stage
 
@@ -191,9 +191,8 @@ class ProgramCall:
         count = len(self.program.outputs)
         outs, residuals = results[:count], results[count:]
         if recording.connected:
-            call = _RecordedCall(recording, operands, [*inner, *residuals])
-            own = [outs[k] for k in recording.connected]
-            tracers = recorder.segment(_pull_call, call, own)
+            entry = _ProgramEntry(recording, operands, [*inner, *residuals])
+            tracers = recorder.append_call(entry, [outs[k] for k in recording.connected])
             for k, tracer in zip(recording.connected, tracers, strict=True):
                 outs[k] = tracer
         return outs
@@ -387,36 +386,25 @@ class _Recording:
         return _Map(call, tuple([slots[variable] for variable in kept]), joint.widths)
 
 
-class _RecordedCall:
-    """A call as a record keeps it: the arguments, the residuals, and how to go on from them."""
+@dataclass(slots=True, eq=False)
+class _ProgramEntry(Entry):
+    """The call of a program: how it was recorded, the arguments and the residuals."""
 
-    __slots__ = ("_kept", "_recording", "operands")
+    recording: _Recording
+    operands: Sequence[int]
+    kept: Sequence[Value]
 
-    def __init__(
-        self, recording: _Recording, operands: tuple[int, ...], kept: Sequence[Value]
-    ) -> None:
-        self._recording = recording
-        self._kept = kept
-        self.operands = operands
-
-    def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
-        """The arguments' cotangents."""
-        return self._recording.pull(self._kept, cts)
-
-    def push_aside(self, tangents: Tangents) -> list[Value]:
-        """The results' tangents, from those of all variables."""
-        given = [tangents.get(operand) for operand in self.operands]
+    def push(self, tangents: Variables) -> list[Value]:
+        given = [tangents[operand] for operand in self.operands]
         if all(tangent is None for tangent in given):
-            return [None] * len(self._recording.connected)
-        return self._recording.push(self._kept, given)
+            return [None] * len(self.recording.connected)
+        return self.recording.push(self.kept, given)
 
-
-def _pull_call(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
-    """Through the call of a program; what is absent, or has gaps, stays so."""
-    call: _RecordedCall = entry[3]
-    for operand, ct in zip(call.operands, call.pull(cts), strict=True):
-        if operand >= 0 and ct is not None:
-            accumulate(cotangents, operand, ct)
+    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+        """Pull a list of cotangents; what is absent, or has gaps, stays so."""
+        for operand, g in zip(self.operands, self.recording.pull(self.kept, ct), strict=True):
+            if operand >= 0 and g is not None:
+                accumulate(cotangents, operand, g)
 
 
 def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:

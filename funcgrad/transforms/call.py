@@ -10,14 +10,25 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+import numpy as np
+
 from funcgrad.errors import TracerError
+from funcgrad.primitives.logic import logical_or
+from funcgrad.primitives.reduction import reduce_any
+from funcgrad.primitives.selection import where
+from funcgrad.shape import shape_of
 from funcgrad.trace import RAW, Trace, Value, innermost
+from funcgrad.transforms.collage import Variables, accumulate
+from funcgrad.transforms.entries import Entry, plus
+from funcgrad.transforms.masked import Cotangent, Masked, plain
 
 __all__ = [
     "Call",
+    "CallEntry",
     "ClosureError",
     "Map",
     "Part",
+    "ResultEntry",
     "Sizes",
     "bind_call",
     "check_closure",
@@ -98,7 +109,10 @@ class Call:
     def record_in(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
         """Append the call to a recorder's entries, and return tracers of the results."""
         outs, pull, push = self.record([recorder.inner(arg) for arg in args])
-        results: list[Value] = recorder.call(args, outs, pull, push)
+        check_closure(recorder.level, outs)
+        operands = [recorder.index_of(arg) for arg in args]
+        entry = CallEntry(operands, recorder.reading(pull), recorder.reading(push))
+        results: list[Value] = recorder.append_call(entry, outs)
         return results
 
     def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
@@ -152,6 +166,75 @@ class Call:
         Every result of that call carries the batch on axis 0.
         """
         raise NotImplementedError
+
+
+@dataclass(slots=True, eq=False)
+class CallEntry(Entry):
+    """A call that brings its own linear maps; its variable stands for the list of its results."""
+
+    operands: Sequence[int]
+    pull_map: Map
+    push_map: Map
+
+    def push(self, tangents: Variables) -> Sequence[Value]:
+        return self.push_map([tangents[operand] for operand in self.operands])
+
+    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+        reached = _reached(ct)
+        for operand, g in zip(self.operands, self.pull_map(ct), strict=True):
+            if operand >= 0 and g is not None:
+                if reached is not None:
+                    g = Masked(where(reached, plain(g), 0), reached)
+                accumulate(cotangents, operand, g)
+
+
+def _reached(cts: Sequence[Cotangent]) -> Value | None:
+    """Whether any part of some cotangents is present; None where that is certain.
+
+    A mask that is followed by a transformation, as in a batch, may be empty for some examples.
+    """
+    reached: Value | None = None
+    for ct in cts:
+        if ct is None:
+            continue
+        if type(ct) is not Masked or type(ct.mask) in RAW:
+            return None
+        axes = tuple(range(len(shape_of(ct.mask))))
+        own = reduce_any(ct.mask, axis=axes, keepdims=False)
+        reached = own if reached is None else logical_or(reached, own)
+    return reached
+
+
+@dataclass(slots=True, eq=False)
+class ResultEntry(Entry):
+    """One of the results of a call.
+
+    Attributes
+    ----------
+    call : int
+        The call's variable.
+    position, count : int
+        Which result of how many.
+    closed_over : int
+        The variable of a value that the function closes over and returns; -1 where there is none.
+    """
+
+    call: int
+    position: int
+    count: int
+    closed_over: int
+
+    def push(self, tangents: Variables) -> Value:
+        return plus(tangents[self.call][self.position], tangents[self.closed_over])
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        if type(ct) is Masked and type(ct.mask) in RAW and not np.any(ct.mask):
+            return  # wholly absent, which a rule could not tell from zeros
+        if cotangents[self.call] is None:
+            cotangents[self.call] = [None] * self.count
+        cotangents[self.call][self.position] = ct
+        if self.closed_over >= 0:
+            accumulate(cotangents, self.closed_over, ct)
 
 
 def innermost_trace(args: Sequence[Value]) -> Trace | None:

@@ -9,7 +9,7 @@ function read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ClassVar, ParamSpec, TypeVar
@@ -22,15 +22,13 @@ from funcgrad.shape import is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.arguments import call_values, check_function, values_of
-from funcgrad.transforms.call import Call
-from funcgrad.transforms.collage import finished
+from funcgrad.transforms.collage import Variables, accumulate, finished
+from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad.transforms.explicit import Frames, within
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.loans import borrower, lent
-from funcgrad.transforms.probe import probe_again, running_probes
-from funcgrad.transforms.pull import Cotangents, Entry, accumulate, pull_back
+from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
-from funcgrad.transforms.replay import Tangents, push_through
 from funcgrad.transforms.stage import Staged, Stager
 
 __all__ = ["StagedSegment", "checkpoint"]
@@ -159,35 +157,6 @@ class _Rehearsal(Stager):
         return results
 
 
-class _Lender(Recorder):
-    """A recorder while functions are rehearsed: what they do to its tracers alone is theirs too."""
-
-    __slots__ = ()
-
-    def process1(self, primitive: Primitive, x: Value) -> Value:
-        own = borrower(self)
-        return super().process1(primitive, x) if own is None else own.process1(primitive, x)
-
-    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
-        own = borrower(self)
-        return super().process2(primitive, x, y) if own is None else own.process2(primitive, x, y)
-
-    def process(
-        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
-    ) -> Value:
-        own = borrower(self)
-        if own is None:
-            return super().process(primitive, args, params)
-        return own.process(primitive, args, params)
-
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        own = borrower(self)
-        if own is None:
-            return super().process_call(call, args)
-        results: list[Value] = own.process_call(call, args)
-        return results
-
-
 def _reaches(operation: Any, flags: Sequence[bool], result: Any) -> bool:
     """Whether a derivative flows from operands that are followed to a result."""
     if not is_inexact(result.dtype):
@@ -211,16 +180,8 @@ def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
     return [followed[variable] for variable in program.outputs]
 
 
-class _Sparse(dict[int, Any]):
-    """Cotangents by variable, of which a segment has few of all there are."""
-
-    __slots__ = ()
-
-    def __missing__(self, index: int) -> None:
-        return None
-
-
-class _Segment:
+@dataclass(slots=True, eq=False)
+class _CheckpointEntry(Entry):
     """A program that can be evaluated again on the tracers of a recorder.
 
     Attributes
@@ -233,49 +194,38 @@ class _Segment:
     traces : tuple of Trace
         Those that ran during the call, from the innermost to the recorder's: tracers of theirs
         mean the same when the program is evaluated again.
+    probes : ProbeSet, optional
+        Those of the gradient that ran.
     """
 
-    __slots__ = ("_probes", "follows", "program", "traces", "values")
+    program: Program
+    values: Sequence[Value]
+    follows: Sequence[bool]
+    traces: tuple[Trace, ...]
+    probes: ProbeSet | None
 
-    def __init__(
-        self,
-        program: Program,
-        values: Sequence[Value],
-        follows: Sequence[bool],
-        traces: tuple[Trace, ...],
-    ) -> None:
-        self.program = program
-        self.values = values
-        self.follows = follows
-        self.traces = traces
-        self._probes = running_probes()
-
-    def again(self) -> tuple[list[Entry], list[int]]:
+    def _again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
-        with begin_level(), probe_again(self._probes), rerun(object()), recorder.aside() as entries:
+        with begin_level(), probe_again(self.probes), rerun(object()), recorder.aside() as entries:
             resume(self.traces)
             outs = self.program.evaluate(self.values)
         parts = _parts(recorder, outs, self.follows)
         return entries, [recorder.index_of(part) for part in parts]
 
-    def push_aside(self, tangents: Tangents) -> list[Value]:
-        """The results' tangents, from those of all that the call reads."""
-        entries, outs = self.again()
-        local = dict(tangents)
-        push_through(entries, local)
-        return [local.get(index) for index in outs]
+    def push(self, tangents: Variables) -> list[Value]:
+        entries, outs = self._again()
+        own = Sparse(tangents)
+        push_through(entries, own)
+        return [own[index] for index in outs]
 
-
-def _pull_segment(cotangents: Cotangents, cts: Any, entry: Entry) -> None:
-    segment: _Segment = entry[3]
-    entries, outs = segment.again()
-    found = _Sparse()
-    seeds = [(i, ct) for i, ct in zip(outs, cts, strict=True) if i >= 0 and ct is not None]
-    pull_back(reversed(entries), found, seeds)
-    for index, ct in found.items():
-        if ct is not None:
-            accumulate(cotangents, index, finished(ct))
+    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+        entries, outs = self._again()
+        own = Sparse()
+        pull_back(reversed(entries), own, outs, ct)
+        for index, g in own.items():
+            if g is not None:
+                accumulate(cotangents, index, finished(g))
 
 
 def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value]) -> Value:
@@ -345,8 +295,8 @@ def _remembered(
     found = _parts(recorder, outs, follows)
     if not found:
         return list(outs)
-    segment = _Segment(program, values, follows, traces)
-    results = iter(recorder.segment(_pull_segment, segment, found))
+    entry = _CheckpointEntry(program, values, follows, traces, running_probes())
+    results = iter(recorder.append_call(entry, found))
     return [
         _changed(recorder, out, lambda _: next(results)) if flag else out
         for out, flag in zip(outs, follows, strict=True)
@@ -364,8 +314,7 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
         return function(args)
     recorder: Any = traces[-1]
     is_next = len(traces) == 1
-    if is_next and type(recorder) is Recorder:
-        recorder.__class__ = _Lender
+    recorder.is_plain &= not is_next
     with begin_level() as level:
         rehearsal = _Rehearsal(level, recorder)
         with lent(recorder, rehearsal if is_next else None):

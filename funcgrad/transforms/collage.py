@@ -10,7 +10,7 @@ time under every transformation: staged, batched, and differentiated again.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,9 +18,20 @@ from funcgrad.primitive import Patch, Primitive
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
-from funcgrad.transforms.masked import Cotangent, Masked, Patchwork, merged, plain
+from funcgrad.transforms.masked import (
+    LARGE,
+    Cotangent,
+    Masked,
+    Patchwork,
+    is_raw,
+    merged,
+    plain,
+)
 
-__all__ = ["UNSETTLED", "Collage", "finished"]
+__all__ = ["UNSETTLED", "Collage", "Variables", "accumulate", "finished"]
+
+Variables: TypeAlias = Any
+"""What belongs to variables, by their numbers: a list, or a mapping that yields None for others."""
 
 _OVERLAP: Final = 4
 """Patches of so many times the elements of the whole are joined at once: more memory than that
@@ -87,3 +98,25 @@ UNSETTLED: Final = frozenset({Patchwork, Collage})
 def finished(ct: Any) -> Any:
     """A cotangent that is no longer in the making; None and lists of cotangents as they are."""
     return ct.settle() if type(ct) in UNSETTLED else ct
+
+
+def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
+    """Add to a variable's cotangent."""
+    previous = cotangents[index]
+    if previous is None:
+        cotangents[index] = ct
+    elif type(previous) is np.ndarray and type(ct) is np.ndarray:
+        total = previous + ct
+        # A large sum is this sweep's own, so what comes next is added in place.
+        cotangents[index] = Patchwork(total, None) if total.size >= LARGE else total
+    elif type(previous) is Patchwork:
+        if is_raw(ct):
+            previous.add(ct)
+        else:
+            cotangents[index] = merged(previous.settle(), ct)
+    elif type(previous) is Collage:
+        previous.add(ct)
+    elif type(previous) is Masked or type(ct) is Masked:
+        cotangents[index] = merged(previous, ct)
+    else:
+        cotangents[index] = previous + ct

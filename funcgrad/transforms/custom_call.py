@@ -16,11 +16,12 @@ from funcgrad import trees
 from funcgrad.errors import DifferentiationError, TracerError
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.call import Call, Map, Part, Sizes
+from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat import (
     FlatFunction,
     batched_flat,
@@ -29,11 +30,8 @@ from funcgrad.transforms.flat import (
     run_batched,
 )
 from funcgrad.transforms.linear import LinearRecorder
-from funcgrad.transforms.masked import broadcast, plain
-from funcgrad.transforms.pull import fit
-from funcgrad.transforms.push import zeros_like
-from funcgrad.transforms.record import settled, transpose_linear
-from funcgrad.transforms.replay import push_through
+from funcgrad.transforms.masked import broadcast, fit, plain, settled
+from funcgrad.transforms.record import transpose_linear
 from funcgrad.trees import Structure
 
 __all__ = ["CallSignature", "JvpCall", "VjpCall"]
@@ -162,9 +160,7 @@ class JvpCall(_CustomCall):
             return pulled
 
         def push(tangents: list[Value]) -> list[Value]:
-            known = dict(zip(record.inputs, [tangents[k] for k in followed], strict=True))
-            push_through(record.entries, known)
-            return [known.get(index) for index in indices]
+            return record.push(indices, [tangents[k] for k in followed])
 
         return outs, pull, push
 
@@ -239,14 +235,14 @@ class VjpCall(_CustomCall):
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, specs, strict=True)
-            given = [_zeros(spec) if ct is None else settled(ct, spec) for ct, spec in pairs]
+            given = [zeros_like(spec) if ct is None else settled(ct, spec) for ct, spec in pairs]
             return self.backward(residuals, given)
 
         def push(tangents: list[Value]) -> list[Value]:
             followed = [k for k, spec in enumerate(specs) if is_inexact(spec.dtype)]
 
             def backward(*cts: Value) -> list[Value]:
-                given = [_zeros(spec) for spec in specs]
+                given = [zeros_like(spec) for spec in specs]
                 for k, ct in zip(followed, cts, strict=True):
                     given[k] = ct
                 pulled = self.backward(residuals, given)
@@ -338,10 +334,6 @@ class VjpCall(_CustomCall):
 def _joined(function: Any, count: int) -> FlatFunction:
     """A function of two lists as one of the first, so many, and the second."""
     return lambda values: function(values[:count], values[count:])
-
-
-def _zeros(spec: Spec) -> Value:
-    return np.zeros(spec.shape, spec.dtype)[()]
 
 
 def _to_shared(ct: Value, carries: bool, batched: bool, size: int) -> Value:

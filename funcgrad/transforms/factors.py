@@ -1,4 +1,4 @@
-"""Factors of tangents and cotangents: what they are computed of.
+"""Factors of tangents and cotangents: what they are computed of, and the product.
 
 A rule reads the operation's arguments as numbers of the result's precision. The arguments
 themselves may be narrower, or no floating-point numbers at all: in ``-y`` a ``uint8`` would wrap
@@ -7,6 +7,8 @@ boolean that is multiplied with would be taken for a mask.
 
 >>> in_precision_of(np.dtype(np.float64), np.uint8(3))
 array(3.)
+>>> times(2.0, OPPOSITE), times(2.0, lambda y, x: y * x, 3.0, 5.0)
+(-2.0, 30.0)
 """
 
 from __future__ import annotations
@@ -17,17 +19,48 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.border import is_weak
-from funcgrad.primitive import Partials
+from funcgrad.primitive import OPPOSITE, SAME, Constant, Partials
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.elementwise import twice
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of
-from funcgrad.trace import Value
+from funcgrad.shape import Shape, dtype_of, expand, shape_of
+from funcgrad.trace import RAW, Value
 
-__all__ = ["PRECISE", "in_precision_of", "operands_of_factors"]
+__all__ = [
+    "PRECISE",
+    "Outline",
+    "conjugated",
+    "in_precision_of",
+    "operands_of_factors",
+    "outlined",
+    "settle",
+    "times",
+    "zeros_like",
+]
 
 PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
 """The exact types of what ``in_precision_of`` leaves alone, whatever the result: Python's numbers,
 which take the precision of what they meet (a bool is NumPy's boolean there), and numbers of the
 highest precision that there is. Asked first, it spares scalar programs the rest."""
+
+
+class Outline:
+    """An array of which only shape and dtype are kept, since rules read no more.
+
+    The memory is free for the next operation then, while it is still in the processor's cache.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+
+def outlined(x: Value) -> Any:
+    """The outline of an array; any other value as it is."""
+    return Outline(x.shape, x.dtype) if type(x) is np.ndarray else x
 
 
 def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
@@ -47,8 +80,66 @@ def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
 def operands_of_factors(
     partials: Partials, primals: Sequence[Value], out: Value
 ) -> Sequence[Value]:
-    """What factors are computed of; those that select compare the arguments as they are."""
+    """The arguments that factors are computed of; those that select compare them as they are."""
     if partials.selects or len(primals) == 1:
         return primals
     dtype = dtype_of(out)
     return [in_precision_of(dtype, x) for x in primals]
+
+
+def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = None) -> Value:
+    """A tangent or a cotangent times a factor: the product that both modes are made of.
+
+    Parameters
+    ----------
+    v : value
+    factor : Constant, or callable, or value
+        Computed of output and arguments, if these are given: in one expression with the product,
+        so that NumPy can reuse the factor's memory.
+    out, x, y : values, optional
+        The operation's output and arguments.
+    """
+    if factor is SAME:
+        return v
+    if factor is OPPOSITE:
+        return -v
+    if y is not None:
+        return v * factor(out, x, y)
+    if x is None:
+        return v * factor
+    if factor is twice:
+        return (v + v) * x  # a cotangent may be smaller than what it is for
+    return v * factor(out, x)
+
+
+def conjugated(factor: Any) -> Any:
+    """The factor of cotangents, where this is that of tangents; a constant is its own."""
+    if type(factor) is Constant or type(factor) is float or dtype_of(factor).kind != "c":
+        return factor
+    return conj(factor)
+
+
+def settle(tangent: Value, primal: Value) -> Value:
+    """A tangent in the shape and the dtype of its primal; None as it is."""
+    kind = type(tangent)
+    if kind is type(primal) and kind in RAW:  # the commonest cases, without detours
+        if kind is not np.ndarray:
+            return tangent
+        if tangent.dtype is primal.dtype and tangent.shape == primal.shape:
+            return tangent
+    if tangent is None:
+        return None
+    dtype = dtype_of(primal)
+    if dtype_of(tangent) != dtype:
+        tangent = cast(tangent, dtype=dtype)
+    shape = shape_of(primal)
+    if shape_of(tangent) == shape:
+        return tangent
+    if type(tangent) in RAW:
+        return expand(tangent, shape)
+    return broadcast_to(tangent, shape=shape)
+
+
+def zeros_like(x: Value) -> Value:
+    """Zeros in the shape and the dtype of a value."""
+    return np.zeros(shape_of(x), dtype_of(x))[()]

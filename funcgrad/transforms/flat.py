@@ -11,7 +11,8 @@ from typing import TypeAlias
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.forward import Pusher
-from funcgrad.transforms.record import Recorder, settled
+from funcgrad.transforms.masked import settled
+from funcgrad.transforms.record import Recorder
 
 __all__ = ["FlatFunction", "batched_flat", "pull_values", "push_values", "run_batched"]
 

@@ -16,7 +16,7 @@ from funcgrad import trees
 from funcgrad.conversion import reveal_primal
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
-from funcgrad.shape import dtype_of, spec_of
+from funcgrad.shape import dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
     STRONG,
@@ -32,8 +32,9 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, ClosureError, check_closure
-from funcgrad.transforms.factors import PRECISE, in_precision_of
-from funcgrad.transforms.push import push_forward, settle, times, zeros_like
+from funcgrad.transforms.factors import settle, zeros_like
+from funcgrad.transforms.quick import push_product, push_quick
+from funcgrad.transforms.record import kind_of
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
 
@@ -97,7 +98,7 @@ class Pusher(Trace):
             self.check()
         data = x._value
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
-        return self.dual(out, settle(times(x._tangent, primitive.factors[0], out, data), out))
+        return self.dual(out, push_quick(primitive, data, None, x._tangent, None, out))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for elementwise operations and matrix products."""
@@ -108,39 +109,22 @@ class Pusher(Trace):
         x, first = self.parts(x)
         y, second = self.parts(y)
         out = bind2(primitive, x, y)
-        if primitive.quick:
-            if not primitive.additive:
-                if type(x) not in PRECISE and (type(x) is bool or x.dtype is not out.dtype):
-                    x = in_precision_of(dtype_of(out), x)
-                if type(y) not in PRECISE and (type(y) is bool or y.dtype is not out.dtype):
-                    y = in_precision_of(dtype_of(out), y)
-            if first is not None:
-                first = times(first, primitive.factors[0], out, x, y)
-            if second is not None:
-                second = times(second, primitive.factors[1], out, x, y)
-        else:
-            if first is not None:
-                first = bind2(primitive, first, y)
-            if second is not None:
-                second = bind2(primitive, x, second)
-        if first is None:
-            return self.dual(out, settle(second, out))
-        return self.dual(out, settle(first if second is None else first + second, out))
+        push = push_quick if primitive.quick else push_product
+        return self.dual(out, push(primitive, x, y, first, second, out))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and push the tangents through."""
         self.check()
-        if len(args) == 1:  # which then is followed here
-            x, tangent = args[0]._value, args[0]._tangent
-            out = bind(primitive, (x,), params)
-            return self.dual(out, push_forward(primitive, (x,), (tangent,), out, params))
         parts = [self.parts(arg) for arg in args]
         primals = tuple([primal for primal, _ in parts])
         out = bind(primitive, primals, params)
-        tangents = [tangent for _, tangent in parts]
-        return self.dual(out, push_forward(primitive, primals, tangents, out, params))
+        kind = kind_of(primitive)
+        if kind is None or not is_inexact(dtype_of(out)):
+            return out
+        entry = kind(primitive, range(len(args)), primals, out, params)
+        return self.dual(out, entry.push([tangent for _, tangent in parts]))
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Let the call push the tangents itself."""

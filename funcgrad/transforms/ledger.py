@@ -3,6 +3,7 @@
 >>> ledger = Ledger()
 >>> with ledger.aside() as entries:
 ...     ledger.append("an operation")
+False
 >>> entries, ledger.entries
 (['an operation'], [])
 """
@@ -55,11 +56,12 @@ class Ledger:
             raise escaped()
         return self.entries
 
-    def append(self, entry: Any) -> None:
-        """Add an entry where it goes in this context."""
+    def append(self, entry: Any) -> bool:
+        """Add an entry where it goes in this context; True where it goes nowhere."""
         entries = self.current()
         if entries is not None:
             entries.append(entry)
+        return entries is None
 
     @contextmanager
     def aside(self) -> Iterator[list[Any]]:

@@ -20,14 +20,14 @@ from funcgrad.modes import quiet
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad.primitives.elementwise import remainder
 from funcgrad.primitives.rounding import fmod, fraction
-from funcgrad.shape import Spec, spec_of
+from funcgrad.shape import dtype_of, shape_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import choose, like, values_of
 from funcgrad.transforms.call import Call
-from funcgrad.transforms.push import settle, zeros_like
-from funcgrad.transforms.record import Recorded, Recorder, settled
-from funcgrad.transforms.replay import push_through
+from funcgrad.transforms.factors import Outline, settle, zeros_like
+from funcgrad.transforms.masked import settled
+from funcgrad.transforms.record import Recorded, Recorder
 
 __all__ = ["LinearRecorder", "linear_transpose", "linearize"]
 
@@ -75,9 +75,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     def push(*tangents: Any) -> Any:
         given = like("push", "tangents", tangents, in_structure, specs)
         with quiet():
-            known: dict[int, Value] = dict(zip(record.inputs, given, strict=True))
-            push_through(record.entries, known)
-            pushed = [known.get(index) for index in indices]
+            pushed = record.push(indices, given)
             return trees.unflatten(
                 structure,
                 [
@@ -158,22 +156,16 @@ _SAWTEETH: Final = (remainder, fmod, fraction)
 """Not linear, although their derivatives do not depend on the values."""
 
 
-class _Unread:
-    """Stands for a value that a linear map's coefficients must not depend on."""
-
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, spec: Spec) -> None:
-        self.shape = spec.shape
-        self.dtype = spec.dtype
-
-
 class LinearRecorder(Recorder):
     """A recorder that refuses what is not linear in the values it follows."""
 
     title = "linear_transpose"
     has_numbers = False  # but zeros that stand for any
     __slots__ = ()
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.is_plain = False
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         return self.process(primitive, (x,), {})
@@ -184,6 +176,8 @@ class LinearRecorder(Recorder):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
+        if self.has_ended:
+            return super().process(primitive, args, params)
         followed = [self.index_of(arg) >= 0 for arg in args]
         if not self._is_linear(primitive, args, followed, params):
             raise DifferentiationError(
@@ -221,15 +215,15 @@ class LinearRecorder(Recorder):
         if primitive in _SAWTEETH or (differential.selects and differential.reduces):
             return False  # an extremum's place depends on the values
         primals = [
-            _Unread(spec_of(arg)) if follow else self.inner(arg)
+            Outline(shape_of(arg), dtype_of(arg)) if follow else self.inner(arg)
             for arg, follow in zip(args, followed, strict=True)
         ]
-        out = _Unread(spec_of(args[0]))
+        out = Outline(shape_of(args[0]), dtype_of(args[0]))
         for follow, factor in zip(followed, differential.factors, strict=True):
             if not follow or not callable(factor):
                 continue
             try:
-                if isinstance(factor(out, *primals, **params), _Unread):
+                if isinstance(factor(out, *primals, **params), Outline):
                     return False
             except (TypeError, AttributeError):  # the factor reads a followed value
                 return False

@@ -6,7 +6,7 @@ Values and masks are ordinary values, so this holds at every order and in every 
 
 >>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
 >>> with np.errstate(invalid="ignore"):
-...     ct.scale(np.array([2.0, np.inf])).value
+...     ct.times(np.array([2.0, np.inf])).value
 array([2., 0.])
 """
 
@@ -17,11 +17,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad.border import FREE
+from funcgrad.primitive import SAME, Selection
 from funcgrad.primitives.broadcasting import broadcast_to, sum_to
 from funcgrad.primitives.logic import logical_and, logical_or
 from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.transforms.factors import times, zeros_like
 
 __all__ = [
     "LARGE",
@@ -30,12 +34,14 @@ __all__ = [
     "Patchwork",
     "broadcast",
     "buffered",
+    "chosen",
     "each",
+    "fit",
     "is_raw",
     "merged",
     "plain",
     "selected",
-    "unbroadcast",
+    "settled",
 ]
 
 
@@ -57,9 +63,11 @@ class Masked:
         self.value = value
         self.mask = mask
 
-    def scale(self, factor: Value) -> Masked:
+    def times(self, factor: Any) -> Masked:
         """Times a factor that may be anything outside the mask."""
-        return Masked(where(self.mask, self.value * factor, 0), self.mask)
+        if factor is SAME:
+            return self
+        return Masked(where(self.mask, times(self.value, factor), 0), self.mask)
 
     def select(self, mask: Value) -> Masked:
         """Absent also where ``mask`` is false."""
@@ -151,6 +159,14 @@ def selected(mask: Value, ct: Value) -> Value:
     return out
 
 
+def chosen(ct: Cotangent, choice: Value | Selection) -> Masked:
+    """What a mask or a selection leaves of a cotangent; the rest is absent."""
+    if isinstance(choice, Selection):
+        part = ct.select(choice.mask) if type(ct) is Masked else Masked(ct, choice.mask)
+        return part.times(choice.weight)
+    return ct.select(choice) if type(ct) is Masked else Masked(selected(choice, ct), choice)
+
+
 def is_raw(ct: Cotangent) -> bool:
     """Whether no transformation follows a cotangent."""
     if type(ct) is Masked:
@@ -187,9 +203,34 @@ def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
 
 
-def unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
+def _unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
     """The cotangent of an argument of one shape that an operation broadcast to a wider one."""
     ct = broadcast(ct, wide)
     if type(ct) is not Masked:
         return sum_to(ct, shape)
     return Masked(sum_to(ct.value, shape), sum_to(ct.mask, shape) != 0)
+
+
+def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
+    """Give a cotangent the dtype of its argument, and undo the argument's broadcast to ``wide``."""
+    shape = shape_of(x)
+    if shape != wide:
+        ct = _unbroadcast(ct, shape, wide)
+    dtype = dtype_of(x)
+    if dtype_of(plain(ct)) == dtype:
+        return ct
+    if type(ct) is Masked:
+        return Masked(cast(ct.value, dtype=dtype), ct.mask)
+    return cast(ct, dtype=dtype)
+
+
+def settled(ct: Cotangent | None, x: Value) -> Value:
+    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
+    if ct is None:
+        return zeros_like(x)
+    if type(ct) is type(x) in FREE:  # numbers
+        return ct
+    if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
+        return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
+    shape = shape_of(x)
+    return plain(broadcast(fit(ct, x, shape), shape))

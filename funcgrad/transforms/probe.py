@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
 from funcgrad.border import operand
@@ -18,7 +19,10 @@ from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
-from funcgrad.transforms.record import Recorder, settled
+from funcgrad.transforms.collage import Variables, accumulate
+from funcgrad.transforms.entries import Entry
+from funcgrad.transforms.masked import Cotangent, settled
+from funcgrad.transforms.record import Recorder
 
 __all__ = ["ProbeSet", "check_names", "collect_probes", "probe", "probe_again", "running_probes"]
 
@@ -71,7 +75,7 @@ class ProbeSet:
         """Follow a value under a name."""
         data = self.recorder.inner(value)
         if self._again:
-            return self.recorder.mark(data, value, self._marked[name][1])
+            return self._follow(data, value, self._marked[name][1])
         if name in self._marked:
             raise DifferentiationError(
                 f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
@@ -79,7 +83,11 @@ class ProbeSet:
             )
         slot = self.recorder.slot()
         self._marked[name] = spec_of(data), slot
-        return self.recorder.mark(data, value, slot)
+        return self._follow(data, value, slot)
+
+    def _follow(self, data: Value, value: Value, slot: int) -> Value:
+        entry = MarkEntry(self.recorder.index_of(value), slot)
+        return self.recorder.append_entry(entry, data)
 
     def gradients(self, cts: Sequence[Value]) -> dict[str, Any]:
         """The gradients by name, from the cotangents of the recorder's inputs."""
@@ -91,6 +99,30 @@ class ProbeSet:
             )
         found = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
         return {name: wrap(settled(ct, spec)) for (name, (spec, _)), ct in found}
+
+
+@dataclass(slots=True, eq=False)
+class MarkEntry(Entry):
+    """A value whose cotangent is wanted as well as handed on.
+
+    Attributes
+    ----------
+    operand : int
+        The variable that it is; -1 where it is not followed.
+    slot : int
+        The input that gets its cotangent.
+    """
+
+    operand: int
+    slot: int
+
+    def push(self, tangents: Variables) -> Value:
+        return tangents[self.operand]
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        accumulate(cotangents, self.slot, ct)
+        if self.operand >= 0:
+            accumulate(cotangents, self.operand, ct)
 
 
 _PROBES: Final[ContextVar[ProbeSet | None]] = ContextVar("funcgrad_probes", default=None)

@@ -20,38 +20,35 @@ import numpy as np
 
 from funcgrad.border import FREE, explained
 from funcgrad.conversion import reveal_primal
-from funcgrad.primitive import Linearized, Primitive
+from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.contraction import matmul
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, operate_generally
 from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
-from funcgrad.transforms.call import Call, Map, bind_call, check_closure
-from funcgrad.transforms.collage import finished
-from funcgrad.transforms.ledger import Ledger, reading
-from funcgrad.transforms.masked import LARGE, broadcast, plain
-from funcgrad.transforms.pull import (
-    Cotangents,
+from funcgrad.transforms.call import Call, Map, ResultEntry, bind_call
+from funcgrad.transforms.collage import Variables, accumulate, finished
+from funcgrad.transforms.entries import (
+    CarriedEntry,
+    ElementwiseEntry,
     Entry,
-    accumulate,
-    fit,
-    outlined,
+    LinearEntry,
+    OperationEntry,
+    PatchEntry,
+    PushedEntry,
+    ReductionEntry,
+    Sparse,
+    TransposedEntry,
     pull_back,
-    pull_bilinear,
-    pull_binary,
-    pull_bundle,
-    pull_carried,
-    pull_linear,
-    pull_mark,
-    pull_partials,
-    pull_patch,
-    pull_projection,
-    pull_reduction,
-    pull_transposed,
-    pull_unary,
+    push_through,
 )
+from funcgrad.transforms.factors import outlined
+from funcgrad.transforms.ledger import Ledger, reading
+from funcgrad.transforms.loans import borrower
+from funcgrad.transforms.masked import LARGE, Cotangent, fit
+from funcgrad.transforms.quick import ProductEntry, QuickEntry
 
-__all__ = ["Record", "Recorded", "Recorder", "settled", "transpose_linear"]
+__all__ = ["Record", "Recorded", "Recorder", "kind_of", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _new: Final[Any] = object.__new__
@@ -65,17 +62,26 @@ def _operators(primitive: Primitive) -> tuple[Any, Any]:
     """
 
     def operate(self: Recorded, other: Any) -> Any:
-        kind = type(other)
-        if (kind is Recorded and other._trace is self._trace) or kind is Tensor or kind in FREE:
-            try:
-                return self._trace.process2(primitive, self, other)
-            except (ValueError, TypeError, OverflowError) as error:
-                raise explained(error, primitive.name, self, other) from error
-        return operate_generally(primitive, self, other)
+        trace, kind = self._trace, type(other)
+        if kind is Recorded and other._trace is trace:
+            second, y = other._index, other._value
+        elif kind in FREE:
+            second, y = -1, other
+        elif kind is Tensor:
+            second, y = -1, other._value
+        else:
+            return operate_generally(primitive, self, other)
+        try:
+            if trace.is_plain:
+                return trace.record2(primitive, self._index, second, self._value, y)
+            return trace.process2(primitive, self, other)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise explained(error, primitive.name, self, other) from error
 
     def reflected(self: Recorded, other: Any) -> Any:
-        if type(other) in FREE:
-            return self._trace.process2(primitive, other, self)
+        trace = self._trace
+        if type(other) in FREE and trace.is_plain:
+            return trace.record2(primitive, -1, self._index, other, self._value)
         return operate_generally(primitive, other, self)
 
     return operate, reflected
@@ -118,6 +124,12 @@ class Record:
         self.inputs = inputs
         self.size = size
 
+    def push(self, outputs: Sequence[int], tangents: Sequence[Value]) -> list[Value]:
+        """The tangents of outputs, from the inputs'; None is a zero."""
+        known = Sparse(zip(self.inputs, tangents, strict=True))
+        push_through(self.entries, known)
+        return [known[index] for index in outputs]
+
     def pull(self, outputs: Sequence[int], cts: Sequence[Value]) -> list[Value]:
         """The inputs' cotangents for those of outputs; None where nothing reaches an input.
 
@@ -138,49 +150,52 @@ class Record:
     def _pull(
         self, backwards: Iterable[Entry], outputs: Sequence[int], cts: Sequence[Value]
     ) -> list[Value]:
-        seeds = [
-            (index, ct)
-            for index, ct in zip(outputs, cts, strict=True)
-            if index >= 0 and ct is not None
-        ]
         cotangents: list[Value] = [None] * self.size
-        pull_back(backwards, cotangents, seeds)
+        pull_back(backwards, cotangents, outputs, cts)
         return [finished(cotangents[index]) for index in self.inputs]
 
 
 class Recorder(Trace):
-    """The trace of reverse mode."""
+    """The trace of reverse mode.
+
+    Attributes
+    ----------
+    is_plain : bool
+        Whether operations are recorded without further questions.
+    """
 
     title = "reverse mode"
     has_numbers = True
-    __slots__ = ("_append", "_count", "_inputs", "_ledger")
+    __slots__ = ("_append", "_count", "_inputs", "_ledger", "is_plain")
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
         self._ledger = Ledger()
         entries: list[Entry] = []
         self._ledger.entries = entries
-        self._append = entries.append
+        self._append: Callable[[Entry], Any] = entries.append
         self._count = count().__next__
         self._inputs: list[int] = []
+        self.is_plain = True
 
     def follow(self, data: Value) -> Recorded:
         """A tracer for an input."""
-        tracer = self._tracer(data, self._count())
-        self._inputs.append(tracer._index)
-        return tracer
+        return self._tracer(data, self.slot())
 
     def close(self) -> Record:
         """End recording; tracers used from now on raise."""
         entries, self._ledger.entries = self._ledger.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
         self._append = self._ledger.append
-        # So the hot paths of a running recorder need no test whether it has ended.
-        self.__class__ = _Ended  # pyright: ignore[reportAttributeAccessIssue]
         return Record(entries or (), tuple(self._inputs), self._count())
 
     def check(self) -> None:
-        """Nothing is wrong as long as this has not ended."""
+        self._ledger.current()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether only rules and checkpoints that run later may use its tracers."""
+        return self._ledger.entries is None
 
     def aside(self) -> AbstractContextManager[list[Entry]]:
         """Within this context, collect entries in a list of their own; also after ``close``."""
@@ -198,39 +213,42 @@ class Recorder(Trace):
         return concrete(value)
 
     def slot(self) -> int:
-        """A new input that has no tracer, for ``mark``."""
+        """The number of a new input."""
         slot = self._count()
         self._inputs.append(slot)
         return slot
 
-    def mark(self, data: Value, value: Value, slot: int) -> Recorded:
-        """A copy of a variable, whose cotangent goes to an input as well.
-
-        Parameters
-        ----------
-        data : value
-            The value, as the transformations around this one see it.
-        value : value
-            The same as it is followed here, if it is.
-        slot : int
-            The input.
-        """
-        index = self._count()
-        self._append((pull_mark, index, self.index_of(value), slot))
-        return self._tracer(data, index)
-
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Record a call as one entry, or let it record itself."""
+        if not self.is_plain:
+            own = borrower(self)
+            if own is not None:
+                results: list[Value] = own.process_call(call, args)
+                return results
+        if self._ledger.current() is None:
+            return bind_call(call, [self.inner(arg) for arg in args])
         return call.record_in(self, args)
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
+        if not self.is_plain:
+            own = borrower(self)
+            if own is not None:
+                return own.process1(primitive, x)
         data = x._value
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
-        index = self._count()
-        self._append((pull_unary, index, primitive, x._index, data, out))
+        entry = QuickEntry()
+        entry.index = index = self._count()
+        entry.primitive = primitive
+        entry.first = x._index
+        entry.second = -1
+        entry.x = data
+        entry.y = None
+        entry.out = out
+        if self._append(entry):
+            return out
         tracer: Recorded = _new(Recorded)
         tracer._value = out
         tracer._index = index
@@ -239,6 +257,10 @@ class Recorder(Trace):
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for operations of two arguments without parameters."""
+        if not self.is_plain:
+            own = borrower(self)
+            if own is not None:
+                return own.process2(primitive, x, y)
         first = second = -1
         if type(x) is Recorded and x._trace is self:
             first = x._index
@@ -250,23 +272,35 @@ class Recorder(Trace):
             y = y._value
         elif type(y) is Tensor:
             y = y._value
+        return self.record2(primitive, first, second, x, y)
+
+    def record2(self, primitive: Primitive, first: int, second: int, x: Value, y: Value) -> Value:
+        """Record an operation on two values, whose variables are -1 if they are not followed."""
         if (type(x) in STRONG and type(y) in RAW) or (type(y) in STRONG and type(x) in RAW):
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
         kept = out
         if primitive.quick:
-            pull = pull_binary
+            kind = QuickEntry
             if primitive.additive and type(out) is np.ndarray and out.size >= LARGE:
                 x, y, kept = outlined(x), outlined(y), outlined(out)
         elif primitive.bilinear:
-            pull = pull_bilinear
+            kind = ProductEntry
             if type(out) is np.ndarray and out.size >= LARGE:
                 kept = outlined(out)
         else:
             return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
-        index = self._count()
-        self._append((pull, index, primitive, first, second, x, y, kept))
+        entry = kind()
+        entry.index = index = self._count()
+        entry.primitive = primitive
+        entry.first = first
+        entry.second = second
+        entry.x = x
+        entry.y = y
+        entry.out = kept
+        if self._append(entry):
+            return out
         tracer: Recorded = _new(Recorded)
         tracer._value = out
         tracer._index = index
@@ -277,6 +311,10 @@ class Recorder(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and append an entry if a derivative can flow."""
+        if not self.is_plain:
+            own = borrower(self)
+            if own is not None:
+                return own.process(primitive, args, params)
         operands: tuple[int, ...]
         if len(args) == 1:  # which then is followed here
             data = args[0]._value
@@ -300,66 +338,46 @@ class Recorder(Trace):
         params: Mapping[str, Any],
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
-        pull = _PULLS[primitive.form]
-        if pull is None or dtype_of(out).kind not in "fc":
+        kind = _KINDS[primitive.form]
+        if (
+            kind is None
+            or dtype_of(out).kind not in "fc"
+            or (len(operands) > 1 and not _reached(primitive, operands))
+        ):
+            self.check()
             return out
-        if len(operands) > 1 and not _reached(primitive, operands):
-            return out
-        index = self._count()
-        self._append((pull, index, primitive, operands, primals, out, params))
-        tracer: Recorded = _new(Recorded)
-        tracer._value = out
-        tracer._index = index
-        tracer._trace = self
-        return tracer
+        entry: Any = _new(kind)
+        entry.index = index = self._count()
+        entry.primitive = primitive
+        entry.operands = operands
+        entry.primals = primals
+        entry.out = out
+        entry.params = params
+        return out if self._append(entry) else self._tracer(out, index)
 
-    def call(
-        self,
-        args: Sequence[Value],
-        outs: Sequence[Value],
-        pull: Map,
-        push: Map,
-    ) -> list[Value]:
-        """Record a whole call by its pullback and its pushforward.
+    def reading(self, rule: Map) -> Map:
+        """A rule that runs later, when tracers of this trace that it closes over are only read."""
+        read: Map = reading(self._ledger, Recorded, rule)
+        return read
 
-        Parameters
-        ----------
-        args : sequence of values
-            The arguments, tracers of this trace among them.
-        outs : sequence of values
-            The results, computed further out.
-        pull : callable
-            From the results' cotangents (None where none) to the arguments' (likewise).
-        push : callable
-            From the arguments' tangents to the results', likewise.
-        """
-        check_closure(self.level, outs)
-        bundle = self._count()
-        operands = tuple([self.index_of(arg) for arg in args])
-        # A rule runs later, when tracers of this trace that it closes over can only be read.
-        back, forth = [reading(self._ledger, Recorded, rule) for rule in (pull, push)]
-        self._append((pull_bundle, bundle, operands, back, forth))
-        return self.results(bundle, outs)
-
-    def segment(self, pull: Any, segment: Any, outs: Sequence[Value]) -> list[Value]:
-        """Record a call that will run again in order to be pulled back."""
-        bundle = self._count()
-        self._append((pull, bundle, (), segment))
-        return self.results(bundle, outs)
-
-    def results(self, bundle: int, outs: Sequence[Value]) -> list[Value]:
-        """Tracers for the results of a call that has been recorded as a bundle."""
+    def append_call(self, entry: Entry, outs: Sequence[Value]) -> list[Value]:
+        """Append the entry of a call with such results, and return tracers of them."""
+        entry.index = call = self._count()
+        if self._append(entry):
+            return [self.inner(out) for out in outs]
         results: list[Value] = []
         for position, out in enumerate(outs):
-            if not is_inexact(dtype_of(out)):
-                results.append(out)
-                continue
-            index = self._count()
-            # A result may depend on a value followed here that the function closes over.
-            closed_over = self.index_of(out)
-            self._append((pull_projection, index, bundle, position, len(outs), closed_over))
-            results.append(self._tracer(self.inner(out), index))
+            if is_inexact(dtype_of(out)):
+                # A result may depend on a value followed here that the function closes over.
+                own = ResultEntry(call, position, len(outs), self.index_of(out))
+                out = self.append_entry(own, self.inner(out))
+            results.append(out)
         return results
+
+    def append_entry(self, entry: Entry, data: Value) -> Value:
+        """Append an entry, and return a tracer of the variable that it defines."""
+        entry.index = index = self._count()
+        return data if self._append(entry) else self._tracer(data, index)
 
     def _tracer(self, data: Value, index: int) -> Recorded:
         tracer: Recorded = _new(Recorded)
@@ -369,55 +387,12 @@ class Recorder(Trace):
         return tracer
 
 
-class _Ended(Recorder):
-    """A recorder after its end, when only rules and checkpoints that run later use its tracers."""
-
-    __slots__ = ()
-
-    def check(self) -> None:
-        self._ledger.current()
-
-    def process1(self, primitive: Primitive, x: Value) -> Value:
-        if self._ledger.current() is None:
-            return bind1(primitive, self.inner(x))
-        return super().process1(primitive, x)
-
-    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
-        if self._ledger.current() is None:
-            return bind2(primitive, self.inner(x), self.inner(y))
-        return super().process2(primitive, x, y)
-
-    def process(
-        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
-    ) -> Value:
-        if self._ledger.current() is None:
-            return bind(primitive, tuple([self.inner(arg) for arg in args]), params)
-        return super().process(primitive, args, params)
-
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        if self._ledger.current() is None:
-            return bind_call(call, [self.inner(arg) for arg in args])
-        return super().process_call(call, args)
-
-
 def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
     """Whether a derivative reaches an operand that is followed."""
     for operand, route in zip(operands, primitive.routes(len(operands)), strict=True):
         if operand >= 0 and route is not None:
             return True
     return False
-
-
-def settled(ct: Value, x: Value) -> Value:
-    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
-    if ct is None:
-        return np.zeros(shape_of(x), dtype_of(x))[()]
-    if type(ct) is type(x) in FREE:  # numbers
-        return ct
-    if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
-        return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
-    shape = shape_of(x)
-    return plain(broadcast(fit(ct, x, shape), shape))
 
 
 def transpose_linear(
@@ -456,38 +431,45 @@ def transpose_linear(
     ]
 
 
-def _pull_linearized(cotangents: Cotangents, ct: Value, entry: Entry) -> None:
-    """Through an operation that gives its pushforward: transpose that."""
-    _, _, primitive, operands, primals, out, params = entry
-    linearized: Linearized = primitive.differential
-    followed = [
-        position
-        for position, operand in enumerate(operands)
-        if operand >= 0 and is_inexact(dtype_of(primals[position]))
-    ]
+class LinearizedEntry(PushedEntry):
+    """An operation whose pushforward is recorded, at zero, in order to be transposed."""
 
-    def push(*tangents: Value) -> list[Value]:
-        given: list[Value] = [None] * len(primals)
-        for position, tangent in zip(followed, tangents, strict=True):
-            given[position] = tangent
-        return [linearized.push(tuple(given), out, *primals, **params)]
+    __slots__ = ()
 
-    specs = [spec_of(primals[position]) for position in followed]
-    for position, pulled in zip(followed, transpose_linear(push, specs, [ct]), strict=True):
-        if pulled is not None:
-            accumulate(cotangents, operands[position], pulled)
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        followed = [
+            position
+            for position, operand in enumerate(self.operands)
+            if operand >= 0 and is_inexact(dtype_of(self.primals[position]))
+        ]
+
+        def push(*tangents: Value) -> list[Value]:
+            given: list[Value] = [None] * len(self.primals)
+            for position, tangent in zip(followed, tangents, strict=True):
+                given[position] = tangent
+            return [self._tangent(given)]
+
+        specs = [spec_of(self.primals[position]) for position in followed]
+        for position, pulled in zip(followed, transpose_linear(push, specs, [ct]), strict=True):
+            if pulled is not None:
+                accumulate(cotangents, self.operands[position], pulled)
 
 
-_PULLS: Final[Mapping[str, Any]] = MappingProxyType(
+_KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
     {
-        "elementwise": pull_partials,
-        "selecting": pull_partials,
-        "reducing": pull_reduction,
-        "linear": pull_linear,
-        "patching": pull_patch,
-        "linearized": _pull_linearized,
-        "transposed": pull_transposed,
-        "carried": pull_carried,
+        "elementwise": ElementwiseEntry,
+        "selecting": ElementwiseEntry,
+        "reducing": ReductionEntry,
+        "linear": LinearEntry,
+        "patching": PatchEntry,
+        "linearized": LinearizedEntry,
+        "transposed": TransposedEntry,
+        "carried": CarriedEntry,
         "discrete": None,
     }
 )
+
+
+def kind_of(primitive: Primitive) -> type[OperationEntry] | None:
+    """The kind of entry that an operation has; None where no derivative flows through it."""
+    return _KINDS[primitive.form]

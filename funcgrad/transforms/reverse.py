@@ -42,8 +42,9 @@ from funcgrad.transforms.callables import (
     ValueAndSecondGradient,
     ValueGradientAndAux,
 )
+from funcgrad.transforms.masked import settled
 from funcgrad.transforms.probe import check_names, collect_probes
-from funcgrad.transforms.record import Recorder, settled
+from funcgrad.transforms.record import Recorder
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 

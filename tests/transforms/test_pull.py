@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.transforms.pull import keep
+from funcgrad.transforms.entries import keep
 
 X = np.random.default_rng(5).uniform(0.5, 1.5, (3, 3, 3, 3))  # equal sizes: no axis is told by its
 WEIGHTS = np.array([1.0, 10.0, 100.0])

@@ -1,0 +1,465 @@
+"""Entries: what a record keeps of each operation, as a linear map for both directions.
+
+An operation turns tangents of its operands into a tangent of its result, by a linear map that
+depends on the values it met. Its entry is that map: ``push`` applies it, ``pull`` its transpose.
+Variables have numbers; an entry defines one, and inputs have no entry. Everything works on values:
+raw arrays when nothing else is being transformed, tracers otherwise, so derivatives of derivatives
+need no rule.
+
+A tangent is None where it is zero by structure; else it has the shape and the dtype of its primal.
+A cotangent may be smaller than its variable when it broadcasts to it (that of a sum does), and it
+may be ``Masked``.
+
+>>> from funcgrad.primitives.elementwise import multiply
+>>> entry = ElementwiseEntry(multiply, (0, 1), (3.0, 5.0), 15.0, {})  # z = x y at (3, 5)
+>>> entry.push([1.0, 10.0])  # y dx + x dy
+35.0
+>>> cotangents = [None, None]
+>>> entry.pull_from(cotangents, np.float64(2.0))
+>>> cotangents
+[np.float64(10.0), np.float64(6.0)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import SAME
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast, reshape
+from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
+from funcgrad.trace import RAW, Value, bind
+from funcgrad.transforms.collage import UNSETTLED, Collage, Variables, accumulate
+from funcgrad.transforms.factors import (
+    conjugated,
+    operands_of_factors,
+    settle,
+    times,
+    zeros_like,
+)
+from funcgrad.transforms.masked import (
+    Cotangent,
+    Masked,
+    Patchwork,
+    broadcast,
+    buffered,
+    chosen,
+    each,
+    fit,
+    is_raw,
+    plain,
+)
+
+__all__ = [
+    "CarriedEntry",
+    "ElementwiseEntry",
+    "Entry",
+    "LinearEntry",
+    "OperationEntry",
+    "PatchEntry",
+    "PushedEntry",
+    "ReductionEntry",
+    "Sparse",
+    "TransposedEntry",
+    "keep",
+    "plus",
+    "pull_back",
+    "push_through",
+]
+
+
+class Entry:
+    """The derivative of one step of a computation, at the values that it met.
+
+    Attributes
+    ----------
+    index : int
+        The variable that the step defined.
+    """
+
+    __slots__ = ("index",)
+    index: int
+
+    def push(self, tangents: Variables) -> Any:
+        """The tangent of the variable, None for zero, from those of all variables."""
+        raise NotImplementedError
+
+    def pull(self, cotangents: Variables) -> None:
+        """Hand the cotangent of the variable on to its operands."""
+        ct = cotangents[self.index]
+        if ct is not None:
+            cotangents[self.index] = None
+            self.pull_from(cotangents, ct.settle() if type(ct) in UNSETTLED else ct)
+
+    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+        """Add to the cotangents of operands what this one of the variable contributes."""
+        raise NotImplementedError
+
+
+class Sparse(dict[int, Any]):
+    """What belongs to variables of which few have any: None for the others."""
+
+    __slots__ = ()
+
+    def __missing__(self, index: int) -> None:
+        return None
+
+
+def push_through(entries: Iterable[Entry], tangents: Sparse) -> None:
+    """Add the tangents of all variables that entries define, from the first entry to the last."""
+    for entry in entries:
+        tangent = entry.push(tangents)
+        if tangent is not None:
+            tangents[entry.index] = tangent
+
+
+def pull_back(
+    backwards: Iterable[Entry],
+    cotangents: Variables,
+    outputs: Sequence[int],
+    cts: Sequence[Cotangent | None],
+) -> None:
+    """The cotangents of all that entries read, by one sweep from the last to the first.
+
+    Parameters
+    ----------
+    backwards : iterable of Entry
+        The last first.
+    cotangents : list or Sparse
+        By variable, None at first. Afterwards those of variables that no entry defines are set,
+        if they were reached.
+    outputs : sequence of int
+        The variables to begin with; -1 for what is not followed.
+    cts : sequence of cotangents
+        Theirs.
+    """
+    for index, ct in zip(outputs, cts, strict=True):
+        if index >= 0 and ct is not None:
+            accumulate(cotangents, index, ct)
+    for entry in backwards:
+        entry.pull(cotangents)
+
+
+@dataclass(slots=True, eq=False)
+class OperationEntry(Entry):
+    """An operation: each form of differential has a kind of its own.
+
+    Attributes
+    ----------
+    primitive : Primitive
+    operands : sequence of int
+        The variables that its arguments are; -1 for one that is not followed.
+    primals : sequence of values
+        The arguments.
+    out : value
+        The result.
+    params : mapping
+    """
+
+    primitive: Any  # a Primitive, whose differential is of the form that the kind is for
+    operands: Sequence[int]
+    primals: Sequence[Value]
+    out: Value
+    params: Mapping[str, Any]
+
+    def push(self, tangents: Variables) -> Value:
+        return settle(self._tangent([tangents[operand] for operand in self.operands]), self.out)
+
+    def _tangent(self, tangents: list[Value]) -> Value:
+        """The tangent of the result, or None, from those of the arguments."""
+        raise NotImplementedError
+
+    def _add(self, cotangents: Variables, position: int, ct: Cotangent) -> None:
+        """Add to the cotangent of an argument, whose shape this has."""
+        x = self.primals[position]
+        if type(ct) is Masked or type(x) is not np.ndarray or ct.dtype is not x.dtype:
+            ct = fit(ct, x, shape_of(x))
+        accumulate(cotangents, self.operands[position], ct)
+
+
+def plus(first: Value, second: Value) -> Value:
+    """The sum of two tangents, of which None is zero."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+class ElementwiseEntry(OperationEntry):
+    """Element by element: y = f(x_1, x_2, ...), whose factors are the partial derivatives.
+
+    The tangent is the sum of factor times tangent; the cotangents are the conjugates of the factors
+    times the cotangent, summed along the axes that an argument was broadcast along.
+    """
+
+    __slots__ = ()
+
+    def _values(self) -> Sequence[Value]:
+        """The values that factors are computed of."""
+        if self.primitive.additive:  # of which there may be outlines only
+            return ()
+        return self.out, *operands_of_factors(self.primitive.differential, self.primals, self.out)
+
+    def _tangent(self, tangents: list[Value]) -> Value:
+        values, total = self._values(), None
+        for tangent, factor in zip(tangents, self.primitive.factors, strict=True):
+            if tangent is not None and factor is not None:
+                if callable(factor):
+                    factor = factor(*values, **self.params)
+                    if self.primitive.differential.selects:
+                        tangent, factor = chosen(tangent, factor).value, SAME
+                total = plus(total, times(tangent, factor))
+        return total
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        self._pull(cotangents, ct, shape_of(self.out))
+
+    def _pull(self, cotangents: Variables, ct: Cotangent, wide: Shape) -> None:
+        """Pull a cotangent that broadcasts to the shape ``wide``, as the factors do."""
+        values = self._values()
+        factors = self.primitive.factors
+        for operand, x, factor in zip(self.operands, self.primals, factors, strict=True):
+            if operand < 0 or factor is None:
+                continue
+            previous = cotangents[operand]
+            fresh = callable(factor)
+            if fresh:
+                factor = factor(*values, **self.params)
+            if fresh and self.primitive.differential.selects:
+                if type(previous) is Patchwork and previous.choose(factor, ct, wide):
+                    continue  # added in place
+                g: Cotangent = chosen(ct, factor)
+            else:
+                factor = conjugated(factor)
+                g = ct.times(factor) if type(ct) is Masked else times(ct, factor)
+            g = fit(g, x, wide)
+            if previous is None and fresh and type(g) is Masked:
+                g = buffered(g)
+            accumulate(cotangents, operand, g)
+
+
+class ReductionEntry(ElementwiseEntry):
+    """A sum over axes of factor times element: element by element, with these axes kept."""
+
+    __slots__ = ()
+
+    def _values(self) -> Sequence[Value]:
+        (x,), (factor,) = self.primals, self.primitive.factors
+        return (keep(self.out, shape_of(x), self.params), x) if callable(factor) else ()
+
+    def _tangent(self, tangents: list[Value]) -> Value:
+        (tangent,), (factor,) = tangents, self.primitive.factors
+        if tangent is None:
+            return None
+        axes = {name: self.params[name] for name in ("axis", "keepdims")}
+        if callable(factor):
+            factor = factor(*self._values(), **self.params)
+            if type(factor) is float:  # as that of a mean, which is left for the few sums
+                return times(reduce_sum(tangent, **axes), factor)
+            if self.primitive.differential.selects:
+                return reduce_sum(chosen(tangent, factor).value, **axes)
+        return reduce_sum(times(tangent, factor), **axes)
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        primitive, params = self.primitive, self.params
+        if type(ct) is Masked or primitive.differential.selects:
+            wide = shape_of(self.primals[0])
+            self._pull(cotangents, each(ct, lambda part: keep(part, wide, params)), wide)
+            return
+        if ct.shape:
+            ct = keep(ct, shape_of(self.primals[0]), params)
+        factor = primitive.factors[0]
+        if factor is not SAME:
+            ct = times(ct, conjugated(factor(*self._values(), **params)))
+        self._add(cotangents, 0, ct)
+
+
+def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
+    """Give the output of a reduction of a shape its reduced axes back, with size 1.
+
+    Also for a cotangent, which may be smaller than the output if it broadcasts to it.
+    """
+    shape, axis = shape_of(x), params["axis"]
+    if params["keepdims"] or not shape or not axis:
+        return x
+    missing = len(wide) - len(axis) - len(shape)
+    sizes = iter((1,) * missing + shape)
+    kept = tuple([1 if a in axis else next(sizes) for a in range(len(wide))])
+    return x.reshape(kept) if type(x) is np.ndarray else reshape(x, shape=kept)
+
+
+class LinearEntry(OperationEntry):
+    """An operation that is linear in each argument: it is applied to the tangent in its place."""
+
+    __slots__ = ()
+
+    def _tangent(self, tangents: list[Value]) -> Value:
+        primitive, primals, params = self.primitive, self.primals, self.params
+        if len(tangents) == 1:  # as every operation that only moves elements
+            tangent = tangents[0]
+            return None if tangent is None else bind(primitive, (tangent,), params)
+        linear: Any = primitive.differential
+        routes = linear.routes(len(primals))
+        followed = [
+            tangent is not None and transpose is not None
+            for tangent, transpose in zip(tangents, routes, strict=True)
+        ]
+        if linear.jointly and any(followed):
+            replaced = [
+                tangent if follow else zeros_like(x) if transpose is not None else x
+                for x, tangent, follow, transpose in zip(
+                    primals, tangents, followed, routes, strict=True
+                )
+            ]
+            return bind(primitive, tuple(replaced), params)
+        total = None
+        for k in compress(range(len(primals)), followed):
+            term = bind(primitive, (*primals[:k], tangents[k], *primals[k + 1 :]), params)
+            total = plus(total, term)
+        return total
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        linear = self.primitive.differential
+        ct = broadcast(ct, shape_of(self.out))
+        if linear.split is not None:
+            self._pull_split(cotangents, ct)
+            return
+        primals = self.primals
+        if len(primals) > 1 and dtype_of(self.out).kind == "c":
+            primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
+        is_simple = type(ct) is not Masked and not linear.gaps
+        for position, transpose in enumerate(linear.routes(len(primals))):
+            if self.operands[position] >= 0 and transpose is not None:
+                if is_simple:
+                    g = transpose(ct, *primals, **self.params)
+                else:
+                    g = self._with_gaps(transpose, ct, primals)
+                self._add(cotangents, position, g)
+
+    def _with_gaps(self, transpose: Any, ct: Cotangent, primals: Sequence[Value]) -> Cotangent:
+        """The cotangent of an argument, where that of the result has gaps or gets them here."""
+        linear = self.primitive.differential
+
+        def pull(part: Value, values: Sequence[Value] = primals) -> Value:
+            return transpose(part, *values, **self.params)
+
+        if self.primitive.bilinear:
+            # Absent is what no present cotangent reaches, whatever the numbers are.
+            present = cast(ct.mask, dtype=np.dtype(np.float64))
+            reached = pull(present, [np.ones(shape_of(x)) for x in primals]) != 0
+            return Masked(where(reached, pull(ct.value), 0), reached)
+        if type(ct) is Masked and linear.structural:
+            return ct.map(pull)
+        value = plain(ct)
+        if not linear.gaps:
+            return pull(value)
+        return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)) != 0)
+
+    def _pull_split(self, cotangents: Variables, ct: Cotangent) -> None:
+        """Through an operation of many arguments, of which each element is a sum of elements."""
+        split = partial(self.primitive.differential.split, **self.params)
+        parts = split(plain(ct), *self.primals)
+        masks = split(ct.mask, *self.primals) if type(ct) is Masked else parts
+        for position, (part, mask) in enumerate(zip(parts, masks, strict=True)):
+            if self.operands[position] >= 0:
+                self._add(cotangents, position, part if mask is part else Masked(part, mask))
+
+
+class PatchEntry(LinearEntry):
+    """A slice or a gather: cotangents are patches, which are collected rather than summed up."""
+
+    __slots__ = ()
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        """Add to a buffer, unless a transformation follows the values."""
+        x, indices, params = self.primals[0], self.primals[1:], self.params
+        operand = self.operands[0]
+        buffer = cotangents[operand]
+        is_whole = type(ct) in RAW
+        if type(buffer) is Patchwork:
+            buffer.widen(shape_of(x))
+        if not (is_whole or is_raw(ct)) or (indices and not all(type(i) in RAW for i in indices)):
+            self._collect(cotangents, ct)
+            return
+        is_fresh = buffer is None
+        if type(buffer) is not Patchwork:
+            if not (is_fresh or is_raw(buffer)):
+                self._collect(cotangents, ct)
+                return
+            shape, before = shape_of(x), buffer
+            buffer = Patchwork(np.zeros(shape, dtype_of(x)), np.zeros(shape, np.bool_))
+            cotangents[operand] = buffer
+            if not is_fresh:
+                buffer.add(before)
+        patch = self.primitive.differential.patch
+        patch(buffer.value, ct if is_whole else ct.value, is_fresh, *indices, **params)
+        if buffer.mask is not None:
+            patch(buffer.mask, True if is_whole else ct.mask, is_whole, *indices, **params)
+
+    def _collect(self, cotangents: Variables, ct: Cotangent) -> None:
+        """Keep a patch until all have come."""
+        operand, x = self.operands[0], self.primals[0]
+        collage = cotangents[operand]
+        if type(collage) is not Collage:
+            whole = collage.settle() if type(collage) is Patchwork else collage
+            collage = cotangents[operand] = Collage(shape_of(x), dtype_of(x), whole)
+        patch = broadcast(ct, shape_of(self.out)), self.primals[1:], self.params
+        collage.put(self.primitive, patch)
+
+
+class PushedEntry(OperationEntry):
+    """An operation whose differential gives the pushforward. How it is transposed differs."""
+
+    __slots__ = ()
+
+    def _tangent(self, tangents: list[Value]) -> Value:
+        given = tuple(
+            tangent if is_inexact(dtype_of(x)) else None
+            for tangent, x in zip(tangents, self.primals, strict=True)
+        )
+        if all(tangent is None for tangent in given):
+            return None
+        return self.primitive.differential.push(given, self.out, *self.primals, **self.params)
+
+
+class TransposedEntry(PushedEntry):
+    """One that gives the transpose of its pushforward as well."""
+
+    __slots__ = ()
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        transposed = partial(self.primitive.differential.pull, **self.params)
+        out, primals = self.out, self.primals
+        ct = broadcast(ct, shape_of(out))
+        reached: Sequence[Value] = ()
+        if type(ct) is Masked:
+            # At ones no product is zero. What nothing present reaches is made one: it is finite.
+            ones = [np.ones(shape_of(x)) for x in (out, *primals)]
+            present = cast(ct.mask, dtype=np.dtype(np.float64))
+            reached = [part != 0 for part in transposed(present, *ones)]
+            primals = [where(part, x, 1) for part, x in zip(reached, primals, strict=True)]
+        pulled = transposed(plain(ct), out, *primals)
+        if reached:
+            pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]
+        for position, (x, g) in enumerate(zip(primals, pulled, strict=True)):
+            if self.operands[position] >= 0 and is_inexact(dtype_of(x)):
+                accumulate(cotangents, self.operands[position], fit(g, x, shape_of(x)))
+
+
+class CarriedEntry(PushedEntry):
+    """An operation whose tangent another carries, which takes a part of its argument."""
+
+    __slots__ = ()
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        carry = self.primitive.differential.carry
+        operation, others, params = carry(self.out, *self.primals, **self.params)
+        primals = *self.primals, *others
+        PatchEntry(operation, self.operands, primals, self.out, params).pull_from(cotangents, ct)

@@ -1,0 +1,179 @@
+"""Entries of operations of one or two arguments without parameters: most of what programs do.
+
+Half of what a small operation costs is the making and the reading of its entry. So these are of one
+layout, with the arguments as fields, and are made by stores (see the README).
+
+>>> from funcgrad.primitives.elementwise import multiply
+>>> push_quick(multiply, 3.0, 5.0, 1.0, 10.0, 15.0)  # z = x y at (3, 5): y dx + x dy
+35.0
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import OPPOSITE, Primitive
+from funcgrad.primitives.complexes import conj
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.trace import Value, bind2
+from funcgrad.transforms.collage import UNSETTLED, Variables, accumulate
+from funcgrad.transforms.entries import (
+    ElementwiseEntry,
+    Entry,
+    LinearEntry,
+    OperationEntry,
+    plus,
+)
+from funcgrad.transforms.factors import PRECISE, in_precision_of, settle, times
+from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit
+
+__all__ = ["ProductEntry", "QuickEntry", "push_product", "push_quick"]
+
+_DOUBLE: Final = frozenset({float, np.float64})
+"""Types of single numbers whose cotangents are of double precision."""
+
+
+_FLOAT64: Final = np.dtype(np.float64)
+_FLOAT32: Final = np.dtype(np.float32)
+
+
+class QuickEntry(Entry):
+    """An elementwise operation z = f(x, y), or z = f(x): then y is None."""
+
+    __slots__ = ("first", "out", "primitive", "second", "x", "y")
+    primitive: Any
+    first: int
+    second: int
+    x: Value
+    y: Value
+    out: Value
+
+    def push(self, tangents: Variables) -> Value:
+        first, second = tangents[self.first], tangents[self.second]
+        return push_quick(self.primitive, self.x, self.y, first, second, self.out)
+
+    def pull(self, cotangents: Variables) -> None:
+        index = self.index
+        ct = cotangents[index]
+        if ct is None:
+            return
+        cotangents[index] = None
+        if type(ct) is not np.ndarray and type(ct) is not np.float64:
+            if type(ct) in UNSETTLED:
+                ct = ct.settle()
+            if type(ct) is Masked:
+                self._generally(ElementwiseEntry).pull_from(cotangents, ct)
+                return
+        primitive, x, y, out = self.primitive, self.x, self.y, self.out
+        left, right = x, y
+        if y is not None and not primitive.additive:
+            dtype = ct.dtype
+            if (type(x) is not np.ndarray or x.dtype is not dtype) and type(x) not in PRECISE:
+                left = in_precision_of(dtype, x)
+            if (type(y) is not np.ndarray or y.dtype is not dtype) and type(y) not in PRECISE:
+                right = in_precision_of(dtype, y)
+        operand = self.first
+        if operand >= 0:
+            factor = primitive.factors[0]
+            g = times(ct, factor, out, left, right)
+            if type(g) is np.float64 and type(x) in _DOUBLE and type(out) in _DOUBLE:
+                pass  # the commonest case of scalar programs: it fits
+            elif (
+                type(x) is not np.ndarray
+                or (dtype := x.dtype) is not g.dtype
+                or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
+                or (y is not None and x.shape != out.shape)
+            ):
+                g = _fitted(g, ct, factor, out, left, right, x)
+            if cotangents[operand] is None:
+                cotangents[operand] = g
+            else:
+                accumulate(cotangents, operand, g)
+        operand = self.second
+        if operand >= 0:
+            factor = primitive.factors[1]
+            g = ct if factor is OPPOSITE else times(ct, factor, out, left, right)
+            if type(g) is np.float64 and type(y) in _DOUBLE and type(out) in _DOUBLE:
+                pass  # the commonest case of scalar programs: it fits
+            elif (
+                type(y) is not np.ndarray
+                or (dtype := y.dtype) is not g.dtype
+                or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
+                or y.shape != out.shape
+            ):
+                g = _fitted(g, ct, factor, out, left, right, y)
+            if factor is OPPOSITE:
+                g = times(g, factor)  # last: of a sum there are fewer to turn
+            if cotangents[operand] is None:
+                cotangents[operand] = g
+            else:
+                accumulate(cotangents, operand, g)
+
+    def _generally(self, kind: type[OperationEntry]) -> OperationEntry:
+        """The same as the entry of an operation of any number of arguments."""
+        first, second, x, y = self.first, self.second, self.x, self.y
+        operands, primals = ((first,), (x,)) if y is None else ((first, second), (x, y))
+        return kind(self.primitive, operands, primals, self.out, {})
+
+
+def push_quick(
+    primitive: Primitive, x: Value, y: Value, first: Value, second: Value, out: Value
+) -> Value:
+    """The tangent of an elementwise operation of one or two arguments, from theirs."""
+    if y is not None and not primitive.additive:
+        if type(x) not in PRECISE and (type(x) is bool or x.dtype is not out.dtype):
+            x = in_precision_of(dtype_of(out), x)
+        if type(y) not in PRECISE and (type(y) is bool or y.dtype is not out.dtype):
+            y = in_precision_of(dtype_of(out), y)
+    if first is not None:
+        first = times(first, primitive.factors[0], out, x, y)
+    if second is not None:
+        second = times(second, primitive.factors[1], out, x, y)
+    return settle(plus(first, second), out)
+
+
+def _fitted(g: Value, ct: Value, factor: Any, out: Value, x: Value, y: Value, own: Value) -> Value:
+    """The cotangent of the argument ``own``, where g is the factor times that of the result."""
+    if g.dtype.kind == "c" and callable(factor):  # the factor's conjugate is meant
+        g = times(ct, conj(factor(out, x) if y is None else factor(out, x, y)))
+    return fit(g, own, shape_of(out))
+
+
+class ProductEntry(QuickEntry):
+    """A product of two arguments, as that of matrices."""
+
+    __slots__ = ()
+
+    def push(self, tangents: Variables) -> Value:
+        first, second = tangents[self.first], tangents[self.second]
+        return push_product(self.primitive, self.x, self.y, first, second, self.out)
+
+    pull = Entry.pull
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        x, y, out = self.x, self.y, self.out
+        if type(ct) is Masked or out.dtype.kind == "c":
+            self._generally(LinearEntry).pull_from(cotangents, ct)
+            return
+        ct = broadcast(ct, out.shape)
+        arguments = (self.first, x), (self.second, y)
+        transposes = self.primitive.differential.transposes
+        for (operand, own), transpose in zip(arguments, transposes, strict=True):
+            if operand >= 0:
+                g = transpose(ct, x, y)
+                if type(own) is not np.ndarray or g.dtype is not own.dtype:
+                    g = fit(g, own, shape_of(own))
+                accumulate(cotangents, operand, g)
+
+
+def push_product(
+    primitive: Primitive, x: Value, y: Value, first: Value, second: Value, out: Value
+) -> Value:
+    """The tangent of a product of two arguments, from theirs."""
+    if first is not None:
+        first = bind2(primitive, first, y)
+    if second is not None:
+        second = bind2(primitive, x, second)
+    return settle(plus(first, second), out)
