@@ -254,7 +254,8 @@ class VjpCall(_CustomCall):
             pushed: list[Value] = [None] * len(specs)
             transposed = transpose_linear(backward, [specs[k] for k in followed], tangents)
             for k, tangent in zip(followed, transposed, strict=True):
-                pushed[k] = plain(tangent)  # what the rule does not select is zero
+                if tangent is not None:  # what the rule does not select is zero
+                    pushed[k] = settled(plain(tangent), specs[k])
             return pushed
 
         return outs, pull, push

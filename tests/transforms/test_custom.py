@@ -631,3 +631,36 @@ def test_values_that_such_a_function_hides_do_not_get_lost(staged: Any) -> None:
 
     with pytest.raises(TracerError, match="closes over"):
         staged(fg.grad(fg.grad(f)))(2.0)
+
+
+SPREAD = {
+    "broadcast_to": lambda x: fnp.broadcast_to(x, (2, 3)),
+    "tile": lambda x: fnp.tile(x, (2, 1)),
+    "outer": lambda x: x * fnp.ones((2, 3)),
+    "sum": lambda x: fnp.sum(x) + fnp.zeros((2, 3)),
+}
+
+
+@pytest.mark.parametrize("f", SPREAD.values(), ids=SPREAD)
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda y: y.reshape(6),
+        lambda y: y.T,
+        lambda y: y[1],
+        lambda y: fnp.flip(y) * 2.0,
+        lambda y: fnp.concatenate([y, y]),
+        lambda y: fnp.sin(y),
+    ],
+)
+def test_a_tangent_that_a_rule_makes_by_transposing_has_the_shape_of_its_result(f, move):
+    # The transpose of a rule that sums up is content with a number for all of a result.
+    ruled = fg.custom_vjp(f)
+    ruled.defvjp(lambda x: (f(x), x), lambda x, ct: fg.vjp(f, x)[1](ct))
+    for x in (numbers(3), fg.tensor(0.5)):
+        if f is SPREAD["tile"] and x.ndim == 0:
+            continue
+        for g in (ruled, fg.jit(ruled), fg.checkpoint(ruled)):
+            out, push = fg.linearize(lambda x, g=g: move(g(x)), x)
+            expected = fg.jvp(lambda x: move(f(x)), (x,), (x * 2.0,))
+            assert_same((out, push(x * 2.0)), expected)
