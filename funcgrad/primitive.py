@@ -94,8 +94,8 @@ class Partials:
     factors : tuple of Factor
         One for each argument. For a reduction the output comes with the reduced axes kept, and the
         tangent of the output is the sum over them of factor times tangent. A factor of an
-        elementwise operation is elementwise itself. What its signature names with a leading
-        underscore it does not read, so reverse mode need not hold that in memory.
+        elementwise operation is elementwise itself. Of what its signature names with a
+        leading underscore it reads shape and dtype at most, so reverse mode need not hold that.
     selects : bool
         Whether the factors are masks or ``Selection``s.
     reduces : bool
@@ -320,7 +320,7 @@ class Primitive:
             return self.differential.routes(arity)
         return self.factors or (True,) * arity
 
-    def read(self, operands: Sequence[int]) -> list[bool]:
+    def read(self, operands: Sequence[int]) -> Sequence[bool]:
         """Whether the factors of followed arguments read the output, and each argument.
 
         Parameters
@@ -331,7 +331,7 @@ class Primitive:
         followed = [
             reads for operand, reads in zip(operands, self.reads, strict=True) if operand >= 0
         ]
-        return list(map(any, zip(*followed, strict=True)))
+        return followed[0] if len(followed) == 1 else list(map(any, zip(*followed, strict=True)))
 
     def __call__(self, *args: Value, **params: Any) -> Value:
         if not params:  # rules call cos(x) and matmul(x, y) all the time

@@ -274,7 +274,7 @@ reduce_mean: Primitive = reduction(
     "mean",
     _mean,
     # Of no elements nothing is asked: any number will do.
-    factor=lambda y, x, axis, keepdims: 1 / (_count(shape_of(x), axis) or 1),
+    factor=lambda _, _x, axis, keepdims: 1 / (_count(shape_of(_x), axis) or 1),
     samples=numbers(empty=False),
     source=_mean_text,
 )

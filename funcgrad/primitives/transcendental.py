@@ -291,8 +291,9 @@ cosh: Primitive = elementwise(
 
 
 def _sech_squared(x: Any) -> Any:
-    sech = np.reciprocal(np.cosh(x))
-    return sech * sech
+    cosh = np.cosh(x)
+    room = cosh if type(cosh) is np.ndarray else None
+    return np.square(np.reciprocal(cosh, out=room), out=room)
 
 
 # Not 1 - tanh(x)**2, of which nothing is left where tanh(x) rounds to 1.

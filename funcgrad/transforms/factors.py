@@ -74,7 +74,7 @@ def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
     wanted = np.dtype(dtype.char.lower())
     if own.kind == "c":
         wanted = np.result_type(wanted, np.complex64)
-    return x if own == wanted else cast(x, dtype=wanted)
+    return x if own == wanted or type(x) is Outline else cast(x, dtype=wanted)
 
 
 def operands_of_factors(

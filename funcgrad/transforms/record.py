@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.border import FREE, explained
+from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -43,15 +44,18 @@ from funcgrad.transforms.entries import (
     push_through,
 )
 from funcgrad.transforms.factors import outlined
+from funcgrad.transforms.large import LargeEntry, evaluated, is_large, kept
 from funcgrad.transforms.ledger import Ledger, reading
 from funcgrad.transforms.loans import borrower
-from funcgrad.transforms.masked import LARGE, Cotangent, fit
+from funcgrad.transforms.masked import LARGE as SPARING
+from funcgrad.transforms.masked import Cotangent, fit
 from funcgrad.transforms.quick import ProductEntry, QuickEntry
 
 __all__ = ["Record", "Recorded", "Recorder", "kind_of", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _new: Final[Any] = object.__new__
+_array: Final = np.ndarray
 
 
 def _operators(primitive: Primitive) -> tuple[Any, Any]:
@@ -166,10 +170,11 @@ class Recorder(Trace):
 
     title = "reverse mode"
     has_numbers = True
-    __slots__ = ("_append", "_count", "_inputs", "_ledger", "is_plain")
+    __slots__ = ("_append", "_count", "_inputs", "_ledger", "is_plain", "pool")
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: int, pool: BufferPool | None = None) -> None:
         super().__init__(level)
+        self.pool = BufferPool() if pool is None else pool
         self._ledger = Ledger()
         entries: list[Entry] = []
         self._ledger.entries = entries
@@ -238,6 +243,9 @@ class Recorder(Trace):
             if own is not None:
                 return own.process1(primitive, x)
         data = x._value
+        if type(data) is _array and data.nbytes >= LARGE:
+            out = evaluated(self.pool, primitive, (data,))
+            return self._recorded(primitive, (x._index,), (data,), out, _NO_PARAMS)
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         entry = QuickEntry()
         entry.index = index = self._count()
@@ -277,18 +285,24 @@ class Recorder(Trace):
     def record2(self, primitive: Primitive, first: int, second: int, x: Value, y: Value) -> Value:
         """Record an operation on two values, whose variables are -1 if they are not followed."""
         if (type(x) in STRONG and type(y) in RAW) or (type(y) in STRONG and type(x) in RAW):
+            if (
+                (type(x) is _array and x.nbytes >= LARGE)
+                or (type(y) is _array and y.nbytes >= LARGE)
+            ) and primitive.quick:
+                out = evaluated(self.pool, primitive, (x, y))
+                return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
             out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
-        kept = out
+        keeps = out
         if primitive.quick:
             kind = QuickEntry
-            if primitive.additive and type(out) is np.ndarray and out.size >= LARGE:
-                x, y, kept = outlined(x), outlined(y), outlined(out)
+            if primitive.additive and type(out) is _array and out.size >= SPARING:
+                x, y, keeps = outlined(x), outlined(y), outlined(out)
         elif primitive.bilinear:
             kind = ProductEntry
-            if type(out) is np.ndarray and out.size >= LARGE:
-                kept = outlined(out)
+            if type(out) is _array and out.size >= SPARING:
+                keeps = outlined(out)
         else:
             return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
         entry = kind()
@@ -298,7 +312,7 @@ class Recorder(Trace):
         entry.second = second
         entry.x = x
         entry.y = y
-        entry.out = kept
+        entry.out = keeps
         if self._append(entry):
             return out
         tracer: Recorded = _new(Recorded)
@@ -346,12 +360,17 @@ class Recorder(Trace):
         ):
             self.check()
             return out
-        entry: Any = _new(kind)
+        keeps, entry = out, _new(kind)
+        if primitive.factors and (is_large(out) or is_large(primals[0])):
+            keeps, primals = kept(primitive, operands, out, primals)
+            if primitive.form == "elementwise":
+                entry = _new(LargeEntry)
+                entry.pool = self.pool
         entry.index = index = self._count()
         entry.primitive = primitive
         entry.operands = operands
         entry.primals = primals
-        entry.out = out
+        entry.out = keeps
         entry.params = params
         return out if self._append(entry) else self._tracer(out, index)
 

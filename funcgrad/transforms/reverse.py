@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, overload
 
 from funcgrad import trees
+from funcgrad.buffers import BufferPool
 from funcgrad.modes import quiet
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
@@ -227,33 +228,42 @@ def _gradient_function(
     check_function(operation, f)
     check_argnums(operation, argnums, has_aux)
     check_names(operation, names)
+    pool = BufferPool()
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        chosen = choose(operation, f, args, argnums)
-        with begin_level() as level:
-            recorder = Recorder(level)
-            try:
-                followed = [recorder.follow(leaf) for leaf in chosen.leaves]
-                with collect_probes(recorder, names) if names else nullcontext() as probes:
-                    out = f(*chosen.arguments(args, followed), **kwargs)
-            finally:
-                record = recorder.close()
-            out, aux = pair(operation, out) if has_aux else (out, None)
-            index = recorder.index_of(out)
-            value = recorder.inner(unwrap(out, operation))
-            scalar(operation, out, value)
-            cts = record.pull_once(index, dtype_of(value).type(1))
-        grads = chosen.result(
-            [
-                wrap(settled(ct, x))
-                for ct, x in zip(cts, chosen.leaves, strict=False)  # the probes' come after them
-            ]
-        )
-        if probes is not None:
-            grads = grads, probes.gradients(cts)
-        result = wrap(value)
-        return ((result, release(recorder, aux)) if has_aux else result), grads
+        try:
+            chosen = choose(operation, f, args, argnums)
+            with begin_level() as level:
+                recorder = Recorder(level, pool)
+                try:
+                    followed = [recorder.follow(leaf) for leaf in chosen.leaves]
+                    with collect_probes(recorder, names) if names else nullcontext() as probes:
+                        out = f(*chosen.arguments(args, followed), **kwargs)
+                finally:
+                    record = recorder.close()
+                out, aux = pair(operation, out) if has_aux else (out, None)
+                index = recorder.index_of(out)
+                value = recorder.inner(unwrap(out, operation))
+                scalar(operation, out, value)
+                cts = record.pull_once(index, dtype_of(value).type(1))
+            grads = chosen.result(
+                [
+                    wrap(settled(ct, x))
+                    for ct, x in zip(
+                        cts, chosen.leaves, strict=False
+                    )  # the probes' come after them
+                ]
+            )
+            if pool.arrays:
+                pool.rest()
+            if probes is not None:
+                grads = grads, probes.gradients(cts)
+            result = wrap(value)
+            return ((result, release(recorder, aux)) if has_aux else result), grads
+        finally:
+            if pool.arrays:
+                pool.rest()
 
     return value_and_gradient
 

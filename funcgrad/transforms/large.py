@@ -1,0 +1,216 @@
+"""Elementwise operations on large arrays: with little memory, and that used again.
+
+Of a large array more time goes into memory than into numbers: each fresh one is got from the
+system, page by page, and what does not fit into the cache is read and written slowly. So
+
+- results are put where no longer anybody looks (see ``funcgrad.buffers``);
+- of arguments and results only what the factors read is kept;
+- cotangents are computed block by block, so that factors and products stay in the cache, and are
+  added in place to cotangents that only the sweep knows.
+
+The numbers are the same to the last bit, since all of this is element by element.
+
+>>> import numpy as np
+>>> from funcgrad.primitives.transcendental import sin
+>>> pool = BufferPool()
+>>> x = np.linspace(0.0, 1.0, 20000)
+>>> y = evaluated(pool, sin, (x,))
+>>> out, (argument,) = kept(sin, (0,), y, (x,))  # the cosine is computed of x
+>>> out is y, argument is x
+(False, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.buffers import LARGE, BufferPool
+from funcgrad.primitive import OPPOSITE, SAME, Constant, Primitive
+from funcgrad.primitives.elementwise import twice
+from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.trace import STRONG, Value
+from funcgrad.transforms.collage import Variables, accumulate
+from funcgrad.transforms.entries import ElementwiseEntry
+from funcgrad.transforms.factors import Outline, operands_of_factors, outlined, times
+from funcgrad.transforms.masked import Cotangent, Patchwork, fit
+
+__all__ = ["LargeEntry", "evaluated", "is_large", "kept"]
+
+_BLOCK: Final = 2**17
+"""Bytes of one block of one array, of which half a dozen fit into the cache of a core."""
+
+_NUMBERS: Final = frozenset({int, float, complex})
+
+Array = np.ndarray[Any, Any]
+
+
+def evaluated(pool: BufferPool, primitive: Primitive, args: tuple[Value, ...]) -> Value:
+    """The result of an elementwise operation on raw values, in memory from a pool if it can be."""
+    evaluate = primitive.evaluate
+    if type(evaluate) is not np.ufunc:
+        return evaluate(*args)
+    shape: Shape = ()
+    kinds: list[Any] = []
+    for arg in args:
+        if type(arg) in _NUMBERS:
+            kinds.append(type(arg))
+            continue
+        kinds.append(dtype_of(arg))
+        if type(arg) is np.ndarray and arg.ndim:
+            if not arg.flags.c_contiguous or (shape and arg.shape != shape):
+                return evaluate(*args)
+            shape = arg.shape
+    dtype = evaluate.resolve_dtypes((*kinds, None))[-1]
+    return evaluate(*args, out=pool.take(shape, dtype))
+
+
+def is_large(value: Value) -> bool:
+    """Whether a value is a raw array that is worth the care."""
+    return type(value) is np.ndarray and value.nbytes >= LARGE
+
+
+def kept(
+    primitive: Primitive, operands: Sequence[int], out: Value, primals: Sequence[Value]
+) -> tuple[Any, tuple[Any, ...]]:
+    """The result and the arguments of an operation, as far as a pullback reads them.
+
+    Of what no factor of a followed argument reads an outline is left. The result of a reduction
+    is small, and stays.
+    """
+    first, *rest = primitive.read(operands)
+    held = [x if read else outlined(x) for x, read in zip(primals, rest, strict=True)]
+    return out if first or primitive.form == "reducing" else outlined(out), tuple(held)
+
+
+class LargeEntry(ElementwiseEntry):
+    """An elementwise operation whose result is a large raw array.
+
+    Attributes
+    ----------
+    pool : BufferPool
+        Where memory for cotangents is taken from.
+    """
+
+    __slots__ = ("pool",)
+    pool: BufferPool
+
+    def pull(self, cotangents: Variables) -> None:
+        ct = cotangents[self.index]
+        # Of such a buffer nobody knows but this sweep, which has no other use for it.
+        is_own = type(ct) is Patchwork and ct.mask is None
+        given = ct.value if is_own else ct
+        if not self._goes_in_blocks(given):
+            super().pull(cotangents)
+            return
+        cotangents[self.index] = None
+        factors = self.primitive.factors
+        followed = [k for k, operand in enumerate(self.operands) if operand >= 0 and factors[k]]
+        # What an argument is handed as it is must stay, unless there is no other.
+        may_write = is_own and (len(followed) == 1 or SAME not in factors)
+        for k in followed:
+            self._pull_to(k, cotangents, given, may_write and k == followed[-1])
+
+    def _goes_in_blocks(self, ct: Cotangent) -> bool:
+        """Whether all is raw, real, of one dtype, and laid out in the order of the blocks."""
+        out = self.out
+        if type(ct) not in STRONG or out.dtype.kind != "f" or ct.dtype != out.dtype:
+            return False
+        for value in (ct, out, *self.primals):
+            if type(value) is np.ndarray and not value.flags.c_contiguous:
+                return False
+            if dtype_of(value).kind == "c":  # as the argument of a magnitude is
+                return False
+        return True
+
+    def _pull_to(self, k: int, cotangents: Variables, ct: Value, may_write: bool) -> None:
+        """Add to the cotangent of an argument, and write to that of the result if one may."""
+        shape, x, operand = self.out.shape, self.primals[k], self.operands[k]
+        factor: Any = self.primitive.factors[k]
+        fits = shape_of(x) == shape and dtype_of(x) == self.out.dtype
+        may_write = may_write and ct.shape == shape
+        if type(factor) is Constant and (factor is SAME or not fits):
+            g = times(fit(ct, x, shape), factor)
+            if g is ct and may_write and cotangents[operand] is None:
+                g = Patchwork(g, None)
+            accumulate(cotangents, operand, g)
+            return
+        if self.params:
+            factor = partial(factor, **self.params)
+        if not ct.shape and ct == 1 and callable(factor):
+            same = self._handed_on(factor)
+            if same is not None:
+                accumulate(cotangents, operand, fit(same, x, shape))
+                return
+        previous = cotangents[operand]
+        is_sum = type(previous) is Patchwork and previous.mask is None
+        base = previous.value if is_sum else previous
+        adds = fits and type(base) is np.ndarray and _is_alike(base, self.out)
+        if adds and is_sum:
+            target = base
+        else:
+            target = ct if may_write else self.pool.take(shape, self.out.dtype)
+        self._fill(target, base if adds else None, ct, factor)
+        if adds or (fits and previous is None):
+            cotangents[operand] = Patchwork(target, None)
+        else:
+            accumulate(cotangents, operand, fit(target, x, shape))
+
+    def _handed_on(self, factor: Any) -> Array | None:
+        """The value that a factor is, as each of a product's is the other; None if it is none."""
+        values = self.out, *self.primals
+        views = [v[:0] if type(v) is np.ndarray and v.ndim else v for v in values]
+        made = factor(*views)
+        for value, view in zip(values, views, strict=True):
+            if made is view and type(value) is np.ndarray and _is_alike(value, self.out):
+                return value
+        return None
+
+    def _fill(self, target: Array, base: Array | None, ct: Value, factor: Any) -> None:
+        """Write factor times cotangent into an array, added to a base if there is one."""
+        differential, out = self.primitive.differential, self.out
+        values = target, base, ct, out, *self.primals
+        blocks = [values] if target.nbytes <= _BLOCK else _blocks(target, values)
+        room = None
+        for place, before, part, result, *args in blocks:
+            operands = result, *operands_of_factors(differential, args, out)
+            if before is None:
+                _product(part, factor, operands, place)
+                continue
+            if room is None:
+                room = np.empty(place.shape, place.dtype)
+            np.add(before, _product(part, factor, operands, room[: len(place)]), out=place)
+
+
+def _is_alike(array: Array, out: Array | Outline) -> bool:
+    return array.shape == out.shape and array.dtype == out.dtype and array.flags.c_contiguous
+
+
+def _product(ct: Value, factor: Any, values: Sequence[Value], room: Array) -> Array:
+    """``times``, written to a place."""
+    if factor is OPPOSITE:
+        np.negative(ct, out=room)
+    elif factor is twice:
+        np.add(ct, ct, out=room)
+        np.multiply(room, values[1], out=room)
+    else:
+        np.multiply(ct, factor(*values), out=room)
+    return room
+
+
+def _blocks(target: Array, values: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    """The blocks of an array, and of values that broadcast to it; what is no array comes whole."""
+    shape = target.shape
+    if all(type(v) is not np.ndarray or v.shape in (shape, ()) for v in values):
+        values = [v.reshape(-1) if type(v) is np.ndarray and v.ndim else v for v in values]
+        shape = (prod(shape),)
+    rows, rank = shape[0], len(shape)
+    step = max(1, _BLOCK * rows // target.nbytes)
+    divided = [type(v) is np.ndarray and v.ndim == rank and len(v) == rows for v in values]
+    for start in range(0, rows, step):
+        block = slice(start, start + step)
+        yield [v[block] if cut else v for v, cut in zip(values, divided, strict=True)]
