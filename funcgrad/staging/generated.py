@@ -45,6 +45,10 @@ class Body:
         """What stands for an object where only its value matters."""
         return repr(value) if type(value) in (str, int) else self.name(value)
 
+    def value(self, text: str) -> Any:
+        """What an expression in these names is worth."""
+        return eval(text, {"__name__": __name__, **self._names})
+
     def function(self, name: str, parameters: str) -> Callable[..., Any]:
         """The function of these lines."""
         text = "\n".join([f"def {name}({parameters}):", *self._lines, ""])

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from pathlib import Path
-from pickle import dumps
 from threading import Lock, active_count
 from types import FrameType, MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -40,7 +39,7 @@ from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
-from funcgrad.staging.capture import Capture, shared_generators
+from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import MISS, Form, kind_of, write_entry
 from funcgrad.staging.joint import example
@@ -261,36 +260,42 @@ class Jitted(Generic[P, R]):
         """The result by way of a new variant; MISS if the function is not to be staged."""
         if not found.watched:
             return MISS
-        if found.refresh() >= _MOST_VARIANTS:
+        count, cause = found.refresh()
+        if cause is not None:
+            self._warn(
+                f"is staged anew at every call, which takes far longer than to run it, because"
+                f" {cause} changes between the calls. Pass it as an argument."
+            )
+        if count >= _MOST_VARIANTS:
             self._warn(
                 f"took {_MOST_VARIANTS} different ways for arguments of one kind, and now runs"
                 " without being staged where it takes another. Choose with fnp.where instead of"
                 " `if`, or make the number that it depends on static."
             )
             return MISS
+        alone = active_count() == 1
         capture = Capture(*self._roots(args, kwargs))
-        if not capture.complete:
+        staged = capture.run(lambda: self._staged(args, kwargs)) if capture.complete else None
+        if staged is None or not capture.complete:
             found.watched = False
             self._warn(
                 "may read more from outside of its arguments than can be watched for changes, and"
                 " runs without being staged. Pass what it needs as an argument."
             )
             return MISS
-        alone = active_count() == 1
-        drawn = [*capture.generators, *(shared_generators() if alone else ())]
-        states = dumps(drawn)
-        optimized = optimize(self._staged(args, kwargs), self._relaxed)
+        optimized = optimize(staged, self._relaxed)
         if not optimized.is_raw:  # it closes over a traced value
             return MISS
         settled = capture.unchanged()  # else it may have been read before the change, or after
-        if states != dumps(drawn):
+        if capture.drew():
             settled = found.watched = False
             self._warn(
                 "draws random numbers from a generator outside of its arguments, and runs without"
                 " being staged. Use fg.random with a key that is an argument."
             )
         elif not settled:
-            settled, capture = found.settles(alone), Capture(*self._roots(args, kwargs))
+            settled = found.settles(alone)
+            capture.look()
             if not capture.complete:
                 return MISS
         relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # what is kept must not lead back
@@ -456,21 +461,21 @@ def jit(
     -----
     JitWarning
         The function runs without being staged: it took too many different ways through its control
-        flow, may read more than can be watched, or draws from a generator of random numbers. Or the
+        flow, may read more than can be watched, or draws from a generator of random numbers. Or it
+        is staged anew at every call, since something that it reads always changes. Or the
         backend did not compile a program; those programs are kept in ``failures``.
 
     Notes
     -----
-    Control flow may depend on numbers: each way is staged when it is first taken. What the function
-    reads from outside is watched: names that were bound anew, attributes, elements and arrays that
-    were written to are noticed, and the function is staged again. An array is compared with what it
-    was at each call; a tensor cannot change, and costs nothing. Not watched, and so a
-    constant of the program, is what libraries keep to themselves (the coefficients of a NumPy
-    polynomial or a spline, the elements of a data frame or a sparse matrix, a function's cache),
-    what is found under computed names (``globals()[name]``, ``eval``) or in ``builtins``, what is
-    read from files or clocks (``time.time()``), and random numbers that come from the operating
-    system, as by ``default_rng()`` without a seed, ``os.urandom``, ``secrets``, ``uuid.uuid4`` and
-    ``random.SystemRandom``: one number forever. Pass such values as arguments.
+    Control flow may depend on numbers: each way is staged when it is first taken.
+
+    The function should be pure. Besides, what it reads from outside is watched by one rule, which
+    ``funcgrad/staging/README.md`` has in full: the names that its code reads and that of the Python
+    functions that it reaches by them, the elements and attributes of what stands there, and arrays
+    by content. Where one has changed, the function is staged again. A tensor cannot change, and
+    costs nothing. What compiled code, files, clocks, the operating system, and computed names
+    (``globals()[name]``) give is not watched, and so is a constant of the program: pass it as an
+    argument.
 
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 

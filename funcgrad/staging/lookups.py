@@ -1,4 +1,4 @@
-"""What code looks up by name, and whose code it is.
+"""What code reads by name, and whose code is followed.
 
 The names tell what of a module, of an object or of a class a function may read, which is mostly
 little of it: a trainer's ``step`` reads its ``rate`` and not its ``history``.
@@ -7,8 +7,8 @@ little of it: a trainer's ``step`` reads its ``rate`` and not its ``history``.
 ...     trainer.seen = x
 ...     return trainer.rate * x * SCALE
 >>> found = lookups(step.__code__)
->>> sorted(found.globals), sorted(found.attributes), found.inspects
-(['SCALE'], ['SCALE', 'rate'], False)
+>>> sorted(found.globals), sorted(found.attributes)
+(['SCALE'], ['SCALE', 'rate'])
 """
 
 from __future__ import annotations
@@ -17,208 +17,164 @@ import dis
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import accumulate
 from pathlib import Path
-from types import CodeType, MappingProxyType, ModuleType
-from typing import Any, Final
+from types import CodeType, MappingProxyType
+from typing import Any, Final, NamedTuple
 
-import numpy as np
+__all__ = ["INSPECTING", "REFLECTIVE", "Libraries", "Lookups", "imported", "line_of", "lookups"]
 
-__all__ = [
-    "Lookups",
-    "imported",
-    "inspects",
-    "is_foreign",
-    "is_library",
-    "is_library_code",
-    "lookups",
-]
-
-_LIBRARIES: Final = frozenset({*sys.stdlib_module_names, "builtins", "funcgrad", "numpy"})
-# The standard library and what is installed beside NumPy do not change under a running program.
-_OWN: Final = str(Path(__file__).resolve().parents[1]) + os.sep
-_HOMES: Final = (
-    _OWN,
-    str(Path(np.__file__).resolve().parents[1]) + os.sep,
-    str(Path(os.__file__).resolve().parent) + os.sep,
-)
-_REFLECTIVE: Final = frozenset(
+REFLECTIVE: Final = frozenset(
     "__dict__ __getattribute__ attrgetter dir eval exec getattr getmembers hasattr vars".split()
 )
 """Who uses one of these may read attributes of any name, of modules as well."""
-_INSPECTING: Final = _REFLECTIVE | frozenset(
-    "__getstate__ __reduce__ __reduce_ex__ asdict astuple copy deepcopy dump dumps evolve fields"
-    " format format_map methodcaller pprint replace".split()
+INSPECTING: Final = REFLECTIVE | frozenset(
+    "__getstate__ __match_args__ __reduce__ __reduce_ex__ asdict astuple copy deepcopy dump dumps"
+    " evolve fields format format_map methodcaller pprint replace".split()
 )
 """Who uses one of these may read attributes of any name, of objects."""
 _IMPORTING: Final = frozenset({"__import__", "import_module", "modules"})
-"""Who uses one of these may import modules whose names stand in strings."""
 _SPACES: Final = frozenset({"eval", "exec", "globals", "vars", "locals"})
-"""Who uses one of these may read globals whose names stand in strings."""
-_WORD: Final = re.compile(r"[^\W\d]\w*")
-_HEAP_TYPE: Final = 1 << 9
-_SHIFTS: Final[Mapping[int, int]] = MappingProxyType(
+"""Who uses one of these may import modules, or read globals, whose names stand in strings."""
+_SHIFTS: Final[Mapping[int | None, int]] = MappingProxyType(
     {
-        dis.opmap[name]: shift
-        for name, shift in (
-            ("LOAD_GLOBAL", 1),
-            ("LOAD_ATTR", 1 if sys.version_info >= (3, 12) else 0),
-            ("LOAD_SUPER_ATTR", 2),
-        )
-        if name in dis.opmap
+        dis.opmap.get("LOAD_GLOBAL"): 1,
+        dis.opmap.get("LOAD_ATTR"): int(sys.version_info >= (3, 12)),
+        dis.opmap.get("LOAD_SUPER_ATTR"): 2,
     }
 )
 """How far the argument of an instruction has to be shifted to be the number of a name."""
-_NAMED: Final = frozenset(dis.hasname)
-_EXTENDED: Final = dis.opmap["EXTENDED_ARG"]
-_WRITES: Final = frozenset(
-    [code for name, code in dis.opmap.items() if name.startswith(("STORE_", "DELETE_"))]
+_READS: Final = frozenset(
+    [each for each in dis.hasname if not dis.opname[each].startswith(("STORE_", "DELETE_"))]
 )
 _GLOBALS: Final = frozenset(
-    [
-        dis.opmap[name]
-        for name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-        if name in dis.opmap
-    ]
+    map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
 )
-_IMPORT: Final = dis.opmap["IMPORT_NAME"]
-_MATCH: Final = dis.opmap["MATCH_CLASS"]
+_STANDARD: Final = str(Path(os.__file__).resolve().parent)
+_COMPILED: Final = tuple(EXTENSION_SUFFIXES)
+_HEAP_TYPE: Final = 1 << 9
 
 
-@dataclass(frozen=True, slots=True)
-class Lookups:
-    """The names that code looks up, with those of the functions inside it.
+class Lookups(NamedTuple):
+    """The names that code looks up, with those of the functions inside it."""
 
-    Attributes
-    ----------
-    globals : frozenset of str
-        Read as global names.
-    attributes : frozenset of str
-        Read in any way, as those of attributes are.
-    imports : frozenset of str
-        Modules that it imports, with those names that may be one.
-    random : frozenset of str
-        The global names of what it reads an attribute ``random`` of.
-    inspects : bool
-        It may read attributes of objects whose names are not to be found in it.
-    reflects : bool
-        It may so read those of modules, too.
-    """
-
-    globals: frozenset[str]
-    attributes: frozenset[str]
-    imports: frozenset[str]
-    random: frozenset[str]
-    inspects: bool
-    reflects: bool
+    globals: set[str]
+    attributes: set[str]  # read in any way, as those of attributes are
+    imports: set[str]  # what it imports, with those names that may be a module
+    random: set[str]  # the global names of what it reads an attribute ``random`` of
 
 
 def lookups(code: CodeType) -> Lookups:
     """What a function's code looks up."""
-    globals_, attributes, imports = set[str](), set[str](), set[str]()
-    strings, random = set[str](), set[str]()
-    matches = False
-    waiting = [code]
+    found = Lookups(set(), set(), set(), set())
+    strings = set[str]()
+    waiting: list[Any] = [code]
     while waiting:
-        inner = waiting.pop()
-        importing, before = False, ""
-        for operation, argument in _instructions(inner.co_code):
-            if operation == _MATCH:
-                matches = True
-            elif operation in _NAMED and operation not in _WRITES:
-                name = inner.co_names[argument >> _SHIFTS.get(operation, 0)]
-                attributes.add(name)
-                if operation in _GLOBALS:
-                    globals_.add(name)
-                elif name == "random" and before:
-                    random.add(before)
-                before = name if operation in _GLOBALS else ""
-                importing = importing or operation == _IMPORT
-        if importing:
-            imports.update(inner.co_names)
-        for constant in _flat(inner.co_consts):
-            if isinstance(constant, CodeType):
-                waiting.append(constant)
-            elif isinstance(constant, str):
-                strings.add(constant)
-    if not attributes.isdisjoint(_SPACES):
-        globals_.update([word for text in strings for word in _WORD.findall(text)])
-    if not attributes.isdisjoint(_IMPORTING):
-        imports |= strings
-    return Lookups(
-        globals=frozenset(globals_),
-        attributes=frozenset(attributes),
-        imports=frozenset(imports),
-        random=frozenset(random),
-        inspects=matches or not attributes.isdisjoint(_INSPECTING),
-        reflects=not attributes.isdisjoint(_REFLECTIVE),
-    )
+        constant = waiting.pop()
+        if isinstance(constant, CodeType):
+            _read(constant, found)
+            waiting += constant.co_consts
+        elif isinstance(constant, (tuple, frozenset)):
+            waiting += constant
+        elif isinstance(constant, str):
+            strings.add(constant)
+    if not _SPACES.isdisjoint(found.attributes):
+        found.globals.update([word for text in strings for word in re.findall(r"[^\W\d]\w*", text)])
+    if not _IMPORTING.isdisjoint(found.attributes):
+        found.imports.update(strings)
+    return found
 
 
-def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
-    """The operations with their arguments."""
-    extended = 0
-    for operation, argument in zip(code[::2], code[1::2], strict=True):
+def _read(code: CodeType, found: Lookups) -> None:
+    """Note what code looks up, without the functions inside it."""
+    before, extended = "", 0
+    for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument |= extended
-        extended = argument << 8 if operation == _EXTENDED else 0
-        yield operation, argument
+        extended = argument << 8 if operation == dis.EXTENDED_ARG else 0
+        if operation in _READS:
+            name = code.co_names[argument >> _SHIFTS.get(operation, 0)]
+            found.attributes.add(name)
+            if operation in _GLOBALS:
+                found.globals.add(name)
+            elif name == "random" and before:
+                found.random.add(before)
+            before = name if operation in _GLOBALS else ""
+            if operation == dis.opmap["IMPORT_NAME"]:
+                found.imports.update(code.co_names)
+        elif operation == dis.opmap["MATCH_CLASS"]:
+            found.attributes.add("__match_args__")
 
 
-def _flat(constants: Sequence[Any]) -> Iterator[Any]:
-    for constant in constants:
-        if isinstance(constant, (tuple, frozenset)):
-            yield from _flat(tuple(constant))
-        else:
-            yield constant
+def line_of(code: CodeType, name: str) -> int | None:
+    """The first line on which code, or a function inside it, reads a name."""
+    for each in dis.get_instructions(code):
+        if isinstance(each.argval, CodeType) and (line := line_of(each.argval, name)):
+            return line
+        if each.argval == name and each.opname.startswith(("LOAD_", "IMPORT_")):
+            return each.positions.lineno if each.positions else None
+    return None
 
 
-def imported(names: frozenset[str], package: str | None) -> Iterator[str]:
+def imported(names: set[str], package: str | None) -> list[str]:
     """The modules that imports of these names, in a module of a package, may be about."""
-    parents = [""]
-    while package:
-        parents.append(f"{package}.")
-        package = package.rpartition(".")[0]
-    for name in names:
-        for parent in parents:
-            yield f"{parent}{name}".rstrip(".")
+    parents = accumulate((package or "").split("."), "{}.{}".format)
+    starts = ["", *[f"{parent}." for parent in parents]]
+    return [f"{start}{name}".rstrip(".") for start in starts for name in names]
 
 
-def inspects(value: Any) -> bool:
-    """Whether a function or class is one that may read attributes of any name.
+class Libraries:
+    """Whose code is not followed: Python's own, funcgrad's, and that of packages that are compiled.
 
-    >>> inspects(getattr), inspects(len)
-    (True, False)
+    >>> libraries = Libraries("my_model")
+    >>> [libraries.has(name) for name in ("math", "numpy.linalg", "funcgrad.nn", "my_model")]
+    [True, True, True, False]
+
+    Parameters
+    ----------
+    *own : str
+        Modules that are followed in any case.
+
+    Attributes
+    ----------
+    met_foreign : bool
+        Whether others than NumPy, SciPy and Python's own were asked about.
     """
-    return getattr(value, "__name__", "") in _INSPECTING
+
+    __slots__ = ("_known", "met_foreign")
+
+    def __init__(self, *own: Any) -> None:
+        self.met_foreign = False
+        self._known = dict.fromkeys(map(_top, own), False)
+        self._known.update(dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True))
+
+    def has(self, module: Any) -> bool:
+        """Whether a module, by its name, is a library's."""
+        top = _top(module)
+        if top not in self._known:
+            files = [_file(sys.modules.get(top))]
+            if top in sys.stdlib_module_names:  # a user's module may have such a name
+                self._known[top] = files[0].startswith(_STANDARD)
+                return self._known[top]
+            files += [
+                _file(each) for name, each in [*sys.modules.items()] if name.startswith(f"{top}.")
+            ]
+            self._known[top] = any(file.endswith(_COMPILED) for file in files)
+            self.met_foreign |= self._known[top]
+        return self._known[top]
+
+    def has_class(self, kind: type[Any]) -> bool:
+        """The same for a class; those made by code that has no module call themselves builtins."""
+        module: Any = kind.__module__
+        if module == "builtins":
+            return not kind.__flags__ & _HEAP_TYPE
+        return not isinstance(module, str) or self.has(module)
 
 
-def is_library_code(code: CodeType) -> bool:
-    """Whether code is of the standard library, funcgrad, or installed beside NumPy."""
-    return code.co_filename.startswith(_HOMES)
+def _top(module: Any) -> str:
+    return module.partition(".")[0] if isinstance(module, str) else ""
 
 
-def is_library(module: str | None) -> bool:
-    """Whether a module is of the standard library, funcgrad, or installed beside NumPy."""
-    file = getattr(sys.modules.get(module or ""), "__file__", None)
-    if isinstance(file, str):  # a user's module may have the name of one of the standard library
-        return file.startswith(_HOMES)
-    return (module or "").partition(".")[0] in _LIBRARIES
-
-
-def is_foreign(value: Any) -> bool:
-    """Whether a function, class or module is of a library that may read objects of the user."""
-    if isinstance(value, ModuleType):
-        name: Any = value.__name__
-    else:
-        name = getattr(value, "__module__", None)
-    top = name.partition(".")[0] if isinstance(name, str) else ""
-    return bool(top) and top not in _LIBRARIES and top != "scipy" and is_library(name)
-
-
-def is_library_class(kind: type[Any]) -> bool:
-    """The same for a class; those made by code that has no module call themselves builtins."""
-    module: Any = kind.__module__
-    if module == "builtins":
-        return not kind.__flags__ & _HEAP_TYPE
-    return not isinstance(module, str) or is_library(module)
+def _file(module: Any) -> str:
+    return str(getattr(module, "__file__", None) or _STANDARD)

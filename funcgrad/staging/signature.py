@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
+from weakref import ref
 
 from funcgrad import trees
 from funcgrad.backends.interface import Compiled
@@ -26,7 +27,7 @@ __all__ = ["Signature", "Variant", "variant_of"]
 _MOST_CHANGES: Final = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Variant:
     """A function staged along one way through its control flow.
 
@@ -39,12 +40,15 @@ class Variant:
     capture : Capture
     call : ProgramCall
         The program as an operation inside of other transformations.
+    was_used : bool
+        Whether it has run since it was made.
     """
 
     program: Program
     attempt: Callable[..., Any]
     capture: Capture
     call: ProgramCall
+    was_used: bool = False
 
 
 def variant_of(
@@ -82,7 +86,16 @@ class Signature:
         False once it turned out that the function reads more than can be watched.
     """
 
-    __slots__ = ("_changes", "_lock", "_variants", "attempts", "watched")
+    __slots__ = (
+        "__weakref__",
+        "_changes",
+        "_lock",
+        "_variants",
+        "_wasted",
+        "_wasted_by",
+        "attempts",
+        "watched",
+    )
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -90,6 +103,7 @@ class Signature:
         self.attempts: tuple[Callable[..., Any], ...] = ()
         self.watched = True
         self._changes = 0
+        self._wasted, self._wasted_by = 0, ""
 
     def run(self, values: Sequence[Value]) -> Any:
         """The result for raw values that nobody can write to; MISS where no variant holds."""
@@ -107,6 +121,7 @@ class Signature:
                     outs = variant.call.apply(values)
                 except GuardError:
                     continue
+                variant.was_used = True
                 self._prefer(variant)
                 return trees.unflatten(variant.program.result, [wrap(out) for out in outs])
         return MISS
@@ -118,11 +133,26 @@ class Signature:
                 if variant in self._variants:
                     self._set(sorted(self._variants, key=lambda each: each is not variant))
 
-    def refresh(self) -> int:
-        """Drop the variants that rely on what has changed; returns how many are left."""
+    def refresh(self) -> tuple[int, str | None]:
+        """Drop the variants that rely on what has changed.
+
+        Returns
+        -------
+        count : int
+            How many are left.
+        cause : str or None
+            What has changed, if it so has made several variants useless before they ran again.
+        """
         with self._lock:
-            self._set([variant for variant in self._variants if variant.capture.unchanged()])
-            return len(self._variants)
+            kept = [variant for variant in self._variants if variant.capture.unchanged()]
+            dropped = [variant for variant in self._variants if variant not in kept]
+            self._set(kept)
+            if not dropped:
+                return len(kept), None
+            cause = "" if dropped[-1].was_used else dropped[-1].capture.cause()
+            self._wasted = self._wasted + 1 if cause and cause == self._wasted_by else 1
+            self._wasted_by = cause
+            return len(kept), cause if cause and self._wasted == _MOST_CHANGES else None
 
     def add(self, variant: Variant) -> None:
         """Keep a variant, unless another thread has staged the same in the meantime."""
@@ -142,4 +172,22 @@ class Signature:
 
     def _set(self, variants: Sequence[Variant]) -> None:
         self._variants = tuple(variants)
-        self.attempts = tuple([variant.attempt for variant in variants])
+        self.attempts = tuple(
+            [each.attempt if each.was_used else self._first(each) for each in variants]
+        )
+
+    def _first(self, variant: Variant) -> Callable[..., Any]:
+        """The attempt of a variant that has not run yet, which gives way once it has."""
+        owner = ref(self)  # what is kept must not lead back
+
+        def attempt(*values: Any) -> Any:
+            result = variant.attempt(*values)
+            if result is not MISS:
+                variant.was_used = True
+                signature = owner()
+                if signature is not None:
+                    with signature._lock:
+                        signature._set(signature._variants)
+            return result
+
+        return attempt

@@ -5,21 +5,19 @@ loop over them would take as long again for itself.
 
 >>> settings = {"scale": 2.0}
 >>> watch = Watch()
+>>> watch.about = "settings"
 >>> watch.mapping(settings)
 >>> unchanged = watch.function()
 >>> unchanged()
 True
 >>> settings["scale"] = 3.0
->>> unchanged()
-False
+>>> unchanged(), watch.changed()
+(False, 'settings')
 """
 
 from __future__ import annotations
 
-import os
-from abc import get_cache_token
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from keyword import iskeyword
 from operator import is_not
 from typing import Any, Final
@@ -30,7 +28,7 @@ from funcgrad.border import FREE
 from funcgrad.programs.equation import identity
 from funcgrad.staging.generated import Body
 
-__all__ = ["ABSENT", "Watch", "chosen", "content", "entries"]
+__all__ = ["ABSENT", "Watch", "entries", "look"]
 
 ABSENT: Final = object()
 """What a place without anything holds."""
@@ -43,13 +41,20 @@ _FEW: Final = 16
 
 
 class Watch:
-    """Conditions in the making."""
+    """Conditions in the making.
 
-    __slots__ = ("_body", "_conditions")
+    Attributes
+    ----------
+    about : str
+        The name by which code comes to the places that are watched next.
+    """
+
+    __slots__ = ("_body", "_conditions", "about")
 
     def __init__(self) -> None:
         self._body = Body()
-        self._conditions: list[str] = []
+        self._conditions: dict[str, str] = {}
+        self.about = ""
 
     def function(self) -> Callable[[], bool] | None:
         """A function that says whether everything is as it was; None if nothing is watched."""
@@ -66,34 +71,36 @@ class Watch:
         body.line("return False", 2)
         return body.function("unchanged", "")
 
-    def attribute(self, owner: Any, name: str) -> None:
-        """Watch which object an attribute is."""
-        value, name_of = getattr(owner, name, ABSENT), self._body.name
-        if value is ABSENT or iskeyword(name):
-            self._is(f"getattr({name_of(owner)}, {name!r}, {name_of(ABSENT)})", value)
-        else:
-            self._is(f"{name_of(owner)}.{name}", value)
+    def changed(self) -> str | None:
+        """The name of the first place that is not as it was."""
+        for condition, about in self._conditions.items():
+            try:
+                if self._body.value(condition):
+                    continue
+            except Exception:  # as above
+                pass
+            return about
+        return None
 
-    def kind(self, value: Any) -> None:
-        """Watch an object's class."""
-        self._add(f"type({self._body.name(value)}) is {self._body.name(type(value))}")
+    def holds(self, condition: str, *values: Any) -> None:
+        """Watch that a condition holds, in which braces stand for these values."""
+        self._add(condition.format(*[self._body.literal(value) for value in values]))
+
+    def attribute(self, owner: Any, name: str) -> None:
+        """Watch which object an attribute is, or that there is none."""
+        value = look(owner, name)
+        if value is ABSENT or iskeyword(name):
+            self.holds("{}({}, {}) is {}", look, owner, name, value)
+        else:
+            self._is(f"{self._body.name(owner)}.{name}", value)
 
     def entry(self, mapping: Mapping[str, Any], key: str) -> None:
         """Watch an entry of a mapping, or that there is none."""
-        mapping_name = self._body.name(mapping)
         value = mapping.get(key, ABSENT)
         if value is not ABSENT:
-            self._is(f"{mapping_name}[{key!r}]", value)
+            self._is(f"{self._body.name(mapping)}[{key!r}]", value)
         else:
-            self._add(f"{key!r} not in {mapping_name}")
-
-    def cell(self, cell: Any) -> None:
-        """Watch a closed-over name."""
-        value, name_of = content(cell), self._body.name
-        if value is ABSENT:
-            self._add(f"{name_of(content)}({name_of(cell)}) is {name_of(value)}")
-        else:
-            self._is(f"{name_of(cell)}.cell_contents", value)
+            self._add(f"{key!r} not in {self._body.name(mapping)}")
 
     def mapping(self, mapping: Mapping[Any, Any]) -> None:
         """Watch the keys of a mapping, in their order, and the values."""
@@ -102,34 +109,14 @@ class Watch:
         if not plain or any(type(key) is not str for key in before):
             self.contents(mapping, entries)
             return
-        name_of = self._body.name
-        if not before:
-            self._add(f"not {name_of(mapping)}")
-            return
-        self._add(f"[*{name_of(mapping)}] == {name_of(list(before))}")
+        name = self._body.name(mapping)
+        self._add(f"[*{name}] == {self._body.name(list(before))}" if before else f"not {name}")
         for key, value in before.items():
-            self._is(f"{name_of(mapping)}[{key!r}]", value)
+            self._is(f"{name}[{key!r}]", value)
 
-    def size(self, mapping: Mapping[Any, Any]) -> None:
-        """Watch how many keys a mapping has."""
-        self._add(f"len({self._body.name(mapping)}) == {len(mapping)}")
-
-    def same(self, owner: Any, read: Callable[[Any], Any]) -> None:
-        """Watch which object a function finds in another."""
-        self._is(f"{self._body.name(read)}({self._body.name(owner)})", read(owner))
-
-    def subclasses(self) -> None:
-        """Watch what counts as a subclass of abstract classes."""
-        self._add(f"{self._body.name(get_cache_token)}() == {get_cache_token()}")
-
-    def environment(self) -> None:
-        """Watch the environment variables."""
-        self._add(f"{self._body.name(_environment)}() == {self._body.name(_environment())}")
-
-    def contents(self, container: Any, read: Callable[[Any], Sequence[Any]]) -> None:
+    def contents(self, container: Any, read: Callable[[Any], Sequence[Any] | None]) -> None:
         """Watch which objects, in which order, a function finds in a container."""
-        name_of = self._body.name
-        before = read(container)
+        name_of, before = self._body.name, read(container) or ()
         if read is list and type(container) is list and len(before) <= _FEW:
             self._add(f"len({name_of(container)}) == {len(before)}")
             for position, value in enumerate(before):
@@ -153,11 +140,6 @@ class Watch:
         self._add(f"{name}.shape == {array.shape!r}")
         self._add(f"{name}.dtype == {self._body.name(array.dtype)}")
 
-    def buffer(self, buffer: Any) -> None:
-        """Watch the bytes of a buffer, and how they are read."""
-        name_of = self._body.name
-        self._add(f"{name_of(_read)}({name_of(buffer)}) == {name_of(_read(buffer))}")
-
     def _is(self, text: str, value: Any) -> None:
         """What is found is the same object, or a number or text that cannot be told from it."""
         name = self._body.name(value)
@@ -167,7 +149,7 @@ class Watch:
             self._add(f"{text} is {name}")
 
     def _add(self, condition: str) -> None:
-        self._conditions.append(condition)
+        self._conditions.setdefault(condition, self.about)
 
 
 def entries(mapping: Mapping[Any, Any]) -> list[Any]:
@@ -175,19 +157,11 @@ def entries(mapping: Mapping[Any, Any]) -> list[Any]:
     return [*mapping.keys(), *mapping.values()]
 
 
-def content(cell: Any) -> Any:
-    """What a closed-over name is bound to."""
+def look(owner: Any, name: str) -> Any:
+    """An attribute, or ``ABSENT``."""
     try:
-        return cell.cell_contents
-    except ValueError:  # a name that is not bound yet
-        return ABSENT
-
-
-def chosen(variable: ContextVar[Any]) -> Any:
-    """What a context variable is set to in the running context."""
-    try:
-        return variable.get()
-    except LookupError:
+        return getattr(owner, name, ABSENT)
+    except ValueError:  # the contents of a cell: of a closed-over name that is not bound yet
         return ABSENT
 
 
@@ -203,12 +177,3 @@ def _alike(value: Any, other: Any) -> bool:
     if value is other:
         return True
     return type(value) in _PLAIN and identity(value) == identity(other)
-
-
-def _read(buffer: Any) -> tuple[Any, ...]:
-    with memoryview(buffer) as view:
-        return view.format, view.shape, view.tobytes()
-
-
-def _environment() -> dict[Any, Any]:
-    return dict(getattr(os.environ, "_data", os.environ))  # as it is stored, ten times as fast

@@ -22,10 +22,18 @@ import pytest
 import scipy.stats
 
 import funcgrad as fg
+from funcgrad.staging import capture
 from funcgrad.staging.jit import JitWarning
 from tests.transforms.changes import Bag, check, sets
 
 pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
+
+
+@pytest.fixture(autouse=True, params=["expected to run", "observed"])
+def followed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions are followed that a name leads to; or, as where those are many, that run."""
+    if request.param == "observed":
+        monkeypatch.setattr(capture, "_MOST_FUNCTIONS", -1)
 
 
 @pytest.fixture
@@ -283,6 +291,20 @@ def test_what_makes_objects_inside_the_function_is_watched():
     ):
         change = factor[0] + 1.0
         check(lambda x, make=make: x * make().weight, lambda c=change: factor.__setitem__(0, c))
+
+
+def test_what_trees_and_aliases_of_functions_read_is_watched():
+    @fg.pytree
+    class Layer:
+        weight: Any
+
+    layer, bag, look = Layer(np.ones(2)), Bag(rate=1.0, count=1.0), getattr
+    check(
+        lambda x: fg.tree.map(lambda weight: weight * x, layer).weight,
+        lambda: layer.weight.__setitem__(0, 5.0),
+    )
+    for name in ("rate", "count"):
+        check(lambda x, name=name: x * look(bag, name), sets(bag, name, 3.0))
 
 
 def test_patterns_read_attributes():
