@@ -113,6 +113,8 @@ class Capture:
 
     Attributes
     ----------
+    alone : bool
+        Whether there is no other thread.
     complete : bool
         False if there is more to watch than is reasonable, so that changes could go unnoticed.
     """
@@ -135,7 +137,8 @@ class Capture:
         self._spaces: list[_Space] = []
         self._classes: dict[type[Any], _Space] = {}
         self._generators: list[tuple[Any, bytes]] = []
-        if active_count() == 1:  # else others may draw from those that all code shares
+        self.alone = active_count() == 1
+        if self.alone:  # else others may draw from those that all code shares
             self._generators += [(each, dumps(each)) for each in _shared_generators()]
         self._seen: dict[tuple[int, bool], Any] = {}  # the values, lest an address be used again
         self._idle: dict[int, list[FunctionType]] = {}
@@ -172,23 +175,24 @@ class Capture:
         lines = [f" ({file.rpartition(os.sep)[2]}:{line})" for file, line in found if line]
         return f"{name}{lines[0] if lines else ''}"
 
-    def run(self, call: Callable[[], T]) -> T:
-        """The result of a call, while which the functions that run are noted if need be."""
-        if not self._observes:
-            return call()
+    def run(self, call: Callable[[], T]) -> T | None:
+        """The result of a call, while which the functions that run are noted if need be.
+
+        None if there is more to watch than is reasonable.
+        """
         before: Any = sys.getprofile()
-        if before is None or isinstance(getattr(before, "__self__", None), _Observer):
-            choose: Any = sys.setprofile
-        elif sys.gettrace() is None:  # somebody measures time
-            choose, before = sys.settrace, None
-        else:
-            self.complete = False
-            return call()
+        choose: Any = sys.setprofile
+        if before is not None and not isinstance(getattr(before, "__self__", None), _Observer):
+            choose, before = sys.settrace, sys.gettrace()  # somebody measures time
+            self.complete = self.complete and not (self._observes and before)
+        if not self._observes or not self.complete:
+            return call() if self.complete else None
         choose(_Observer(self, before).note)
         try:
-            return call()
+            result = call()
         finally:
             choose(before)
+        return result if self.complete else None
 
     def enter(self, code: CodeType, space: dict[str, Any]) -> None:
         """Note that code runs, before it reads anything."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from pathlib import Path
-from threading import Lock, active_count
+from threading import Lock
 from types import FrameType, MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
@@ -273,10 +273,9 @@ class Jitted(Generic[P, R]):
                 " `if`, or make the number that it depends on static."
             )
             return MISS
-        alone = active_count() == 1
         capture = Capture(*self._roots(args, kwargs))
-        staged = capture.run(lambda: self._staged(args, kwargs)) if capture.complete else None
-        if staged is None or not capture.complete:
+        staged = capture.run(lambda: self._staged(args, kwargs))
+        if staged is None:
             found.watched = False
             self._warn(
                 "may read more from outside of its arguments than can be watched for changes, and"
@@ -294,7 +293,7 @@ class Jitted(Generic[P, R]):
                 " being staged. Use fg.random with a key that is an argument."
             )
         elif not settled:
-            settled = found.settles(alone)
+            settled = found.settles(capture.alone)
             capture.look()
             if not capture.complete:
                 return MISS
@@ -460,22 +459,18 @@ def jit(
     Warns
     -----
     JitWarning
-        The function runs without being staged: it took too many different ways through its control
-        flow, may read more than can be watched, or draws from a generator of random numbers. Or it
-        is staged anew at every call, since something that it reads always changes. Or the
-        backend did not compile a program; those programs are kept in ``failures``.
+        The function runs without being staged: it took too many ways through its control flow, may
+        read more than can be watched, or draws random numbers. Or it is staged anew at every call,
+        for what it reads changes. Or a program, kept in ``failures``, could not be compiled.
 
     Notes
     -----
-    Control flow may depend on numbers: each way is staged when it is first taken.
-
-    The function should be pure. Besides, what it reads from outside is watched by one rule, which
-    ``funcgrad/staging/README.md`` has in full: the names that its code reads and that of the Python
-    functions that it reaches by them, the elements and attributes of what stands there, and arrays
-    by content. Where one has changed, the function is staged again. A tensor cannot change, and
-    costs nothing. What compiled code, files, clocks, the operating system, and computed names
-    (``globals()[name]``) give is not watched, and so is a constant of the program: pass it as an
-    argument.
+    Control flow may depend on numbers: each way is staged when it is first taken. The function
+    should be pure. Besides, one rule, in full in ``funcgrad/staging/README.md``, says what is
+    watched: the names that its code reads, and that of the Python functions that they lead to; the
+    elements and attributes of what stands there; arrays by content. Where one has changed, the
+    function is staged again. A tensor cannot change, and costs nothing. What compiled code, files,
+    clocks and computed names (``globals()[name]``) give is not watched: pass it as an argument.
 
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 
