@@ -377,6 +377,18 @@ def is_foreign(name: str) -> bool:
     return top != "funcgrad" and top not in sys.stdlib_module_names
 
 
+# ------------------------------------------------------------------------------ changed classes
+
+
+def changed_classes(source: Source) -> Iterator[str]:
+    """An object whose class changes is another than its reader thinks."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+            continue
+        if node.attr == "__class__":
+            yield f"{source.name}:{node.lineno} assigns to __class__"
+
+
 # ------------------------------------------------------------------------------------- unfinished
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")

@@ -19,6 +19,7 @@ from tests.architecture import (
     REPOSITORY,
     SOURCES,
     Source,
+    changed_classes,
     deferred_imports,
     foreign_modules,
     import_cycle,
@@ -49,6 +50,7 @@ CHECKS: tuple[Check, ...] = (
     shared_state,
     missing_exports,
     deferred_imports_of_funcgrad,
+    changed_classes,
     unfinished_business,
 )
 
@@ -166,6 +168,7 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "class C:\n  def f(self):\n    from itertools import count",
         "importlib.import_module('funcgrad.numpy')",
     ),
+    changed_classes: ("x.__class__ = int", "def f(self):\n  self.__class__ = g"),
     unfinished_business: ("# TO" + "DO: later", "raise Error('FIX" + "ME')"),
 }
 
@@ -192,6 +195,7 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
     ),
     missing_exports: ("__all__ = ['x']\nx = 1", "__all__: list[str] = []"),
     deferred_imports_of_funcgrad: ("import funcgrad.errors", "def f():\n  import scipy"),
+    changed_classes: ("x = y.__class__", "self.__class__.z = 1"),
     unfinished_business: ("todo_list = ()",),
 }
 

@@ -1,6 +1,10 @@
-"""Cotangents may be smaller than what they belong to: of fewer axes, or of size 1 along some."""
+"""Entries: records with a method for each direction.
 
-from collections.abc import Callable
+Cotangents may be smaller than what they belong to: of fewer axes, or of size 1 along some.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +13,9 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.transforms.entries import keep
+from funcgrad.staging.derived import ProgramCall
+from funcgrad.transforms.entries import Entry, keep
+from funcgrad.transforms.masked import LARGE
 
 X = np.random.default_rng(5).uniform(0.5, 1.5, (3, 3, 3, 3))  # equal sizes: no axis is told by its
 WEIGHTS = np.array([1.0, 10.0, 100.0])
@@ -106,3 +112,69 @@ def test_what_has_its_axes_is_left_as_it_is() -> None:
     ct = np.ones((2, 1, 4))
     assert keep(ct, (2, 3, 4), {"axis": (1,), "keepdims": True}) is ct
     assert keep(2.0, (2, 3, 4), {"axis": (1,), "keepdims": False}) == 2.0
+
+
+# --------------------------------------------------------------------------------------- the kinds
+
+
+def subclasses(of: type[Entry]) -> Iterator[type[Entry]]:
+    for kind in of.__subclasses__():
+        if getattr(sys.modules[kind.__module__], kind.__name__) is kind:  # else without its slots
+            yield kind
+            yield from subclasses(kind)
+
+
+KINDS = {kind.__name__: kind for kind in subclasses(Entry)}
+
+
+def test_there_are_kinds_of_entries_for_calls_too() -> None:
+    assert ProgramCall.__module__ in {kind.__module__ for kind in KINDS.values()}
+    assert len(KINDS) > 10
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_an_entry_is_slotted(kind: type[Entry]) -> None:
+    """A dictionary for each would double what a record takes."""
+    assert not hasattr(object.__new__(kind), "__dict__")
+
+
+LEAVES = {name: kind for name, kind in KINDS.items() if not kind.__subclasses__()}
+
+
+@pytest.mark.parametrize("kind", LEAVES.values(), ids=LEAVES)
+def test_an_entry_has_both_directions(kind: type[Entry]) -> None:
+    assert kind.push is not Entry.push
+    assert kind.pull is not Entry.pull or kind.pull_from is not Entry.pull_from
+
+
+# --------------------------------------------------- sums of which shapes and dtypes alone are kept
+
+NARROW, WIDE = np.ones(2 * LARGE, np.float32), np.linspace(-1.0, 1.0, 2 * LARGE)
+CHOSEN = np.arange(2 * LARGE) % 3 == 0
+SUMS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x + WIDE,
+    "difference": lambda x: WIDE - x,
+    "with a number": lambda x: x - 2.0,
+    "of one row": lambda x: x[:1] + WIDE,
+    "complex": lambda x: x + 1j * WIDE,
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("x", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_large_sums_of_two_precisions(name: str, x: Any) -> None:
+    """With gaps in the cotangent, and with tangents, as where everything is kept."""
+    f = SUMS[name]
+
+    def loss(x: Any) -> Any:
+        return fnp.sum(fnp.real(fnp.where(CHOSEN, f(x), 0.0)) * WIDE)
+
+    def by_batches(x: Any) -> Any:  # where arrays are followed, and nothing is left out
+        return fg.vmap(fg.grad(loss))(x[None])[0]
+
+    found = fg.grad(loss)(x)
+    assert found.dtype == x.dtype
+    assert_allclose(found, by_batches(x), rtol=1e-6)
+    _, push = fg.linearize(loss, x)
+    tangent = np.linspace(0.5, 2.0, x.size).astype(x.dtype)
+    assert_allclose(push(tangent), np.sum(np.asarray(found) * tangent, dtype=float), rtol=1e-4)
