@@ -207,22 +207,12 @@ def _reached(cts: Sequence[Cotangent]) -> Value | None:
 
 @dataclass(slots=True, eq=False)
 class ResultEntry(Entry):
-    """One of the results of a call.
+    """One of the results of a call."""
 
-    Attributes
-    ----------
-    call : int
-        The call's variable.
-    position, count : int
-        Which result of how many.
-    closed_over : int
-        The variable of a value that the function closes over and returns; -1 where there is none.
-    """
-
-    call: int
+    call: int  # the call's variable
     position: int
-    count: int
-    closed_over: int
+    count: int  # of all results
+    closed_over: int  # the variable of what the function closes over and returns, or -1
 
     def push(self, tangents: Variables) -> Value:
         return plus(tangents[self.call][self.position], tangents[self.closed_over])

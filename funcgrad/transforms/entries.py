@@ -77,16 +77,10 @@ __all__ = [
 
 
 class Entry:
-    """The derivative of one step of a computation, at the values that it met.
-
-    Attributes
-    ----------
-    index : int
-        The variable that the step defined.
-    """
+    """The derivative of one step of a computation, at the values that it met."""
 
     __slots__ = ("index",)
-    index: int
+    index: int  # of the variable that the step defined
 
     def push(self, tangents: Variables) -> Any:
         """The tangent of the variable, None for zero, from those of all variables."""
@@ -129,17 +123,8 @@ def pull_back(
 ) -> None:
     """The cotangents of all that entries read, by one sweep from the last to the first.
 
-    Parameters
-    ----------
-    backwards : iterable of Entry
-        The last first.
-    cotangents : list or Sparse
-        By variable, None at first. Afterwards those of variables that no entry defines are set,
-        if they were reached.
-    outputs : sequence of int
-        The variables to begin with; -1 for what is not followed.
-    cts : sequence of cotangents
-        Theirs.
+    Some variables, the outputs (-1 for one that is not followed), get cotangents to begin with;
+    afterwards those of variables that no entry defines are set, if they were reached.
     """
     for index, ct in zip(outputs, cts, strict=True):
         if index >= 0 and ct is not None:

@@ -90,14 +90,8 @@ def operands_of_factors(
 def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = None) -> Value:
     """A tangent or a cotangent times a factor: the product that both modes are made of.
 
-    Parameters
-    ----------
-    v : value
-    factor : Constant, or callable, or value
-        Computed of output and arguments, if these are given: in one expression with the product,
-        so that NumPy can reuse the factor's memory.
-    out, x, y : values, optional
-        The operation's output and arguments.
+    The factor is a constant, a value, or a function of the output and arguments that are given: in
+    one expression with the product, so that NumPy can reuse the factor's memory.
     """
     if factor is SAME:
         return v

@@ -34,7 +34,7 @@ from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, ClosureError, check_closure
 from funcgrad.transforms.factors import settle, zeros_like
 from funcgrad.transforms.quick import push_product, push_quick
-from funcgrad.transforms.record import kind_of
+from funcgrad.transforms.record import KINDS
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
 
@@ -120,7 +120,7 @@ class Pusher(Trace):
         parts = [self.parts(arg) for arg in args]
         primals = tuple([primal for primal, _ in parts])
         out = bind(primitive, primals, params)
-        kind = kind_of(primitive)
+        kind = KINDS[primitive.form]
         if kind is None or not is_inexact(dtype_of(out)):
             return out
         entry = kind(primitive, range(len(args)), primals, out, params)

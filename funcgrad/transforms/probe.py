@@ -103,18 +103,10 @@ class ProbeSet:
 
 @dataclass(slots=True, eq=False)
 class MarkEntry(Entry):
-    """A value whose cotangent is wanted as well as handed on.
+    """A value whose cotangent is wanted as well as handed on."""
 
-    Attributes
-    ----------
-    operand : int
-        The variable that it is; -1 where it is not followed.
-    slot : int
-        The input that gets its cotangent.
-    """
-
-    operand: int
-    slot: int
+    operand: int  # the variable that it is, or -1
+    slot: int  # the input that gets its cotangent
 
     def push(self, tangents: Variables) -> Value:
         return tangents[self.operand]

@@ -51,7 +51,7 @@ from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit
 from funcgrad.transforms.quick import ProductEntry, QuickEntry
 
-__all__ = ["Record", "Recorded", "Recorder", "kind_of", "transpose_linear"]
+__all__ = ["KINDS", "Record", "Recorded", "Recorder", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _new: Final[Any] = object.__new__
@@ -178,7 +178,7 @@ class Recorder(Trace):
         self._ledger = Ledger()
         entries: list[Entry] = []
         self._ledger.entries = entries
-        self._append: Callable[[Entry], Any] = entries.append
+        self._append: Callable[[Entry], Any] = entries.append  # True where an entry goes nowhere
         self._count = count().__next__
         self._inputs: list[int] = []
         self.is_plain = True
@@ -352,7 +352,7 @@ class Recorder(Trace):
         params: Mapping[str, Any],
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
-        kind = _KINDS[primitive.form]
+        kind = KINDS[primitive.form]
         if (
             kind is None
             or dtype_of(out).kind not in "fc"
@@ -372,7 +372,13 @@ class Recorder(Trace):
         entry.primals = primals
         entry.out = keeps
         entry.params = params
-        return out if self._append(entry) else self._tracer(out, index)
+        if self._append(entry):
+            return out
+        tracer: Recorded = _new(Recorded)
+        tracer._value = out
+        tracer._index = index
+        tracer._trace = self
+        return tracer
 
     def reading(self, rule: Map) -> Map:
         """A rule that runs later, when tracers of this trace that it closes over are only read."""
@@ -419,19 +425,7 @@ def transpose_linear(
 ) -> list[Value]:
     """Pull cotangents back through a linear function, by recording it at zero.
 
-    Parameters
-    ----------
-    function : callable
-        Of values, returning a sequence of values (None where a result is zero by structure).
-    specs : sequence of Spec
-        The arguments' shapes and dtypes.
-    cts : sequence of values
-        The results' cotangents; None where there is none.
-
-    Returns
-    -------
-    list of values
-        The arguments' cotangents; None where nothing reaches an argument.
+    The specs are its arguments'; of results and of cotangents None is zero by structure.
     """
     with begin_level() as level:
         recorder = Recorder(level)
@@ -474,7 +468,7 @@ class LinearizedEntry(PushedEntry):
                 accumulate(cotangents, self.operands[position], pulled)
 
 
-_KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
+KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
     {
         "elementwise": ElementwiseEntry,
         "selecting": ElementwiseEntry,
@@ -487,8 +481,4 @@ _KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
         "discrete": None,
     }
 )
-
-
-def kind_of(primitive: Primitive) -> type[OperationEntry] | None:
-    """The kind of entry that an operation has; None where no derivative flows through it."""
-    return _KINDS[primitive.form]
+"""The kinds of entries, by the forms of differentials; None where no derivative flows."""
