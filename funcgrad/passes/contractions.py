@@ -16,24 +16,24 @@ program <lambda>(x: float64[30,20,10], y: float64[20,10,40]) -> float64[30,40]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from string import ascii_letters
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from funcgrad.passes.dead_code import remove_dead_code
+from funcgrad.passes.workbench import Rules, Workbench, improve
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import multiply, square
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import reshape, transpose
-from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Shape
 
-__all__ = ["fold_into_contractions", "subscripts_of_matmul"]
+__all__ = ["CONTRACTING", "fold_into_contractions", "subscripts_of_matmul"]
 
 _LARGE: Final = 2**14
 """From so many numbers on, NumPy's loops over products need less time than arrays of them."""
@@ -53,76 +53,36 @@ def fold_into_contractions(program: Program) -> Program:
     by no more than ``n * eps * sum(abs(a * b))`` for sums of n terms in all. NaN and infinities
     stay where they were, since the terms do.
     """
-    while any(equation.operation in _RULES for equation in program.equations):
-        folding = _Folding(program)
-        folded = rewrite(program, folding.step)
-        if not folding.changes:
-            break
-        program = remove_dead_code(folded)
-    return program
-
-
-class _Folding:
-    """The step of the rewriting, which knows how often variables are read."""
-
-    __slots__ = ("_counts", "_next", "_uses", "changes")
-
-    def __init__(self, program: Program) -> None:
-        self._uses = [0] * len(program.specs())
-        for equation in program.equations:
-            for variable in equation.operands:
-                self._uses[variable] += 1
-        # What is asked for as it is counts as read by others, too.
-        for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
-            self._uses[variable] += 2
-        self._next = program.index.given
-        self._counts: dict[int, int] = {}
-        self.changes = 0
-
-    def step(self, draft: Draft, equation: Equation) -> Sequence[int]:
-        """Append an equation, or what does the same with fewer numbers."""
-        rule = _RULES.get(equation.operation)
-        found = None if rule is None else rule(_Site(draft, equation, self._counts))
-        self.changes += found is not None
-        results = draft.append(equation) if found is None else [found]
-        for variable in results:
-            self._counts[variable] = self._uses[self._next]
-            self._next += 1
-        return results
+    return improve(program, CONTRACTING)
 
 
 class _Site:
-    """An equation, and the draft that it is to be appended to."""
+    """An equation, and the bench on which it is looked at."""
 
-    __slots__ = ("_counts", "draft", "equation", "params")
+    __slots__ = ("bench", "equation", "params")
 
-    def __init__(self, draft: Draft, equation: Equation, counts: Mapping[int, int]) -> None:
-        self.draft = draft
+    def __init__(self, bench: Workbench, equation: Equation) -> None:
+        self.bench = bench
         self.equation = equation
         self.params = dict(equation.params)
-        self._counts = counts
 
     def shape(self, variable: int) -> Shape:
-        return self.draft.spec(variable).shape
+        return self.bench.specs[variable].shape
 
     def is_floating(self, *variables: int) -> bool:
         """Whether variables are of the result's dtype, which BLAS knows, or plain numbers."""
         dtype = self.equation.results[0].dtype
-        specs = [self.draft.spec(variable) for variable in variables]
+        specs = [self.bench.specs[variable] for variable in variables]
         return dtype.char in "fd" and all(spec.weak or spec.dtype == dtype for spec in specs)
 
     def only_use(self, variable: int) -> Equation | None:
         """The equation that makes a variable which nothing else reads."""
-        return self.draft.maker(variable) if self._counts.get(variable) == 1 else None
+        maker = self.bench.makers[variable]
+        return maker if maker is not None and self.bench.is_read_once(variable) else None
 
-    def append(self, operation: Any, *operands: int, **params: Any) -> int:
+    def append(self, operation: Primitive, *operands: int, **params: Any) -> int:
         """The variable of a new equation in place of this one."""
-        like = self.equation
-        specs = [self.draft.spec(operand) for operand in operands]
-        given = tuple(sorted(params.items()))
-        result = operation.result(*specs, **params)
-        new = Equation(operation, operands, given, (result,), like.source, like.epoch)
-        return self.draft.append(new)[0]
+        return self.bench.put(self.equation, operation, operands, tuple(sorted(params.items())))
 
     def finished(self, variable: int) -> int:
         """A variable in the shape of the result."""
@@ -135,9 +95,13 @@ class _Site:
 # Sums.
 
 
-def _sum(site: _Site) -> int | None:
+def _sum(bench: Workbench, equation: Equation) -> int | None:
     """The sum of a product that nothing else needs."""
-    variable = site.equation.operands[0]
+    variable = equation.operands[0]
+    made = bench.makers[variable]
+    if made is None or made.operation not in _PRODUCTS:
+        return None
+    site = _Site(bench, equation)
     maker = site.only_use(variable)
     if maker is None or not site.is_floating(variable, *maker.operands) or not site.params["axis"]:
         return None
@@ -225,8 +189,9 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
 # Transpositions and repetitions.
 
 
-def _contraction(site: _Site) -> int | None:
+def _contraction(bench: Workbench, equation: Equation) -> int | None:
     """A contraction of what its factors are transpositions or repetitions of."""
+    site = _Site(bench, equation)
     x, y = site.equation.operands
     if not site.is_floating(x, y):
         return None
@@ -241,7 +206,7 @@ def _contraction(site: _Site) -> int | None:
 
 def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tuple[int, str]:
     """What a factor is made of, and its indices."""
-    maker = site.draft.maker(variable)
+    maker = site.bench.makers[variable]
     if maker is not None and maker.operation is transpose:
         variable = maker.operands[0]
         axes = dict(maker.params)["axes"]
@@ -260,8 +225,12 @@ def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tu
     return variable, letters
 
 
-def _transposition(site: _Site) -> int | None:
+def _transposition(bench: Workbench, equation: Equation) -> int | None:
     """The transposition of a product that nothing else needs."""
+    made = bench.makers[equation.operands[0]]
+    if made is None or made.operation not in (contract, matmul):
+        return None
+    site = _Site(bench, equation)
     maker = site.only_use(site.equation.operands[0])
     axes = site.params["axes"]
     if maker is None or not site.is_floating(*maker.operands):
@@ -287,15 +256,14 @@ def _transposition(site: _Site) -> int | None:
 
 def _before_turning(site: _Site, variable: int) -> int | None:
     """What a matrix is the transposition of."""
-    maker = site.draft.maker(variable)
+    maker = site.bench.makers[variable]
     if maker is None or maker.operation is not transpose or dict(maker.params)["axes"] != (1, 0):
         return None
     return maker.operands[0]
 
 
-Rule: TypeAlias = Callable[[_Site], int | None]
-"""``site -> the variable that the result is``, or None where the equation stays."""
+_PRODUCTS: Final = frozenset({multiply, square, contract, matmul})
 
-_RULES: Final[Mapping[Any, Rule]] = MappingProxyType(
-    {reduce_sum: _sum, contract: _contraction, transpose: _transposition}
+CONTRACTING: Final[Rules] = MappingProxyType(
+    {reduce_sum: (_sum,), contract: (_contraction,), transpose: (_transposition,)}
 )

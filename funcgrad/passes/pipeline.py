@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from funcgrad.passes.contractions import fold_into_contractions
+from funcgrad.passes.contractions import CONTRACTING
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.identity import copy_products_with_identities
 from funcgrad.passes.relax import RELAXED
@@ -29,16 +29,13 @@ __all__ = ["Pass", "optimize", "simplified"]
 Pass: TypeAlias = Callable[[Program], Program]
 
 _EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)
-_RELAXED: Final[Rules] = joined(_EXACT, RELAXED)
+_ALL: Final[Rules] = joined(_EXACT, CONTRACTING)
+_RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 
 
-def simplified(program: Program, relaxed: bool = False) -> Program:
-    """A program that means the same, by the rules on single equations alone.
-
-    No result comes to depend on an input that it did not depend on, as it may where products are
-    merged into one operation. So what is to be taken apart later is simplified, not optimized.
-    """
-    return improve(program, _RELAXED if relaxed else _EXACT)
+def simplified(program: Program) -> Program:
+    """A program that means the same to the bit, by the rules that do not reorder sums."""
+    return improve(program, _EXACT)
 
 
 def optimize(program: Program, relaxed: bool = False) -> Program:
@@ -61,11 +58,8 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     -----
     The rules of all passes are tried on each equation in turn, which also keeps equal equations
     once and drops what nothing reads. That is done until nothing changes, which takes one round or
-    two; after a few it stops in any case. Then contractions take up what stands around them,
-    products with identity matrices become copies, and last the equations are put in an order that
-    needs less memory.
+    two; after a few it stops in any case. Then products with identity matrices become copies, and
+    last the equations are put in an order that needs less memory.
     """
-    program = simplified(program, relaxed)
-    merged = fold_into_contractions(program)
-    program = program if merged is program else simplified(merged, relaxed)
+    program = improve(program, _RELAXED if relaxed else _ALL)
     return schedule(copy_products_with_identities(program))

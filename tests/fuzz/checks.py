@@ -35,7 +35,7 @@ from tests.fuzz.differences import assert_differences
 from tests.fuzz.noise import Scatter, raw
 from tests.fuzz.subject import Subject, several, stacked
 from tests.passes.forms_of_matrices import GROUNDS
-from tests.passes.generator import counting, every_rule
+from tests.passes.generator import counting, every_rule, is_exact
 from tests.passes.test_passes import every_pass
 
 __all__ = ["CHECKS", "RULES", "Check", "derived", "passed", "valued"]
@@ -395,8 +395,8 @@ _ADDING: Final = frozenset("fold_into_contractions optimize prepared put_rows_la
 RULES: Final = MappingProxyType(every_rule())
 
 
-def _rules(are_relaxed: bool) -> Rules:
-    own = [name for name in RULES if name.startswith("relax.") == are_relaxed]
+def _rules(are_exact: bool) -> Rules:
+    own = [name for name in RULES if is_exact(name) == are_exact]
     return joined(
         *[{operation: (rule,)} for name in own for operation, rule in RULES[name].items()]
     )
@@ -469,8 +469,8 @@ def _checks() -> dict[str, Check]:
         if ground.free:
             margin = 1.0 if ground.exact else 4.0
             found[f"pass {name} without limits"] = passed(freed(name), margin, signs=ground.exact)
-    found["pass rules"] = ruled(_rules(False), signs=True)
-    found["pass relaxed rules"] = ruled(_rules(True), 4.0, True)
+    found["pass rules"] = ruled(_rules(True), signs=True)
+    found["pass relaxed rules"] = ruled(_rules(False), 4.0, True)
     return found
 
 

@@ -291,6 +291,15 @@ class Ground:
 
 PRODUCTS: Final = (products, products_in_any_order)
 SUMS: Final = (sums_of_products, sums_of_vectors, sums_in_any_order)
+CONTRACTED: Final = MappingProxyType(
+    {
+        "contractions._sum": sums_around,
+        "contractions._contraction": transpositions,
+        "contractions._transposition": transpositions,
+    }
+)
+"""By the name of a rule, what it is made for."""
+
 _CONTRACTED: Final = (sums_around, sums_of_stacks, transpositions)
 _ROWS: Final = (steps_of_loops, elementwise_steps, within_rows)
 

@@ -24,13 +24,14 @@ from funcgrad.passes.workbench import ANY, Rule, Rules, Workbench
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from tests.passes.forms_of_algebra import ALGEBRAIC
+from tests.passes.forms_of_matrices import CONTRACTED
 from tests.passes.forms_of_moves import MOVING
 from tests.passes.parts import Form
 from tests.programs import SPECIAL, fixed
 
 SIZE: Final = 3
 DTYPES: Final = tuple("fdefdeDi?")
-FORMS: Final[Mapping[str, Form]] = MappingProxyType({**ALGEBRAIC, **MOVING})
+FORMS: Final[Mapping[str, Form]] = MappingProxyType({**ALGEBRAIC, **MOVING, **CONTRACTED})
 """By the name of a rule, what it is made for."""
 
 
@@ -77,6 +78,11 @@ def every_rule() -> dict[str, dict[Any, Rule]]:
 
 def _name_of_operation(item: tuple[Any, Rule]) -> str:
     return str(item[0].name)
+
+
+def is_exact(rule: str) -> bool:
+    """Whether a rule keeps every bit, rather than reorders sums, or rounds otherwise."""
+    return not rule.startswith(("relax.", "contractions."))
 
 
 def counting(rules: Rules, counts: Counter[Hashable]) -> Rules:
@@ -169,7 +175,7 @@ def forms_around(
     """Forms of which most are of one rule; what rounds otherwise stays among its like, since
     comparisons and casts would make much of little."""
     rng = np.random.default_rng(seed)
-    others = [name for name in FORMS if name.startswith("relax.") == rule.startswith("relax.")]
+    others = [name for name in FORMS if is_exact(name) == is_exact(rule)]
     chosen: list[tuple[Any, Form]] = []
     for _ in range(rng.integers(2, 6)):
         if rng.random() < 0.75:

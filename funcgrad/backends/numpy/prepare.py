@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
-from funcgrad.passes.pipeline import optimize, simplified
-from funcgrad.passes.schedule import schedule
+from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 
@@ -42,5 +41,5 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         runs = optimize(runs, relaxed)
     stacked = stack_small_operations(runs)
     if stacked is not runs:
-        runs = schedule(simplified(stacked, relaxed))
+        runs = optimize(stacked, relaxed)
     return put_rows_last(runs)
