@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from abc import ABC, ABCMeta, get_cache_token
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -30,14 +31,6 @@ from functools import cached_property
 from operator import attrgetter, methodcaller
 from pickle import dumps
 from threading import active_count, local
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FrameType,
-    FunctionType,
-    MemberDescriptorType,
-    ModuleType,
-)
 from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import ProxyTypes
 from weakref import ref as reference
@@ -122,7 +115,7 @@ class Capture:
     def __init__(self, *roots: Any) -> None:
         self._roots = roots
         self._observes = False
-        self._ran: dict[int, tuple[CodeType, dict[str, Any]]] = {}
+        self._ran: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
         self.look()
         if not self.complete:
             self._observes = True
@@ -133,7 +126,7 @@ class Capture:
         self.__dict__.pop("check", None)
         self._watch = Watch()
         self._names: set[str] = set()
-        self._codes: list[CodeType] = []
+        self._codes: list[types.CodeType] = []
         self._spaces: list[_Space] = []
         self._classes: dict[type[Any], _Space] = {}
         self._generators: list[tuple[Any, bytes]] = []
@@ -141,13 +134,12 @@ class Capture:
         if self.alone:  # else others may draw from those that all code shares
             self._generators += [(each, dumps(each)) for each in _shared_generators()]
         self._seen: dict[tuple[int, bool], Any] = {}  # the values, lest an address be used again
-        self._idle: dict[int, list[FunctionType]] = {}
+        self._idle: dict[int, list[types.FunctionType]] = {}
         self._expected = not self._observes
         self._waiting = [(root, "", self._expected) for root in self._roots]
         self.complete = True
         try:
-            modules = [getattr(root, "__module__", None) for root in self._roots]
-            self._libraries = Libraries(*modules)
+            self._libraries = Libraries(*[getattr(each, "__module__", "") for each in self._roots])
             self._follow()
             for code, space in list(self._ran.values()):
                 self._enter(code, space)
@@ -194,7 +186,7 @@ class Capture:
             choose(before)
         return result if self.complete else None
 
-    def enter(self, code: CodeType, space: dict[str, Any]) -> None:
+    def enter(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Note that code runs, before it reads anything."""
         if self.complete and id(code) not in self._ran:
             self._ran[id(code)] = code, space
@@ -203,7 +195,7 @@ class Capture:
             except Exception:  # as above
                 self.complete = False
 
-    def _enter(self, code: CodeType, space: dict[str, Any]) -> None:
+    def _enter(self, code: types.CodeType, space: dict[str, Any]) -> None:
         self._expected, module = False, space.get("__name__")
         if module in _THREADS and code.co_name in ("start", "submit"):
             self.complete = False  # what runs there is not seen
@@ -215,7 +207,8 @@ class Capture:
         self._follow()
 
     def _follow(self) -> None:
-        while self._waiting and self.complete:
+        found = True
+        while found:
             while self._waiting:
                 value, self._watch.about, self._expected = self._waiting.pop()
                 if _is_constant(value) or (id(value), self._expected) in self._seen:
@@ -229,9 +222,10 @@ class Capture:
                     self._waiting.append((part, self._watch.about, self._expected))
             if self._libraries.met_foreign:  # which may look into objects of the user's
                 self._names.add("copy")
-            for space in self._spaces:
-                for name in space.left(self._names):
-                    self._waiting.append((self._entry(space.values, name), name, space.expected))
+            left = [(space, name) for space in self._spaces for name in space.left(self._names)]
+            for space, name in left:
+                self._waiting.append((self._entry(space.values, name), name, space.expected))
+            found = bool(left)
 
     def _entry(self, space: Mapping[str, Any], name: str) -> Any:
         """Watch what stands under a name."""
@@ -243,13 +237,13 @@ class Capture:
         """Watch a value, and yield what is inside it."""
         if type(value) in ProxyTypes:
             yield value.__repr__.__self__
-        elif isinstance(value, FunctionType):
+        elif isinstance(value, types.FunctionType):
             yield from self._function(value)
         elif isinstance(value, type):
             self._names |= INSPECTING & {value.__name__}
             self._class(value, made=True)
             self._class(type(value))
-        elif isinstance(value, ModuleType):
+        elif isinstance(value, types.ModuleType):
             if value.__name__ in _RANDOM:
                 yield getattr(getattr(value, "random", None), "__self__", None)
             if not self._libraries.has(value.__name__):
@@ -262,7 +256,7 @@ class Capture:
             yield from self._contents(value)
             yield from self._object(value)
 
-    def _function(self, function: FunctionType) -> Iterator[Any]:
+    def _function(self, function: types.FunctionType) -> Iterator[Any]:
         """What a function's code may read: globals, closed-over names, defaults, attributes."""
         code, watch, space = function.__code__, self._watch, function.__globals__
         is_library = self._libraries.has(space.get("__name__"))
@@ -290,7 +284,7 @@ class Capture:
         yield from (*(function.__defaults__ or ()), function.__kwdefaults__, vars(function))
         yield from self._code(code, space)
 
-    def _code(self, code: CodeType, space: dict[str, Any]) -> Iterator[Any]:
+    def _code(self, code: types.CodeType, space: dict[str, Any]) -> Iterator[Any]:
         """What code looks up."""
         found = lookups(code)
         self._names |= found.attributes
@@ -375,7 +369,7 @@ class Capture:
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in _GENERATORS:
             self._generators.append((value, dumps(value)))
-        if isinstance(value, BuiltinFunctionType):
+        if isinstance(value, types.BuiltinFunctionType):
             self._names |= INSPECTING & {value.__name__}
         elif isinstance(value, classmethod):
             self._names |= _MAKING  # cls()
@@ -406,7 +400,7 @@ class _Observer:
     def __init__(self, capture: Capture, before: Callable[..., Any] | None) -> None:
         self._capture, self._before = capture, before
 
-    def note(self, frame: FrameType, event: str, arg: Any) -> None:
+    def note(self, frame: types.FrameType, event: str, arg: Any) -> None:
         """What the interpreter calls where a function begins, and elsewhere."""
         self._capture.enter(frame.f_code, frame.f_globals)
         if self._before is not None:
@@ -428,7 +422,7 @@ def _shared_generators() -> list[Any]:
 def _slots(kind: type[Any]) -> list[str]:
     """The names of the slots of a class and its bases, as they are stored."""
     members = [item for each in kind.__mro__ for item in list(vars(each).items())]
-    return [name for name, member in members if isinstance(member, MemberDescriptorType)]
+    return [name for name, member in members if isinstance(member, types.MemberDescriptorType)]
 
 
 def _buffer(value: Any) -> list[Any] | None:

@@ -196,6 +196,18 @@ def observed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("observed")
+def test_code_that_runs_is_asked_for_names_though_no_name_leads_to_it() -> None:
+    bag: Any = Bag(rate=1.0, other=1.0)
+    watched = capture.Capture(bag, lambda: None)
+    watched.enter((lambda thing: thing.rate).__code__, {"__name__": "elsewhere"})
+    assert watched.unchanged()
+    bag.other = 2.0
+    assert watched.unchanged()
+    bag.rate = 2.0
+    assert not watched.unchanged()
+
+
+@pytest.mark.usefixtures("observed")
 def test_profilers_of_others_are_left_alone() -> None:
     global COUNT
     tracing = Tracing()
