@@ -22,6 +22,10 @@ A program that is saved names an operation by its module and its name there, so 
 to be saved stands at the top of a module.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from funcgrad.primitive import (
     DISCRETE,
     OPPOSITE,
@@ -54,6 +58,7 @@ from funcgrad.structure import (
     UNEVEN,
     WRITES_INTO,
     Contraction,
+    Control,
     Elementwise,
     Gather,
     Movement,
@@ -65,7 +70,7 @@ from funcgrad.structure import (
     Structure,
     Trait,
 )
-from funcgrad.tensor import apply
+from funcgrad.tensor import Tensor, apply, wrap
 
 __all__ = [
     "COMMUTATIVE",
@@ -78,6 +83,7 @@ __all__ = [
     "UNEVEN",
     "WRITES_INTO",
     "Contraction",
+    "Control",
     "Elementwise",
     "Gather",
     "Linear",
@@ -96,6 +102,7 @@ __all__ = [
     "Structure",
     "Trait",
     "apply",
+    "apply_several",
     "batch_along_axis",
     "batch_elementwise",
     "batch_reduction",
@@ -109,3 +116,9 @@ __all__ = [
     "reals",
     "reduction",
 ]
+
+
+def apply_several(primitive: Primitive, *args: Any, **params: Any) -> tuple[Tensor, ...]:
+    """Apply an operation with several results to what a user passed; ``apply`` is for one."""
+    outs: Any = apply(primitive, *args, **params)  # as values: it wraps one result
+    return tuple([wrap(out) for out in outs])

@@ -265,7 +265,8 @@ class Primitive:
     evaluate : callable
         ``(*raw arguments, **params) -> raw value``; it must neither keep nor write its arguments.
     result : callable
-        ``(*specs, **params) -> Spec`` of what ``evaluate`` returns.
+        ``(*specs, **params) -> Spec`` of what ``evaluate`` returns. An operation with several
+        results returns a tuple, and so does this.
     differential : Partials, Linear, Linearized or DISCRETE
     batch : callable
         See ``Batch``.
@@ -287,7 +288,7 @@ class Primitive:
 
     name: str
     evaluate: Callable[..., Any]
-    result: Callable[..., Spec]
+    result: Callable[..., Spec | tuple[Spec, ...]]
     differential: Differential
     batch: Batch
     samples: Callable[[], Iterable[Sample]] = tuple
@@ -313,6 +314,11 @@ class Primitive:
         object.__setattr__(self, "bilinear", _is_product(self.differential))
         additive = quick and all(isinstance(factor, Constant) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
+
+    def results(self, *specs: Spec, **params: Any) -> tuple[Spec, ...]:
+        """The specs of all results."""
+        found = self.result(*specs, **params)
+        return found if isinstance(found, tuple) else (found,)
 
     def routes(self, arity: int) -> tuple[Any, ...]:
         """For each argument something that is not None if a derivative flows through it."""

@@ -10,7 +10,7 @@ operation that declares its structure is costed, fused and planned without anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, Final, TypeAlias
@@ -24,6 +24,7 @@ __all__ = [
     "UNEVEN",
     "WRITES_INTO",
     "Contraction",
+    "Control",
     "Elementwise",
     "Gather",
     "Movement",
@@ -172,6 +173,20 @@ class Random:
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    """Programs that are run, which are parameters: loops, branches and calls.
+
+    Attributes
+    ----------
+    runs : callable
+        ``(**params)`` to the programs, each with how often it runs; None where nobody can tell.
+    """
+
+    runs: Callable[..., Sequence[tuple[Any, int | None]]]
+    owns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Opaque:
     """Anything else: a step that NumPy takes alone.
 
@@ -188,5 +203,14 @@ class Opaque:
 OPAQUE: Final = Opaque()
 
 Structure: TypeAlias = (
-    Elementwise | Reduction | Scan | Movement | Contraction | Gather | Scatter | Random | Opaque
+    Elementwise
+    | Reduction
+    | Scan
+    | Movement
+    | Contraction
+    | Gather
+    | Scatter
+    | Random
+    | Control
+    | Opaque
 )

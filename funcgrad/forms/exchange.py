@@ -179,7 +179,10 @@ def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Dat
     data = {**_operation_data(equation, names, place), "operands": list(equation.operands)}
     if equation.params:
         data["params"] = {
-            name: to_data(value, f"{place}, parameter {name}") for name, value in equation.params
+            name: {"program": _fields(value, names, f"{place}, parameter {name}")}
+            if isinstance(value, Program)
+            else to_data(value, f"{place}, parameter {name}")
+            for name, value in equation.params
         }
     data["results"] = [_spec_text(spec) for spec in equation.results]
     if equation.epoch:
@@ -314,12 +317,18 @@ def _equation(record: Data, place: str) -> Equation:
         _call(operation, record, place) if kind == "call" else _primitive(operation, place),
         listed(record, "operands", int, place),
         tuple(
-            [(name, from_data(data, f"{place}, parameter {name}")) for name, data in params.items()]
+            [(name, _param(data, f"{place}, parameter {name}")) for name, data in params.items()]
         ),
         _specs(record, "results", place),
         optional(record, "source", "", place),
         optional(record, "epoch", 0, place),
     )
+
+
+def _param(data: Data, place: str) -> Any:
+    if type(data) is dict and "program" in data:
+        return Program(**_parts(read(data, "program", dict, place), place, f"{place}, ")).verify()
+    return from_data(data, place)
 
 
 def _primitive(name: str, place: str) -> Primitive:

@@ -162,6 +162,8 @@ def _setting(name: str, value: Any) -> str:
     """A static parameter in short."""
     if isinstance(value, Key):
         return f"{name}=[{index_text(value)}]"
+    if isinstance(value, Program):
+        return f"{name}=<{value.name}>"
     return f"{name}={value if isinstance(value, np.dtype) else repr(value)}"
 
 

@@ -12,6 +12,7 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from funcgrad.programs.equation import Equation, body_of
 from funcgrad.programs.program import Program
@@ -44,9 +45,9 @@ def _lines(program: Program, sources: bool) -> Iterator[str]:
     for equation in program.equations:
         defined = range(number, number + len(equation.results))
         yield _printed(equation, names, defined, sources)
-        body = body_of(equation)
-        if body is not None:
-            yield from (f"    {line}" for line in _lines(body, sources))
+        for body in (body_of(equation), *[value for _, value in equation.params]):
+            if isinstance(body, Program):
+                yield from (f"    {line}" for line in _lines(body, sources))
         yield from _guards(program, names, defined)
         number = defined.stop
     yield f"  return {', '.join(names[variable] for variable in program.outputs)}"
@@ -58,12 +59,17 @@ def _guards(program: Program, names: Sequence[str], variables: range) -> Iterato
             yield f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
 
 
+def _setting(value: Any) -> str:
+    """A static parameter; a program stands below."""
+    return f"<{value.name}>" if isinstance(value, Program) else repr(value)
+
+
 def _printed(equation: Equation, names: Sequence[str], defined: range, sources: bool) -> str:
     left = ", ".join(
         f"{names[variable]}: {spec}"
         for variable, spec in zip(defined, equation.results, strict=True)
     )
     words = [equation.operation.name, *(names[variable] for variable in equation.operands)]
-    words += [f"{name}={value!r}" for name, value in equation.params]
+    words += [f"{name}={_setting(value)}" for name, value in equation.params]
     line = f"  {left} = {' '.join(words)}"
     return f"{line:<60}  # {equation.source}" if sources and equation.source else line

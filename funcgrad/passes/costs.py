@@ -29,6 +29,7 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import (
     Contraction,
+    Control,
     Elementwise,
     Gather,
     Movement,
@@ -199,7 +200,21 @@ def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
         read += written - bytes_of(operands[0])
     arithmetic = _arithmetic(equation, operands)
     is_slow = Trait.TRANSCENDENTAL in operation.traits or arithmetic is None
-    return OperationCosts(name, 1, arithmetic, arithmetic if is_slow else 0, read, written)
+    slow = arithmetic if is_slow else 0
+    if isinstance(operation.structure, Control):
+        slow = _of_programs(operation.structure.runs(**dict(equation.params)), "transcendental")
+    return OperationCosts(name, 1, arithmetic, slow, read, written)
+
+
+def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int | None:
+    """What programs cost that run so often; None where one of it is not known."""
+    total = 0
+    for program, times in runs:
+        found = costs(program)
+        if times is None or found.unknown:
+            return None
+        total += times * int(getattr(found, kind))
+    return total
 
 
 def _is_view(equation: Equation) -> bool:
@@ -228,6 +243,8 @@ def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
                 for letter, size in zip(letters, spec.shape, strict=True):
                     sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
             return 2 * prod(sizes.values())
+        case Control():
+            return _of_programs(structure.runs(**dict(equation.params)), "arithmetic")
         case Opaque() if structure.counted is not None:
             return prod(operands[structure.counted].shape)
     return None

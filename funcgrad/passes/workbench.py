@@ -163,7 +163,7 @@ class Workbench:
             What the operation makes of the operands, where that is known.
         """
         if result is None:  # not that of ``like``: of Python numbers it may be one
-            result = operation.result(*[self.specs[x] for x in operands], **dict(params))
+            (result,) = operation.results(*[self.specs[x] for x in operands], **dict(params))
         equation = Equation(operation, operands, params, (result,), like.source, like.epoch)
         current, self.current = self.current, -1
         variable = self._resolved(equation, -1)
@@ -182,7 +182,7 @@ class Workbench:
         operands = tuple([aliases[variable] for variable in equation.operands])
         equation = equation.on(operands)
         self.current, self._operands = first, operands
-        if isinstance(equation.operation, Primitive):
+        if count == 1 and isinstance(equation.operation, Primitive):
             found = self._resolved(equation, first)
         else:
             found = self._kept(equation, first)

@@ -384,7 +384,8 @@ def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
     if not isinstance(operation, Primitive):
         return list(operation.bind(operands))
     try:
-        return [operation(*operands, **params)]
+        found = operation(*operands, **params)
+        return list(found) if type(found) is tuple else [found]
     except REFUSALS as error:
         raise explained(error, operation.name, *operands, **params) from error
 
@@ -400,12 +401,12 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
         return
     given = ", ".join(map(str, operands)) or "nothing"
     try:
-        expected = equation.operation.result(*operands, **dict(equation.params))
+        expected = equation.operation.results(*operands, **dict(equation.params))
     except Exception as error:  # a rule may fail in any way on what it is not made for
         raise ProgramError(f"{place} is not defined for {given}: {error}") from error
-    if equation.results != (expected,):
+    if equation.results != expected:
         raise ProgramError(
-            f"{place} of {given} gives {_described(expected)}, not"
+            f"{place} of {given} gives {', '.join(map(_described, expected))}, not"
             f" {', '.join(map(_described, equation.results)) or 'nothing'}."
         )
 

@@ -134,7 +134,8 @@ class Batcher(Trace):
         parts = [self.parts(arg) for arg in args]
         values = tuple([value for value, _ in parts])
         flags = tuple([flag for _, flag in parts])
-        return self.follow(primitive.batch(primitive, self.size, values, flags, params))
+        out = primitive.batch(primitive, self.size, values, flags, params)
+        return tuple(map(self.follow, out)) if type(out) is tuple else self.follow(out)
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Run the call's batched form further out."""

@@ -196,8 +196,12 @@ class Stager(Trace):
         if self._has_numbers:
             out = bind(primitive, values, params)
         else:
-            out = _stand_in(primitive.result(*map(spec_inside, values), **params))
-        return self._define(primitive, args, _hashable(params) if params else (), [out])[0]
+            said = primitive.result(*map(spec_inside, values), **params)
+            out = tuple(map(_stand_in, said)) if isinstance(said, tuple) else _stand_in(said)
+        own = _hashable(params) if params else ()
+        if type(out) is tuple:
+            return tuple(self._define(primitive, args, own, out))
+        return self._define(primitive, args, own, [out])[0]
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""

@@ -249,6 +249,10 @@ class _Writer:
         operands = [partial(text, variable) for variable in equation.operands]
         if not isinstance(equation.operation, Primitive):
             self.call(equation, first)
+        elif len(equation.results) > 1:
+            names = [self.text(first + k) for k in range(len(equation.results))]
+            made = self.expressions.of(equation, operands)
+            self.line(f"{', '.join(names)} = {made}", equation.source)
         elif position in self.scalars.members:
             self.scalar(equation, first)
         elif position in self.plan.takes:
