@@ -43,11 +43,19 @@ def every_primitive() -> list[Primitive]:
     return sorted(found.values(), key=lambda primitive: primitive.name)
 
 
-def strangers() -> list[Primitive]:
-    """The operations that are declared outside of the package; see ``tests/strangers``."""
+def strangers(several: bool = False) -> list[Primitive]:
+    """The operations that are declared outside of the package, with one result or with several;
+    see ``tests/strangers``."""
     modules = pkgutil.walk_packages(tests.strangers.__path__, "tests.strangers.")
     values = [value for each in modules for value in vars(import_module(each.name)).values()]
-    return [value for value in values if isinstance(value, Primitive)]
+    found = [value for value in values if isinstance(value, Primitive)]
+    return [each for each in found if has_several(each) == several]
+
+
+def has_several(primitive: Primitive) -> bool:
+    """Whether an operation has several results."""
+    sample = next(iter(primitive.samples()), Sample((1.0,)))
+    return isinstance(primitive.evaluate(*sample.args, **sample.params), tuple)
 
 
 @dataclass(frozen=True)

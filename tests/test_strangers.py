@@ -17,9 +17,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.passes.costs import costs
-from tests.conformance import strangers
+from funcgrad.shape import spec_of
+from tests.conformance import Case, every_case, strangers
+from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.energy import energy
 from tests.strangers.gudermannian import gd
+from tests.strangers.iteration import iterated
 from tests.strangers.rotation import rotated
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
@@ -38,6 +41,7 @@ def total(f: Function) -> Function:
 
 def test_each_is_here() -> None:
     assert {primitive.name for primitive in strangers()} == set(FUNCTIONS)
+    assert {primitive.name for primitive in strangers(several=True)} == {"eigh", "iterate"}
 
 
 def test_strangers_know_the_public_module_alone() -> None:
@@ -104,3 +108,134 @@ def test_what_is_no_operation_any_more_is_named() -> None:
     for other, message in (("rotated", "is no primitive"), ("gone", "cannot be had")):
         with pytest.raises(fg.errors.ProgramError, match=message):
             fg.Program.from_json(text.replace("rotation:turn", f"rotation:{other}"))
+
+
+# ------------------------------------------------------------------------- several results
+
+SEVERAL = [case for case in every_case(strangers(several=True)) if case.args[0].size]
+by_case = pytest.mark.parametrize("case", SEVERAL, ids=str)
+
+
+def flat(case: Case) -> Function:
+    """All results as one vector, as a function of all arguments; of eigenvectors their squares,
+    whose signs are nobody's."""
+
+    def f(*args: Any) -> Any:
+        outs = fg.extend.apply_several(case.primitive, *args, **case.sample.params)
+        if case.primitive.name == "eigh":
+            outs = outs[0], outs[1] * outs[1]
+        return fnp.concatenate([fnp.ravel(out) for out in outs])
+
+    return f
+
+
+def weighted(case: Case) -> Function:
+    f = flat(case)
+    return lambda *args: fnp.sum(fnp.sin(f(*args)) * np.arange(1.0, f(*case.args).size + 1))
+
+
+@by_case
+def test_specs_are_those_of_all_results(case: Case) -> None:
+    specs = [spec_of(arg) for arg in case.args]
+    said = case.primitive.results(*specs, **case.sample.params)
+    found = case.primitive.evaluate(*case.args, **case.sample.params)
+    assert [(spec.shape, spec.dtype) for spec in said] == [(x.shape, x.dtype) for x in found]
+
+
+@by_case
+def test_several_results_are_differentiated_in_both_modes_and_twice(case: Case) -> None:
+    fg.testing.check_grads(flat(case), case.args, order=2)
+    fg.testing.check_grads(weighted(case), case.args, order=2)
+
+
+@by_case
+def test_one_result_of_several_has_a_gradient(case: Case) -> None:
+    for k in range(2):
+
+        def first(*args: Any, k: int = k) -> Any:
+            outs = fg.extend.apply_several(case.primitive, *args, **case.sample.params)
+            return fnp.sum(outs[k] ** 2)
+
+        fg.testing.check_grads(first, case.args, order=1)
+
+
+@by_case
+def test_several_results_are_staged_batched_and_nested(case: Case) -> None:
+    f, positions = weighted(case), tuple(range(len(case.args)))
+    gradient = fg.grad(f, argnums=positions)
+    expected = gradient(*case.args)
+    for other in (
+        fg.jit(gradient),
+        fg.program(gradient)(*case.args),
+        fg.grad(fg.jit(f), argnums=positions),
+        fg.grad(fg.checkpoint(f), argnums=positions),
+        fg.grad(fg.program(f)(*case.args), argnums=positions),
+    ):
+        for one, two in zip(other(*case.args), expected, strict=True):
+            assert_allclose(one, two, rtol=1e-10, atol=1e-12)
+    batch = [np.stack([arg, arg * 1.01]) for arg in case.args]
+    for g in (f, flat(case), fg.jit(f)):
+        loop = [g(*[each[k] for each in batch]) for k in range(2)]
+        assert_allclose(fg.vmap(g)(*batch), fnp.stack(loop), rtol=1e-9, atol=1e-12)
+    per_example = fg.vmap(gradient)(*batch)
+    for one, two in zip(per_example, expected, strict=True):
+        assert_allclose(one[0], two, rtol=1e-9, atol=1e-12)
+    shared = fg.vmap(lambda *rest: f(case.args[0], *rest), in_axes=0)
+    if len(batch) > 1:
+        assert_allclose(shared(*batch[1:])[0], f(*case.args), rtol=1e-10)
+
+
+@by_case
+def test_several_results_are_printed_saved_and_costed(case: Case) -> None:
+    staged = fg.program(flat(case))(*case.args)
+    (line,) = [text for text in staged.to_text().splitlines() if f" {case.primitive.name} " in text]
+    assert line.split("=")[0].count(":") == 2
+    again = fg.Program.from_json(staged.verify().to_json())
+    assert again == staged
+    assert_allclose(again(*case.args), flat(case)(*case.args), rtol=1e-12)
+    (row,) = [row for row in costs(staged).operations if row.name == case.primitive.name]
+    if case.primitive.name == "iterate":
+        body, times = case.sample.params["body"], case.sample.params["times"]
+        assert row.arithmetic == times * costs(body).arithmetic
+        assert row.transcendental == times * costs(body).transcendental
+        assert f"    program {body.name}(" in staged.to_text()
+    assert "graph" in staged.to_dot()
+
+
+def test_a_function_is_iterated_as_by_a_loop() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x - 0.1 * y, y + 0.1 * fnp.sin(x)
+
+    def by_hand(x: Any, y: Any) -> Any:
+        for _ in range(5):
+            x, y = f(x, y)
+        return fnp.sum(x * y)
+
+    def iterate(x: Any, y: Any) -> Any:
+        x, y = iterated(f, 5, x, y)
+        return fnp.sum(x * y)
+
+    args = np.array([0.3, -1.0]), np.array([1.0, 2.0])
+    for make in (fg.grad, fg.hessian, lambda f: fg.jit(fg.grad(f)), lambda f: fg.grad(fg.jit(f))):
+        assert_allclose(make(iterate)(*args), make(by_hand)(*args), rtol=1e-12)
+    assert_allclose(fg.jit(iterate)(*args), by_hand(*args), rtol=1e-13)
+
+
+def test_eigenvalues_of_a_known_matrix() -> None:
+    x = np.array([[2.0, 1.0], [1.0, 2.0]])
+    assert_allclose(eigenvalues(x)[0], [1.0, 3.0])
+    # The derivative of the greatest eigenvalue is v v' for its eigenvector.
+    slope = fg.grad(lambda x: eigenvalues(x)[0][1])(x)
+    assert_allclose(slope, [[0.5, 0.5], [0.5, 0.5]], rtol=1e-12)
+
+
+def test_several_results_need_a_pushforward() -> None:
+    parts = fg.extend.Primitive(
+        "parts",
+        lambda x: (x[:1], x[1:]),
+        lambda x: (fg.extend.Spec((1,), x.dtype), fg.extend.Spec((x.shape[0] - 1,), x.dtype)),
+        fg.extend.Linear((lambda ct, x: ct,)),
+        lambda primitive, size, args, batched, params: primitive(*args),
+    )
+    with pytest.raises(fg.errors.DifferentiationError, match="parts: an operation with several"):
+        fg.grad(lambda x: fnp.sum(fg.extend.apply_several(parts, x)[0]))(np.ones(3))

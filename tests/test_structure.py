@@ -18,7 +18,7 @@ from funcgrad.shape import spec_of
 from funcgrad.structure import Trait
 from tests.conformance import every_primitive, strangers
 
-PRIMITIVES = (*every_primitive(), *strangers())
+PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
 EXTREME = np.array([0.0, -0.0, 1.0, -1.5, 0.1, 3e38, -3e38, 1e-45, np.inf, -np.inf, np.nan])
 
 

@@ -34,7 +34,7 @@ from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, ClosureError, check_closure
 from funcgrad.transforms.factors import settle, zeros_like
 from funcgrad.transforms.quick import push_product, push_quick
-from funcgrad.transforms.record import KINDS
+from funcgrad.transforms.record import KINDS, Several
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
 
@@ -121,6 +121,9 @@ class Pusher(Trace):
         primals = tuple([primal for primal, _ in parts])
         out = bind(primitive, primals, params)
         kind = KINDS[primitive.form]
+        if type(out) is tuple and kind is not None:
+            pushed = Several(primitive, primals, out, params).push([t for _, t in parts])
+            return tuple(map(self.dual, out, pushed))
         if kind is None or not is_inexact(dtype_of(out)):
             return out
         entry = kind(primitive, range(len(args)), primals, out, params)

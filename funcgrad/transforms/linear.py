@@ -27,7 +27,8 @@ from funcgrad.transforms.arguments import choose, like, values_of
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.factors import Outline, settle, zeros_like
 from funcgrad.transforms.masked import settled
-from funcgrad.transforms.record import Recorded, Recorder
+from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.recorded import Recorded
 
 __all__ = ["LinearRecorder", "linear_transpose", "linearize"]
 
@@ -186,8 +187,8 @@ class LinearRecorder(Recorder):
                 " which depend on the function's own."
             )
         out = super().process(primitive, args, params)
-        data = out._value if type(out) is Recorded else out
-        if _is_nonzero(data):
+        outs = out if type(out) is tuple else (out,)
+        if any(_is_nonzero(each._value if type(each) is Recorded else each) for each in outs):
             raise DifferentiationError(
                 f"linear_transpose: the function is not linear but affine: {primitive.name} brings"
                 " in a constant that is not zero."

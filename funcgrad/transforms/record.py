@@ -12,22 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import FREE, explained
 from funcgrad.buffers import LARGE, BufferPool
-from funcgrad.conversion import reveal_primal
-from funcgrad.primitive import Primitive
-from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives.contraction import matmul
+from funcgrad.errors import DifferentiationError
+from funcgrad.primitive import Linearized, Primitive
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.tensor import Tensor, operate_generally
+from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
-from funcgrad.transforms.call import Call, Map, ResultEntry, bind_call
+from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
 from funcgrad.transforms.collage import Variables, accumulate, finished
 from funcgrad.transforms.entries import (
     CarriedEntry,
@@ -43,69 +41,20 @@ from funcgrad.transforms.entries import (
     pull_back,
     push_through,
 )
-from funcgrad.transforms.factors import outlined
+from funcgrad.transforms.factors import outlined, settle
 from funcgrad.transforms.large import LargeEntry, evaluated, is_large, kept
 from funcgrad.transforms.ledger import Ledger, reading
 from funcgrad.transforms.loans import borrower
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit
 from funcgrad.transforms.quick import ProductEntry, QuickEntry
+from funcgrad.transforms.recorded import Recorded
 
-__all__ = ["KINDS", "Record", "Recorded", "Recorder", "transpose_linear"]
+__all__ = ["KINDS", "Record", "Recorder", "Several", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _new: Final[Any] = object.__new__
 _array: Final = np.ndarray
-
-
-def _operators(primitive: Primitive) -> tuple[Any, Any]:
-    """An operator of recorded values and its reflection, in one call rather than five.
-
-    The calls on the way to ``process2`` are half of what recording a small operation costs; they
-    are left out where the other operand is a number, a concrete tensor or recorded likewise.
-    """
-
-    def operate(self: Recorded, other: Any) -> Any:
-        trace, kind = self._trace, type(other)
-        if kind is Recorded and other._trace is trace:
-            second, y = other._index, other._value
-        elif kind in FREE:
-            second, y = -1, other
-        elif kind is Tensor:
-            second, y = -1, other._value
-        else:
-            return operate_generally(primitive, self, other)
-        try:
-            if trace.is_plain:
-                return trace.record2(primitive, self._index, second, self._value, y)
-            return trace.process2(primitive, self, other)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise explained(error, primitive.name, self, other) from error
-
-    def reflected(self: Recorded, other: Any) -> Any:
-        trace = self._trace
-        if type(other) in FREE and trace.is_plain:
-            return trace.record2(primitive, -1, self._index, other, self._value)
-        return operate_generally(primitive, other, self)
-
-    return operate, reflected
-
-
-class Recorded(Tensor):
-    """A value whose history is being recorded."""
-
-    __slots__ = ("_index", "_trace")
-    _index: int
-
-    __add__, __radd__ = _operators(ew.add)
-    __sub__, __rsub__ = _operators(ew.subtract)
-    __mul__, __rmul__ = _operators(ew.multiply)
-    __truediv__, __rtruediv__ = _operators(ew.divide)
-    __matmul__, __rmatmul__ = _operators(matmul)
-
-    def _reveal(self, use: str, exact: bool) -> Any:
-        self._trace.check()
-        return reveal_primal(self._value, use, exact)
 
 
 class Record:
@@ -341,6 +290,12 @@ class Recorder(Trace):
             operands = tuple([self.index_of(arg) for arg in args])
             primals = tuple([self.inner(arg) for arg in args])
             out = bind(primitive, primals, params)
+        if type(out) is tuple:
+            if KINDS[primitive.form] is None:
+                return out
+            several = Several(primitive, primals, out, params)
+            call = CallEntry(operands, several.pull, several.push)
+            return tuple(self.append_call(call, out))
         return self._recorded(primitive, operands, primals, out, params)
 
     def _recorded(
@@ -444,6 +399,27 @@ def transpose_linear(
     ]
 
 
+def _transposed(
+    push: Callable[[list[Value]], Sequence[Value]],
+    primals: Sequence[Value],
+    followed: Sequence[int],
+    cts: Sequence[Any],
+) -> list[Value]:
+    """The cotangents of all arguments, by the transpose of a pushforward at those followed."""
+
+    def pushed(*tangents: Value) -> Sequence[Value]:
+        given: list[Value] = [None] * len(primals)
+        for position, tangent in zip(followed, tangents, strict=True):
+            given[position] = tangent
+        return push(given)
+
+    pulled: list[Value] = [None] * len(primals)
+    specs = [spec_of(primals[position]) for position in followed]
+    for position, ct in zip(followed, transpose_linear(pushed, specs, cts), strict=True):
+        pulled[position] = ct
+    return pulled
+
+
 class LinearizedEntry(PushedEntry):
     """An operation whose pushforward is recorded, at zero, in order to be transposed."""
 
@@ -456,16 +432,54 @@ class LinearizedEntry(PushedEntry):
             if operand >= 0 and is_inexact(dtype_of(self.primals[position]))
         ]
 
-        def push(*tangents: Value) -> list[Value]:
-            given: list[Value] = [None] * len(self.primals)
-            for position, tangent in zip(followed, tangents, strict=True):
-                given[position] = tangent
-            return [self._tangent(given)]
+        def push(tangents: list[Value]) -> list[Value]:
+            return [self._tangent(tangents)]
 
-        specs = [spec_of(self.primals[position]) for position in followed]
-        for position, pulled in zip(followed, transpose_linear(push, specs, [ct]), strict=True):
-            if pulled is not None:
-                accumulate(cotangents, self.operands[position], pulled)
+        pulled = _transposed(push, self.primals, followed, [ct])
+        for position in followed:
+            if pulled[position] is not None:
+                accumulate(cotangents, self.operands[position], pulled[position])
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The linear maps of an operation with several results, by its pushforward."""
+
+    primitive: Any
+    primals: Sequence[Value]
+    outs: Sequence[Value]
+    params: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Refuse a differential that knows of one result only."""
+        form = type(self.primitive.differential)
+        if form is not Linearized:
+            raise DifferentiationError(
+                f"{self.primitive.name}: an operation with several results has the differential"
+                f" Linearized or DISCRETE; this one is {form.__name__}."
+            )
+
+    def push(self, tangents: Sequence[Value]) -> list[Value]:
+        """The results' tangents, from the arguments'; None is a zero."""
+        given = tuple(
+            [
+                tangent if is_inexact(dtype_of(x)) else None
+                for x, tangent in zip(self.primals, tangents, strict=True)
+            ]
+        )
+        if all(tangent is None for tangent in given):
+            return [None] * len(self.outs)
+        push = self.primitive.differential.push
+        pushed = push(given, self.outs, *self.primals, **self.params)
+        return [
+            settle(tangent, out) if is_inexact(dtype_of(out)) else None
+            for tangent, out in zip(pushed, self.outs, strict=True)
+        ]
+
+    def pull(self, cts: Sequence[Any]) -> list[Value]:
+        """The arguments' cotangents, from the results'."""
+        followed = [k for k, x in enumerate(self.primals) if is_inexact(dtype_of(x))]
+        return _transposed(self.push, self.primals, followed, cts)
 
 
 KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
