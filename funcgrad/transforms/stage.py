@@ -34,7 +34,7 @@ from funcgrad.primitives.keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.programs.names import letters
 from funcgrad.programs.program import Program
-from funcgrad.shape import Spec
+from funcgrad.shape import stand_in
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
     RAW,
@@ -162,7 +162,7 @@ class Stager(Trace):
         spec = spec_inside(value)
         self._inputs.append(spec)
         self._variables = len(self._inputs)
-        return self._tracer(value if self._has_numbers else _stand_in(spec), self._variables - 1)
+        return self._tracer(value if self._has_numbers else stand_in(spec), self._variables - 1)
 
     def need_numbers(self) -> None:
         """Give up if values are stand-ins."""
@@ -197,11 +197,10 @@ class Stager(Trace):
             out = bind(primitive, values, params)
         else:
             said = primitive.result(*map(spec_inside, values), **params)
-            out = tuple(map(_stand_in, said)) if isinstance(said, tuple) else _stand_in(said)
-        own = _hashable(params) if params else ()
-        if type(out) is tuple:
-            return tuple(self._define(primitive, args, own, out))
-        return self._define(primitive, args, own, [out])[0]
+            out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
+        own, several = _hashable(params) if params else (), type(out) is tuple
+        results = self._define(primitive, args, own, out if several else [out])
+        return tuple(results) if several else results[0]
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
@@ -494,11 +493,3 @@ def _stage(
 
 def _bytes(values: Sequence[Value]) -> int:
     return sum([value.nbytes for value in values if isinstance(value, np.ndarray)])
-
-
-def _stand_in(spec: Spec) -> Value:
-    """A value of a shape and a dtype that takes no memory, and that nobody can write to."""
-    if spec.shape:  # np.broadcast_to takes six times as long
-        return np.ndarray(spec.shape, spec.dtype, bytes(32), 0, (0,) * len(spec.shape))
-    zero = spec.dtype.type(0)
-    return zero.item() if spec.weak else zero
