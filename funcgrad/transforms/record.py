@@ -53,6 +53,7 @@ from funcgrad.transforms.recorded import Recorded
 __all__ = ["KINDS", "Record", "Recorder", "Several", "transpose_linear"]
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
+_FLOAT64: Final = np.dtype(np.float64)
 _new: Final[Any] = object.__new__
 _array: Final = np.ndarray
 
@@ -308,9 +309,10 @@ class Recorder(Trace):
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
         kind = KINDS[primitive.form]
+        dtype = out.dtype if type(out) in STRONG else dtype_of(out)
         if (
             kind is None
-            or dtype_of(out).kind not in "fc"
+            or (dtype is not _FLOAT64 and dtype.kind not in "fc")
             or (len(operands) > 1 and not _reached(primitive, operands))
         ):
             self.check()
