@@ -292,8 +292,10 @@ cosh: Primitive = elementwise(
 
 def _sech_squared(x: Any) -> Any:
     cosh = np.cosh(x)
-    room = cosh if type(cosh) is np.ndarray else None
-    return np.square(np.reciprocal(cosh, out=room), out=room)
+    if type(cosh) is np.ndarray:
+        return np.square(np.reciprocal(cosh, out=cosh), out=cosh)
+    sech = np.reciprocal(cosh)
+    return sech * sech
 
 
 # Not 1 - tanh(x)**2, of which nothing is left where tanh(x) rounds to 1.

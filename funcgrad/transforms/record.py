@@ -175,11 +175,10 @@ class Recorder(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Record a call as one entry, or let it record itself."""
-        if not self.is_plain:
-            own = borrower(self)
-            if own is not None:
-                results: list[Value] = own.process_call(call, args)
-                return results
+        own = None if self.is_plain else borrower(self)
+        if own is not None:
+            results: list[Value] = own.process_call(call, args)
+            return results
         if self._ledger.current() is None:
             return bind_call(call, [self.inner(arg) for arg in args])
         return call.record_in(self, args)
@@ -188,15 +187,17 @@ class Recorder(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        if not self.is_plain:
-            own = borrower(self)
-            if own is not None:
-                return own.process1(primitive, x)
+        own = None if self.is_plain else borrower(self)
+        if own is not None:
+            return own.process1(primitive, x)
         data = x._value
-        if type(data) is _array and data.nbytes >= LARGE:
-            out = evaluated(self.pool, primitive, (data,))
-            return self._recorded(primitive, (x._index,), (data,), out, _NO_PARAMS)
-        out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
+        if type(data) is _array:
+            if data.nbytes >= LARGE:
+                out = evaluated(self.pool, primitive, (data,))
+                return self._recorded(primitive, (x._index,), (data,), out, _NO_PARAMS)
+            out = primitive.evaluate(data)
+        else:
+            out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         entry = QuickEntry()
         entry.index = index = self._count()
         entry.primitive = primitive
@@ -215,10 +216,9 @@ class Recorder(Trace):
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for operations of two arguments without parameters."""
-        if not self.is_plain:
-            own = borrower(self)
-            if own is not None:
-                return own.process2(primitive, x, y)
+        own = None if self.is_plain else borrower(self)
+        if own is not None:
+            return own.process2(primitive, x, y)
         first = second = -1
         if type(x) is Recorded and x._trace is self:
             first = x._index
@@ -234,10 +234,10 @@ class Recorder(Trace):
 
     def record2(self, primitive: Primitive, first: int, second: int, x: Value, y: Value) -> Value:
         """Record an operation on two values, whose variables are -1 if they are not followed."""
-        if (type(x) in STRONG and type(y) in RAW) or (type(y) in STRONG and type(x) in RAW):
+        left, right = type(x), type(y)
+        if (left in STRONG and right in RAW) or (right in STRONG and left in RAW):
             if (
-                (type(x) is _array and x.nbytes >= LARGE)
-                or (type(y) is _array and y.nbytes >= LARGE)
+                (left is _array and x.nbytes >= LARGE) or (right is _array and y.nbytes >= LARGE)
             ) and primitive.quick:
                 out = evaluated(self.pool, primitive, (x, y))
                 return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
@@ -275,10 +275,9 @@ class Recorder(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and append an entry if a derivative can flow."""
-        if not self.is_plain:
-            own = borrower(self)
-            if own is not None:
-                return own.process(primitive, args, params)
+        own = None if self.is_plain else borrower(self)
+        if own is not None:
+            return own.process(primitive, args, params)
         operands: tuple[int, ...]
         if len(args) == 1:  # which then is followed here
             data = args[0]._value
