@@ -6,7 +6,7 @@ rule that it follows is in ``README.md``.
 
 Every function that a name leads to is taken as one that may run. Where those are too many, as when
 a name leads into a library that calls half of itself, the function is observed while it is staged,
-and functions are followed that run: no sooner, since to observe makes staging half as slow again.
+and functions are followed that run: no sooner, since to observe makes a first call twice as long.
 
 >>> scales = {"scale": np.array([2.0])}
 >>> watched = Capture(scales)
@@ -402,7 +402,8 @@ class _Observer:
 
     def note(self, frame: types.FrameType, event: str, arg: Any) -> None:
         """What the interpreter calls where a function begins, and elsewhere."""
-        self._capture.enter(frame.f_code, frame.f_globals)
+        if event == "call":
+            self._capture.enter(frame.f_code, frame.f_globals)
         if self._before is not None:
             self._before(frame, event, arg)
 
