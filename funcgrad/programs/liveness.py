@@ -11,7 +11,7 @@ program <lambda>(x: float64[3]) -> float64[2]
   e: float64[2] = multiply d b
   return e
 >>> aliases(staged)[4]
-frozenset({3})
+(3,)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 
-__all__ = ["aliases", "makes_its_own"]
+__all__ = ["Aliases", "aliases", "makes_its_own"]
 
-Aliases: TypeAlias = list[frozenset[int]]
+Aliases: TypeAlias = list[tuple[int, ...]]
 
 
 def makes_its_own(operation: Any) -> bool:
@@ -36,12 +36,12 @@ def makes_its_own(operation: Any) -> bool:
 
 def aliases(program: Program) -> Aliases:
     """For each variable those that made the memory which it may share: mostly itself."""
-    found: Aliases = [frozenset((variable,)) for variable in range(program.index.given)]
+    found: Aliases = [(variable,) for variable in range(program.index.given)]
     for equation in program.equations:
         own = makes_its_own(equation.operation)
-        shared = frozenset[int]()
+        shared: set[int] = set()
         if not own:
-            shared = shared.union(*[found[variable] for variable in equation.operands])
+            shared.update(*[found[variable] for variable in equation.operands])
         for _ in equation.results:
-            found.append(shared or frozenset((len(found),)))
+            found.append(tuple(sorted(shared)) or (len(found),))
     return found

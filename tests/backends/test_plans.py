@@ -121,7 +121,7 @@ def test_lives_of_memory(start: int) -> None:
         ]
         for one, own in enumerate(arrays):
             for other in range(one):
-                assert shared[one] & shared[other] or not np.shares_memory(own, arrays[other])
+                assert {*shared[one]} & {*shared[other]} or not np.shares_memory(own, arrays[other])
         when = {position: moment for moment, position in enumerate(plan.steps)}
         for position, taken in plan.takes.items():
             for variable, array in enumerate(arrays):

@@ -20,7 +20,7 @@ from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, blocked_operands
 from funcgrad.backends.numpy.slots import Life, leaving, slots_of, takes_a_place
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
-from funcgrad.programs.liveness import aliases, makes_its_own
+from funcgrad.programs.liveness import Aliases, aliases, makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
@@ -121,7 +121,7 @@ def _lives(
     order: Sequence[Step],
     takes: Mapping[int, int],
     outside: frozenset[int],
-    shared: Sequence[frozenset[int]],
+    shared: Aliases,
     moments: _Moments,
 ) -> list[Life]:
     """The lives of the results that can be put somewhere; a kernel is one moment in them."""
@@ -141,7 +141,7 @@ def _lives(
             fits = takes_a_place(equation, is_plain_ufunc(equation.operation))
             if isinstance(step, Kernel):
                 fits = variable in outside and not is_total(equation, step)
-            if not fits or position in takes or shared[variable] != {variable}:
+            if not fits or position in takes or shared[variable] != (variable,):
                 continue
             heirs = [variable]
             while heirs[-1] in taker:
@@ -195,7 +195,7 @@ class _Moments:
 
 
 def _moments(
-    program: Program, order: Sequence[Step], ends: Sequence[int], shared: Sequence[Any]
+    program: Program, order: Sequence[Step], ends: Sequence[int], shared: Aliases
 ) -> _Moments:
     positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
     when = {position: moment for moment, position in enumerate(positions)}
@@ -222,7 +222,7 @@ def _taken(
     position: int,
     kernel: Kernel | None,
     specs: Sequence[Spec],
-    shared: Sequence[frozenset[int]],
+    shared: Aliases,
     moments: _Moments,
 ) -> int | None:
     """The operand whose memory the result of an equation may take."""
@@ -238,7 +238,7 @@ def _taken(
             moments.inner[operand]
             and spec.shape == result.shape
             and spec.dtype == result.dtype
-            and shared[operand] == {operand}
+            and shared[operand] == (operand,)
             and moments.gone[operand] == moments.when[position]
             and (kernel is None or kernel.flat or flags[k])
         ):
