@@ -23,6 +23,7 @@ from funcgrad.primitives.structural import (
     cast_discrete,
     cast_inexact,
     reshape,
+    view,
 )
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
@@ -40,7 +41,8 @@ def fold_constants(program: Program) -> Program:
     An equation is evaluated where its result takes no more room than its operands, or little. One
     that NumPy warns about is left alone, so that the warning comes when and where it did.
 
-    A reshape or a broadcast to the same shape and a cast to the same dtype are dropped.
+    A reshape or a broadcast to the same shape, a cast to the same dtype and an index that takes the
+    whole array are dropped.
     """
     return improve(program, FOLDING)
 
@@ -80,10 +82,19 @@ def _same(bench: Workbench, equation: Equation) -> int | None:
     return x if bench.specs[x] == equation.results[0] else None
 
 
+def _whole(bench: Workbench, equation: Equation) -> int | None:
+    """The operand, where an index takes as many elements as there are, all axes forwards."""
+    key = dict(equation.params)["key"]
+    if all(entry is ... or (type(entry) is slice and entry.step in (None, 1)) for entry in key):
+        return _same(bench, equation)
+    return None
+
+
 FOLDING: Final[Rules] = MappingProxyType(
     {
         ANY: (_folded,),
         reshape: (_same,),
+        view: (_whole,),
         broadcast_to: (_same,),
         cast_inexact: (_same,),
         cast_discrete: (_same,),

@@ -181,6 +181,17 @@ def _difference_with_opposite(bench: Workbench, equation: Equation) -> int | Non
     return bench.put(equation, ew.add, (equation.operands[0], minus))
 
 
+def _product_with_minus_one(bench: Workbench, equation: Equation) -> int | None:
+    """``x * -1`` as ``-x``."""
+    x, y = equation.operands
+    if equation.results[0].dtype.kind != "f":
+        return None
+    for one, other in ((x, y), (y, x)):
+        if _is(bench, one, -1.0) and bench.specs[other] == equation.results[0]:
+            return bench.put(equation, ew.negative, (other,))
+    return None
+
+
 def _product_with_opposite(bench: Workbench, equation: Equation) -> int | None:
     """``-x * -y`` as ``x * y`` and ``-x * 3`` as ``x * -3``, and quotients likewise."""
     x, y = equation.operands
@@ -247,7 +258,7 @@ ALGEBRA: Final[Rules] = MappingProxyType(
         ew.add: (_sum, _sum_with_opposite, _doubled),
         ew.subtract: (_difference_with_opposite,),
         ew.negative: (_opposite_of_product,),
-        ew.multiply: (_product, _product_with_opposite),
+        ew.multiply: (_product, _product_with_minus_one, _product_with_opposite),
         ew.divide: (_product_with_opposite,),
         reshape: (_reshaped,),
     }

@@ -109,6 +109,16 @@ def _negated_subtrahend(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return pick(lambda: x - (-y), lambda: (-x) - (-x), lambda: -x - y)
 
 
+def _times_minus_one(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    product = pick(lambda: x * -1.0, lambda: -1 * x, lambda: x * full(-1, x))
+    return pick(lambda: product, lambda: y + product)
+
+
+def _taken_whole(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    keys = ((slice(None),), (...,), (slice(None), ...), (slice(0, 3), slice(None, 9)))
+    return x[pick(*keys, (slice(None, None, -1),), (..., slice(0, 3)))]
+
+
 def _product_twice(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     number = pick(3, -200.0, 0.5, 2.0, 2049, 30000.0, 0, np.inf, np.nan, 2.0**127, 1e308)
     product = pick(lambda: number * x, lambda: x * number, lambda: x * y)
@@ -130,6 +140,8 @@ ALGEBRAIC: Final[Mapping[str, Form]] = MappingProxyType(
         "simplify._sum_with_opposite": _negated_summand,
         "simplify._difference_with_opposite": _negated_subtrahend,
         "simplify._opposite_of_product": _negated_product,
+        "fold._whole": _taken_whole,
+        "simplify._product_with_minus_one": _times_minus_one,
         "simplify._doubled": _product_twice,
         "simplify._product_with_opposite": _negated_factor,
         "simplify._reshaped": _two_reshapes,

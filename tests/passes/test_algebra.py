@@ -64,6 +64,8 @@ NEGATIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "-(x / 3)": (lambda x, y: -(x / 3), "divide"),
     "-(3 / x)": (lambda x, y: -(3 / x), "divide"),
     "-x + -y": (lambda x, y: -x + -y, "negative subtract"),
+    "x * -1": (lambda x, y: x * -1.0, "negative"),
+    "y + -1 * x": (lambda x, y: y + -1 * x, "subtract"),
     "-x * -y": (lambda x, y: -x * -y, "multiply"),
     "-x / -y": (lambda x, y: -x / -y, "divide"),
     "3 * -x": (lambda x, y: 3 * -x, "multiply"),

@@ -312,6 +312,11 @@ def test_warnings_come_when_they_came() -> None:
         lambda x: fnp.reshape(x, (2, 3)),
         lambda x: x.astype(np.float64),
         lambda x: fnp.broadcast_to(x, (2, 3)),
+        lambda x: x[...],
+        lambda x: x[:],
+        lambda x: x[:, :],
+        lambda x: x[0:2, ..., :],
+        lambda x: x[-5:9],
     ],
 )
 def test_what_changes_nothing_goes(f: Any) -> None:
@@ -323,6 +328,8 @@ def test_what_changes_nothing_goes(f: Any) -> None:
     [
         lambda x: fnp.reshape(x, (3, 3)).T,
         lambda x: x[::-1],
+        lambda x: x[None],
+        lambda x: x[1:],
         lambda x: x[:, ::-1],
         lambda x: x[..., ::-1],
         lambda x: x[[0, 1, 2]],
