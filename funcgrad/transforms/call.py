@@ -90,7 +90,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What it is called in print."""
+        """Its name in print."""
         raise NotImplementedError
 
     @property

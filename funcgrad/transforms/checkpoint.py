@@ -39,14 +39,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class StagedSegment:
-    """What reverse mode is to run again as an operation of a program."""
+    """A checkpointed function, as an operation of a program: reverse mode runs it again."""
 
     kind: ClassVar[str] = "checkpoint"
     program: Program
 
     @property
     def name(self) -> str:
-        """What it is called in print."""
+        """Its name in print."""
         return self.kind
 
     def within(self, frames: Frames) -> StagedSegment:
@@ -91,7 +91,7 @@ class _Rehearsal(Stager):
     def rehearse(
         self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
     ) -> tuple[Program, list[Value], list[Value]]:
-        """What ``body`` does, for arguments that the recorder may follow."""
+        """Stage a function as ``body`` does, for arguments that the recorder may follow."""
         outer = self if self._outer is None else self._outer
         self._followed = {k for k, arg in enumerate(args) if outer._is_followed(arg)}
         return self.body(run, StagedSegment.kind, [outer.inner(arg) for arg in args])
@@ -237,7 +237,7 @@ def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value])
 
 
 def _parts(recorder: Recorder, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-    """What ``_changed`` changes in some of the values, in the order in which it comes to it."""
+    """The parts of some values that ``_changed`` changes, in its order."""
     found: list[Value] = []
 
     def keep(own: Value) -> Value:
@@ -266,7 +266,7 @@ def _staged(
     function: Callable[[Sequence[Value]], list[Value]],
     args: Sequence[Value],
 ) -> list[Value] | None:
-    """What the innermost trace makes of a segment, if that means something to it."""
+    """The results of a segment by the innermost trace, if segments mean something to it."""
     return running[0].process_segment(function, args, StagedSegment) if running else None
 
 

@@ -28,10 +28,10 @@ from funcgrad.transforms.masked import (
     plain,
 )
 
-__all__ = ["UNSETTLED", "Collage", "Variables", "accumulate", "finished"]
+__all__ = ["UNFINISHED", "Collage", "Variables", "accumulate", "finished"]
 
 Variables: TypeAlias = Any
-"""What belongs to variables, by their numbers: a list, or a mapping that yields None for others."""
+"""Tangents or cotangents by the numbers of variables: a list, or a mapping that yields None."""
 
 _OVERLAP: Final = 4
 """Patches of so many times the elements of the whole are joined at once: more memory than that
@@ -91,13 +91,13 @@ def _present(ct: Cotangent) -> Value:
     return ct.mask if type(ct) is Masked else np.ones(shape_of(ct), np.bool_)
 
 
-UNSETTLED: Final = frozenset({Patchwork, Collage})
-"""What a finished cotangent is to be asked for."""
+UNFINISHED: Final = frozenset({Patchwork, Collage})
+"""The types of cotangents in the making, to which more may be added in place."""
 
 
 def finished(ct: Any) -> Any:
     """A cotangent that is no longer in the making; None and lists of cotangents as they are."""
-    return ct.settle() if type(ct) in UNSETTLED else ct
+    return ct.settle() if type(ct) in UNFINISHED else ct
 
 
 def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:

@@ -30,7 +30,7 @@ from funcgrad.transforms.flat import (
     run_batched,
 )
 from funcgrad.transforms.linear import LinearRecorder
-from funcgrad.transforms.masked import broadcast, fit, plain, settled
+from funcgrad.transforms.masked import broadcast, fit, fit_cotangent, plain
 from funcgrad.transforms.record import transpose_linear
 from funcgrad.trees import Structure
 
@@ -61,7 +61,7 @@ class CallSignature:
 
 
 class _CustomCall(Call):
-    """What both kinds of rule share: running the function itself, and its signature."""
+    """A call with a rule of either kind: it runs the function itself, and has its signature."""
 
     __slots__ = ("_origin", "frozen", "function", "signature")
 
@@ -152,7 +152,7 @@ class JvpCall(_CustomCall):
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, specs, strict=True)
-            seeds = [None if ct is None else settled(ct, spec) for ct, spec in pairs]
+            seeds = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
             pulled: list[Value] = [None] * len(args)
             for k, ct in zip(followed, record.pull(indices, seeds), strict=True):
                 shape = shape_of(args[k])
@@ -235,7 +235,9 @@ class VjpCall(_CustomCall):
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, specs, strict=True)
-            given = [zeros_like(spec) if ct is None else settled(ct, spec) for ct, spec in pairs]
+            given = [
+                zeros_like(spec) if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs
+            ]
             return self.backward(residuals, given)
 
         def push(tangents: list[Value]) -> list[Value]:
@@ -255,7 +257,7 @@ class VjpCall(_CustomCall):
             transposed = transpose_linear(backward, [specs[k] for k in followed], tangents)
             for k, tangent in zip(followed, transposed, strict=True):
                 if tangent is not None:  # what the rule does not select is zero
-                    pushed[k] = settled(plain(tangent), specs[k])
+                    pushed[k] = fit_cotangent(plain(tangent), specs[k])
             return pushed
 
         return outs, pull, push
@@ -270,7 +272,7 @@ class VjpCall(_CustomCall):
         return [*outs, *[leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]]
 
     def _restoring(self, residuals: list[Any], values: Sequence[Value]) -> list[Value]:
-        """What ``backward`` gives for such residuals and cotangents, in one list of values."""
+        """The results of ``backward`` for residuals and cotangents in one list of values."""
         own = iter(values)
         _, structure, leaves, traced = residuals
         restored = [

@@ -37,11 +37,11 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
 from funcgrad.trace import RAW, Value, bind
-from funcgrad.transforms.collage import UNSETTLED, Collage, Variables, accumulate
+from funcgrad.transforms.collage import UNFINISHED, Collage, Variables, accumulate
 from funcgrad.transforms.factors import (
     conjugated,
+    fit_tangent,
     operands_of_factors,
-    settle,
     times,
     zeros_like,
 )
@@ -91,7 +91,7 @@ class Entry:
         ct = cotangents[self.index]
         if ct is not None:
             cotangents[self.index] = None
-            self.pull_from(cotangents, ct.settle() if type(ct) in UNSETTLED else ct)
+            self.pull_from(cotangents, ct.settle() if type(ct) in UNFINISHED else ct)
 
     def pull_from(self, cotangents: Variables, ct: Any) -> None:
         """Add to the cotangents of operands what this one of the variable contributes."""
@@ -99,7 +99,7 @@ class Entry:
 
 
 class Sparse(dict[int, Any]):
-    """What belongs to variables of which few have any: None for the others."""
+    """Tangents or cotangents of few of the variables: None for the others."""
 
     __slots__ = ()
 
@@ -156,7 +156,9 @@ class OperationEntry(Entry):
     params: Mapping[str, Any]
 
     def push(self, tangents: Variables) -> Value:
-        return settle(self._tangent([tangents[operand] for operand in self.operands]), self.out)
+        return fit_tangent(
+            self._tangent([tangents[operand] for operand in self.operands]), self.out
+        )
 
     def _tangent(self, tangents: list[Value]) -> Value:
         """The tangent of the result, or None, from those of the arguments."""

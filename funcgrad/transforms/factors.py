@@ -31,10 +31,10 @@ __all__ = [
     "PRECISE",
     "Outline",
     "conjugated",
+    "fit_tangent",
     "in_precision_of",
     "operands_of_factors",
     "outlined",
-    "settle",
     "times",
     "zeros_like",
 ]
@@ -113,7 +113,7 @@ def conjugated(factor: Any) -> Any:
     return conj(factor)
 
 
-def settle(tangent: Value, primal: Value) -> Value:
+def fit_tangent(tangent: Value, primal: Value) -> Value:
     """A tangent in the shape and the dtype of its primal; None as it is."""
     kind = type(tangent)
     if kind is type(primal) and kind in RAW:  # the commonest cases, without detours

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.forward import Pusher
-from funcgrad.transforms.masked import settled
+from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 
 __all__ = ["FlatFunction", "batched_flat", "pull_values", "push_values", "run_batched"]
@@ -96,4 +96,6 @@ def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Val
         finally:
             record = recorder.close()
     pulled = record.pull([recorder.index_of(out) for out in outs], cts)
-    return [None if ct is None else settled(ct, x) for ct, x in zip(pulled, args, strict=True)]
+    return [
+        None if ct is None else fit_cotangent(ct, x) for ct, x in zip(pulled, args, strict=True)
+    ]

@@ -32,7 +32,7 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, ClosureError, check_closure
-from funcgrad.transforms.factors import settle, zeros_like
+from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.quick import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
 
@@ -144,7 +144,7 @@ class Pusher(Trace):
             # A result, and the rule, may depend on a value followed here that they close over.
             primal, more = self.parts(out)
             if tangent is not None:
-                tangent = settle(self.parts(tangent)[0], primal)
+                tangent = fit_tangent(self.parts(tangent)[0], primal)
                 more = tangent if more is None else more + tangent
             results.append(self.dual(primal, more))
         return results

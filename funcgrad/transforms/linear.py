@@ -25,8 +25,8 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import choose, like, values_of
 from funcgrad.transforms.call import Call
-from funcgrad.transforms.factors import Outline, settle, zeros_like
-from funcgrad.transforms.masked import settled
+from funcgrad.transforms.factors import Outline, fit_tangent, zeros_like
+from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.recorded import Recorded
 
@@ -80,7 +80,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
             return trees.unflatten(
                 structure,
                 [
-                    wrap(zeros_like(x) if t is None else settle(t, x))
+                    wrap(zeros_like(x) if t is None else fit_tangent(t, x))
                     for t, x in zip(pushed, inner, strict=True)
                 ],
             )
@@ -141,7 +141,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
         seeds = like("linear_transpose", "cotangent", ct, structure, specs)
         with quiet():
             cts = record.pull(indices, seeds)
-            return restore([wrap(settled(ct, x)) for ct, x in zip(cts, sources, strict=True)])
+            return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
 
     return transposed
 

@@ -37,11 +37,11 @@ __all__ = [
     "chosen",
     "each",
     "fit",
+    "fit_cotangent",
     "is_raw",
     "merged",
     "plain",
     "selected",
-    "settled",
 ]
 
 
@@ -134,7 +134,7 @@ class Patchwork:
 
 
 def buffered(ct: Masked) -> Cotangent:
-    """What a sweep has just selected is its own: where it is large, the next is added in place."""
+    """A selection that a sweep has just made: the next is added in place where it is large."""
     value, mask = ct.value, ct.mask
     if (
         type(value) is type(mask) is np.ndarray
@@ -160,7 +160,7 @@ def selected(mask: Value, ct: Value) -> Value:
 
 
 def chosen(ct: Cotangent, choice: Value | Selection) -> Masked:
-    """What a mask or a selection leaves of a cotangent; the rest is absent."""
+    """The part of a cotangent that a mask or a selection chooses; the rest is absent."""
     if isinstance(choice, Selection):
         part = ct.select(choice.mask) if type(ct) is Masked else Masked(ct, choice.mask)
         return part.times(choice.weight)
@@ -224,7 +224,7 @@ def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
     return cast(ct, dtype=dtype)
 
 
-def settled(ct: Cotangent | None, x: Value) -> Value:
+def fit_cotangent(ct: Cotangent | None, x: Value) -> Value:
     """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
     if ct is None:
         return zeros_like(x)

@@ -21,7 +21,7 @@ from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
 from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
-from funcgrad.transforms.masked import Cotangent, settled
+from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder
 
 __all__ = ["ProbeSet", "check_names", "collect_probes", "probe", "probe_again", "running_probes"]
@@ -98,7 +98,7 @@ class ProbeSet:
                 f" {sorted(self._marked) or 'none'}. Call fg.probe(x, name) on the value."
             )
         found = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
-        return {name: wrap(settled(ct, spec)) for (name, (spec, _)), ct in found}
+        return {name: wrap(fit_cotangent(ct, spec)) for (name, (spec, _)), ct in found}
 
 
 @dataclass(slots=True, eq=False)

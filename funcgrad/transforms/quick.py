@@ -18,7 +18,7 @@ from funcgrad.primitive import OPPOSITE, Primitive
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind2
-from funcgrad.transforms.collage import UNSETTLED, Variables, accumulate
+from funcgrad.transforms.collage import UNFINISHED, Variables, accumulate
 from funcgrad.transforms.entries import (
     ElementwiseEntry,
     Entry,
@@ -26,7 +26,7 @@ from funcgrad.transforms.entries import (
     OperationEntry,
     plus,
 )
-from funcgrad.transforms.factors import PRECISE, in_precision_of, settle, times
+from funcgrad.transforms.factors import PRECISE, fit_tangent, in_precision_of, times
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit
 
 __all__ = ["ProductEntry", "QuickEntry", "push_product", "push_quick"]
@@ -61,7 +61,7 @@ class QuickEntry(Entry):
             return
         cotangents[index] = None
         if type(ct) is not np.ndarray and type(ct) is not np.float64:
-            if type(ct) in UNSETTLED:
+            if type(ct) in UNFINISHED:
                 ct = ct.settle()
             if type(ct) is Masked:
                 self._generally(ElementwiseEntry).pull_from(cotangents, ct)
@@ -131,7 +131,7 @@ def push_quick(
         first = times(first, primitive.factors[0], out, x, y)
     if second is not None:
         second = times(second, primitive.factors[1], out, x, y)
-    return settle(plus(first, second), out)
+    return fit_tangent(plus(first, second), out)
 
 
 def _fitted(g: Value, ct: Value, factor: Any, out: Value, x: Value, y: Value, own: Value) -> Value:
@@ -176,4 +176,4 @@ def push_product(
         first = bind2(primitive, first, y)
     if second is not None:
         second = bind2(primitive, x, second)
-    return settle(plus(first, second), out)
+    return fit_tangent(plus(first, second), out)

@@ -41,7 +41,7 @@ from funcgrad.transforms.entries import (
     pull_back,
     push_through,
 )
-from funcgrad.transforms.factors import outlined, settle
+from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large import LargeEntry, evaluated, is_large, kept
 from funcgrad.transforms.ledger import Ledger, reading
 from funcgrad.transforms.loans import borrower
@@ -59,7 +59,7 @@ _array: Final = np.ndarray
 
 
 class Record:
-    """What was recorded, as a value: pulls cotangents back, any number of times.
+    """A recorded computation, as a value: it pushes and pulls any number of times.
 
     Attributes
     ----------
@@ -473,7 +473,7 @@ class Several:
         push = self.primitive.differential.push
         pushed = push(given, self.outs, *self.primals, **self.params)
         return [
-            settle(tangent, out) if is_inexact(dtype_of(out)) else None
+            fit_tangent(tangent, out) if is_inexact(dtype_of(out)) else None
             for tangent, out in zip(pushed, self.outs, strict=True)
         ]
 

@@ -43,7 +43,7 @@ from funcgrad.transforms.callables import (
     ValueAndSecondGradient,
     ValueGradientAndAux,
 )
-from funcgrad.transforms.masked import settled
+from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.probe import check_names, collect_probes
 from funcgrad.transforms.record import Recorder
 
@@ -249,7 +249,7 @@ def _gradient_function(
                 cts = record.pull_once(index, dtype_of(value).type(1))
             grads = chosen.result(
                 [
-                    wrap(settled(ct, x))
+                    wrap(fit_cotangent(ct, x))
                     for ct, x in zip(
                         cts, chosen.leaves, strict=False
                     )  # the probes' come after them
@@ -329,6 +329,6 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         seeds = like("pullback", "cotangent", ct, structure, specs)
         with quiet():
             cts = record.pull(indices, seeds)
-            return restore([wrap(settled(ct, x)) for ct, x in zip(cts, sources, strict=True)])
+            return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
 
     return (result, pullback, release(recorder, aux)) if has_aux else (result, pullback)
