@@ -7,6 +7,7 @@ They read files and hold no state. `test_architecture.py` applies them and shows
 """
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -17,6 +18,8 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
+
+from funcgrad.primitive import Primitive
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MAX_FILE_LINES = 500
@@ -398,3 +401,70 @@ def unfinished_business(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), start=1):
         if UNFINISHED.search(line):
             yield f"{source.name}:{number} {line.strip()}"
+
+
+# ------------------------------------------------------------------------- operations by name
+
+LAWS = frozenset({"funcgrad.passes.simplify", "funcgrad.passes.relax"})
+"""Algebraic laws relate particular operations."""
+
+KNOWN_OPERATIONS: Mapping[str, int] = {
+    # What is asked here of particular operations is to become part of their structure: index maps
+    # of movements (which rows a view keeps, along which axes it is turned), the roles of rows.
+    "funcgrad.backends.numpy.facts": 1,
+    "funcgrad.backends.numpy.fusion": 2,
+    "funcgrad.backends.numpy.kernels": 1,
+    "funcgrad.backends.numpy.rows_last": 1,
+    "funcgrad.backends.numpy.rowwise": 10,
+    "funcgrad.backends.numpy.scalars": 2,
+    "funcgrad.backends.numpy.stacks": 6,
+    "funcgrad.passes.contractions": 11,
+    "funcgrad.passes.fold": 1,
+    "funcgrad.passes.identity": 2,
+    "funcgrad.passes.sink": 11,
+}
+"""How often a module asks for particular operations. These numbers may only fall."""
+
+
+def operations_by_name(source: Source) -> Iterator[str]:
+    """Comparisons with a particular primitive, and tables that have primitives for keys."""
+    if source.name.startswith(("funcgrad.primitives", "funcgrad.numpy")) or source.name in LAWS:
+        return
+    names, modules = primitives_in(source)
+
+    def is_primitive(node: ast.AST) -> bool:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return node.value.id in modules
+        return isinstance(node, ast.Name) and node.id in names
+
+    for node in ast.walk(source.tree):
+        asked: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            asked = [each for value in node.comparators for each in ast.walk(value)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            asked = [*node.args] if node.func.attr in {"is_made_by", "made_by"} else []
+        elif isinstance(node, ast.Dict):
+            asked = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.Set):
+            asked = [*node.elts]
+        if any(is_primitive(each) for each in asked):
+            yield f"{source.name}:{getattr(node, 'lineno', 0)} asks for a particular operation"
+
+
+def primitives_in(source: Source) -> tuple[set[str], set[str]]:
+    """The names of primitives, and of modules of primitives, that a module imports."""
+    names: set[str] = set()
+    modules: set[str] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PRIMITIVES):
+            home = None if node.module == PRIMITIVES else importlib.import_module(node.module or "")
+            for alias in node.names:
+                own = alias.asname or alias.name
+                if home is None:
+                    modules.add(own)
+                elif isinstance(getattr(home, alias.name), Primitive):
+                    names.add(own)
+    return names, modules
+
+
+PRIMITIVES = "funcgrad.primitives"

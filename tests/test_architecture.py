@@ -7,6 +7,7 @@ end to fail on a small offender.
 import importlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.architecture import (
     DEFERRED_IMPORTS,
+    KNOWN_OPERATIONS,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
     REPOSITORY,
@@ -28,6 +30,7 @@ from tests.architecture import (
     long_functions,
     missing_annotations,
     missing_exports,
+    operations_by_name,
     shared_state,
     unfinished_business,
     unlisted_names,
@@ -108,6 +111,30 @@ def test_documented_deferred_imports_are_still_needed() -> None:
     }
     documented = {(name, each) for name, targets in DEFERRED_IMPORTS.items() for each in targets}
     assert documented <= found
+
+
+def test_nobody_asks_for_particular_operations() -> None:
+    # An operation knows itself: what is asked of it is a field of its declaration.
+    found = Counter(source.name for source in SOURCES for _ in operations_by_name(source))
+    assert {
+        name: count for name, count in found.items() if count > KNOWN_OPERATIONS.get(name, 0)
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from funcgrad.primitives.elementwise import add\nx = operation is add",
+        "from funcgrad.primitives.elementwise import add as plus\nx = operation in (plus,)",
+        "from funcgrad.primitives import elementwise as ew\nx = operation == ew.add",
+        "from funcgrad.primitives.elementwise import add\nTABLE = {add: 1}",
+        "from funcgrad.primitives.elementwise import add\nSET = {add}",
+        "from funcgrad.primitives.elementwise import add\nbench.is_made_by(x, add)",
+    ],
+)
+def test_asking_for_a_particular_operation_is_seen(text: str) -> None:
+    assert list(operations_by_name(Source("funcgrad.passes.new", text)))
+    assert not list(operations_by_name(Source("funcgrad.passes.simplify", text)))
 
 
 def test_import_loads_only_numpy_and_the_standard_library() -> None:
