@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.buffers import LARGE, BufferPool
+from funcgrad.buffers import BufferPool
 from funcgrad.primitive import OPPOSITE, SAME, Constant, Primitive
 from funcgrad.primitives.elementwise import twice
 from funcgrad.shape import Shape, dtype_of, shape_of
@@ -39,7 +39,7 @@ from funcgrad.transforms.entries import ElementwiseEntry
 from funcgrad.transforms.factors import Outline, operands_of_factors, outlined, times
 from funcgrad.transforms.masked import Cotangent, Patchwork, fit
 
-__all__ = ["LargeEntry", "evaluated", "is_large", "kept"]
+__all__ = ["LargeEntry", "evaluated", "kept"]
 
 _BLOCK: Final = 2**17
 """Bytes of one block of one array, of which half a dozen fit into the cache of a core."""
@@ -67,11 +67,6 @@ def evaluated(pool: BufferPool, primitive: Primitive, args: tuple[Value, ...]) -
             shape = arg.shape
     dtype = evaluate.resolve_dtypes((*kinds, None))[-1]
     return evaluate(*args, out=pool.take(shape, dtype))
-
-
-def is_large(value: Value) -> bool:
-    """Whether a value is a raw array that is worth the care."""
-    return type(value) is np.ndarray and value.nbytes >= LARGE
 
 
 def kept(
@@ -209,7 +204,7 @@ def _blocks(target: Array, values: Sequence[Value]) -> Iterator[Sequence[Value]]
         values = [v.reshape(-1) if type(v) is np.ndarray and v.ndim else v for v in values]
         shape = (prod(shape),)
     rows, rank = shape[0], len(shape)
-    step = max(1, _BLOCK * rows // target.nbytes)
+    step = -(-rows // max(1, round(target.nbytes / _BLOCK)))  # blocks of about one size
     divided = [type(v) is np.ndarray and v.ndim == rank and len(v) == rows for v in values]
     for start in range(0, rows, step):
         block = slice(start, start + step)

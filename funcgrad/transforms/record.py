@@ -42,7 +42,7 @@ from funcgrad.transforms.entries import (
     push_through,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
-from funcgrad.transforms.large import LargeEntry, evaluated, is_large, kept
+from funcgrad.transforms.large import LargeEntry, evaluated, kept
 from funcgrad.transforms.ledger import Ledger, reading
 from funcgrad.transforms.loans import borrower
 from funcgrad.transforms.masked import LARGE as SPARING
@@ -137,8 +137,10 @@ class Recorder(Trace):
         """A tracer for an input."""
         return self._tracer(data, self.slot())
 
-    def close(self) -> Record:
-        """End recording; tracers used from now on raise."""
+    def close(self, at_once: bool = False) -> Record:
+        """End recording; tracers raise from now on. Free memory stays for use at once alone."""
+        if self.pool.arrays and not at_once:
+            self.pool.rest()
         entries, self._ledger.entries = self._ledger.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
         self._append = self._ledger.append
@@ -317,7 +319,8 @@ class Recorder(Trace):
             self.check()
             return out
         keeps, entry = out, _new(kind)
-        if primitive.factors and (is_large(out) or is_large(primals[0])):
+        large = primals[0] if primitive.form == "reducing" else out
+        if type(large) is _array and large.nbytes >= LARGE and primitive.factors:
             keeps, primals = kept(primitive, operands, out, primals)
             if primitive.form == "elementwise":
                 entry = _new(LargeEntry)
@@ -370,10 +373,8 @@ class Recorder(Trace):
 
 def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
     """Whether a derivative reaches an operand that is followed."""
-    for operand, route in zip(operands, primitive.routes(len(operands)), strict=True):
-        if operand >= 0 and route is not None:
-            return True
-    return False
+    routes = primitive.routes(len(operands))
+    return True in [k >= 0 and to is not None for k, to in zip(operands, routes, strict=True)]
 
 
 def transpose_linear(

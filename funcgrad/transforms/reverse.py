@@ -241,7 +241,7 @@ def _gradient_function(
                     with collect_probes(recorder, names) if names else nullcontext() as probes:
                         out = f(*chosen.arguments(args, followed), **kwargs)
                 finally:
-                    record = recorder.close()
+                    record = recorder.close(at_once=True)
                 out, aux = pair(operation, out) if has_aux else (out, None)
                 index = recorder.index_of(out)
                 value = recorder.inner(unwrap(out, operation))
