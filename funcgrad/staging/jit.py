@@ -440,7 +440,7 @@ def jit(
         members of ``funcgrad.backends.interface.Backend``.
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
-        and constants multiplied with each other (``funcgrad.passes.relax``). Otherwise only sums
+        shared, and moved out of sums (``funcgrad.passes.relax``). Otherwise only sums
         and matrix products, and the derivatives of ``prod``, may be done in another order.
 
     Returns
