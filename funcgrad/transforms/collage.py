@@ -91,6 +91,8 @@ def _present(ct: Cotangent) -> Value:
     return ct.mask if type(ct) is Masked else np.ones(shape_of(ct), np.bool_)
 
 
+_array: Final = np.ndarray  # which is not looked up in NumPy for each sum
+
 UNFINISHED: Final = frozenset({Patchwork, Collage})
 """The types of cotangents in the making, to which more may be added in place."""
 
@@ -105,7 +107,7 @@ def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
     previous = cotangents[index]
     if previous is None:
         cotangents[index] = ct
-    elif type(previous) is np.ndarray and type(ct) is np.ndarray:
+    elif type(previous) is _array and type(ct) is _array:
         total = previous + ct
         # A large sum is this sweep's own, so what comes next is added in place.
         cotangents[index] = Patchwork(total, None) if total.size >= LARGE else total
