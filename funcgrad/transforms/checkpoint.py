@@ -182,27 +182,15 @@ def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
 
 @dataclass(slots=True, eq=False)
 class _CheckpointEntry(Entry):
-    """A program that can be evaluated again on the tracers of a recorder.
-
-    Attributes
-    ----------
-    program : Program
-    values : sequence of values
-        What goes into it.
-    follows : sequence of bool
-        The results that are recorded.
-    traces : tuple of Trace
-        Those that ran during the call, from the innermost to the recorder's: tracers of theirs
-        mean the same when the program is evaluated again.
-    probes : ProbeSet, optional
-        Those of the gradient that ran.
-    """
+    """A program that can be evaluated again on the tracers of a recorder."""
 
     program: Program
-    values: Sequence[Value]
-    follows: Sequence[bool]
+    values: Sequence[Value]  # what goes into it
+    follows: Sequence[bool]  # the results that are recorded
+    # Those that ran during the call, from the innermost to the recorder's: tracers of theirs mean
+    # the same when the program is evaluated again.
     traces: tuple[Trace, ...]
-    probes: ProbeSet | None
+    probes: ProbeSet | None  # of the gradient that ran
 
     def _again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""

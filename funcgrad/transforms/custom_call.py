@@ -235,9 +235,7 @@ class VjpCall(_CustomCall):
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, specs, strict=True)
-            given = [
-                zeros_like(spec) if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs
-            ]
+            given = [fit_cotangent(ct, spec) for ct, spec in pairs]  # None is zero
             return self.backward(residuals, given)
 
         def push(tangents: list[Value]) -> list[Value]:

@@ -135,24 +135,12 @@ def pull_back(
 
 @dataclass(slots=True, eq=False)
 class OperationEntry(Entry):
-    """An operation: each form of differential has a kind of its own.
-
-    Attributes
-    ----------
-    primitive : Primitive
-    operands : sequence of int
-        The variables that its arguments are; -1 for one that is not followed.
-    primals : sequence of values
-        The arguments.
-    out : value
-        The result.
-    params : mapping
-    """
+    """An operation: each form of differential has a kind of its own."""
 
     primitive: Any  # a Primitive, whose differential is of the form that the kind is for
-    operands: Sequence[int]
-    primals: Sequence[Value]
-    out: Value
+    operands: Sequence[int]  # the variables that its arguments are; -1 for one not followed
+    primals: Sequence[Value]  # the arguments
+    out: Value  # the result
     params: Mapping[str, Any]
 
     def push(self, tangents: Variables) -> Value:
