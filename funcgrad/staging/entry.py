@@ -276,9 +276,8 @@ def write_attempt(
     call = f"outs = {body.name(compiled.run)}({inputs})"
     told = f"{body.name(told_by_operation)}({body.name(program)}, ({inputs}), error)"
     _write_run(body, call, told, compiled.warns)
-    if program.guards:
-        body.line("if outs is None:")
-        body.line(f"return {miss}", 2)
+    body.line("if outs is None:")
+    body.line(f"return {miss}", 2)
     if outputs:
         body.line(f"{', '.join(outputs)}, = outs")
     shared = [out for out, new in zip(outputs, _new_outputs(program), strict=True) if not new]
@@ -328,6 +327,8 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
         body.line("try:", 2)
         body.line(f"token = {choose}({body.name(modes.silent)})", 3)
         body.line(statement, 3)
+        body.line(f"except {body.name(GuardError)}:", 2)  # of a call's own
+        body.line(f"return {body.name(MISS)}", 3)
         body.line(f"except {body.name(REFUSALS)} as error:", 2)
         body.line(f"raise {told} from error", 3)
         body.line("finally:", 2)
@@ -341,6 +342,8 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
     if warns:
         body.line(f"with {body.name(quiet)}():", depth + 1)
     body.line(statement, depth + 1 + warns)
+    body.line(f"except {body.name(GuardError)}:", depth)
+    body.line(f"return {body.name(MISS)}", depth + 1)
     body.line(f"except {body.name(REFUSALS)} as error:", depth)
     body.line(f"raise {told} from error", depth + 1)
 

@@ -105,16 +105,23 @@ def _numpy_source(subject: Subject) -> Any:
 
 
 def _reread(subject: Subject) -> fg.Program:
-    inside = inlined(subject.staged).equations
-    if not all(isinstance(each.operation, Primitive) for each in inside):
-        return subject.staged  # a rule that looks at numbers: no file holds it
+    if not _fits_in_a_file(subject):
+        return subject.staged
     again = fg.Program.from_json(subject.staged.to_json())
     # Not ``again == staged``: rules of the user's are Python functions, which no file keeps.
     assert again.to_json() == subject.staged.to_json(), "a program read from JSON is another"
     return again
 
 
+def _fits_in_a_file(subject: Subject) -> bool:
+    """Whether there is no rule that looks at numbers, which no file holds."""
+    inside = inlined(subject.staged).equations
+    return all(isinstance(each.operation, Primitive) for each in inside)
+
+
 def _pickled(subject: Subject) -> Any:
+    if not _fits_in_a_file(subject):
+        return subject.value
     return pickle.loads(pickle.dumps(subject.staged))(*subject.args)
 
 

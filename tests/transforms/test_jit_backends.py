@@ -118,3 +118,15 @@ def test_only_programs_that_move_numbers_leave_numpys_warnings_alone():
         warnings.simplefilter("error")
         assert np.all(np.isinf(fg.jit(lambda x: x / 0)(X)))
         assert_array_equal(fg.jit(lambda x: x[::-1])(X), X[::-1])
+
+
+def test_a_backend_that_keeps_calls_misses_where_a_guard_inside_does_not_hold():
+    @fg.custom_jvp
+    def bent(x):
+        return x * 2.0 if fnp.sum(x) > 0 else x * 3.0
+
+    bent.defjvp(lambda primals, tangents: (bent(*primals), tangents[0]))
+    for backend in (Plain(), None):
+        staged = fg.jit(lambda x: bent(x) + 1.0, backend=backend)
+        for x in (X, -X, X, -X):
+            assert_array_equal(staged(x), bent(x) + 1.0)
