@@ -341,10 +341,10 @@ def test_relaxed_programs_do_less() -> None:
     def f(x):
         return x * fnp.sin(x) + x * fnp.cos(x)
 
-    x = np.arange(5.0)
+    x = np.arange(1.0, 5.0)
     exact, relaxed = fg.jit(f).lower(x), fg.jit(f, relaxed=True).lower(x)
     assert len(relaxed.optimized.equations) < len(exact.optimized.equations)
-    np.testing.assert_allclose(fg.jit(f, relaxed=True)(x), f(x), rtol=1e-15)
+    np.testing.assert_allclose(fg.jit(f, relaxed=True)(x), f(x), rtol=1e-14)
 
 
 def test_costs_of_what_runs_can_be_looked_at() -> None:
