@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from funcgrad.programs.equation import Constant, Equation
+from funcgrad.programs.equation import Constant, Equation, Guard, body_of
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
@@ -30,7 +30,16 @@ class Draft:
     constants that a pass adds count down from -1.
     """
 
-    __slots__ = ("_constants", "_equations", "_given", "_makers", "_new", "_numbers", "_specs")
+    __slots__ = (
+        "_constants",
+        "_equations",
+        "_given",
+        "_guards",
+        "_makers",
+        "_new",
+        "_numbers",
+        "_specs",
+    )
 
     def __init__(self, program: Program) -> None:
         self._given = len(program.inputs)
@@ -42,6 +51,7 @@ class Draft:
         self._specs = [*program.inputs, *[constant.spec for constant in self._constants]]
         self._makers: list[Equation | None] = [None] * len(self._specs)
         self._equations: list[Equation] = []
+        self._guards: list[Guard] = []
 
     def spec(self, variable: int) -> Spec:
         """The shape and dtype of a variable."""
@@ -73,9 +83,21 @@ class Draft:
         self._makers += [equation] * len(equation.results)
         return list(range(first, len(self._specs)))
 
+    def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
+        """The variables of another program's outputs, whose equations and guards are appended."""
+        known = [*inputs, *[self.constant(constant) for constant in program.constants]]
+        for equation in program.equations:
+            body, own = body_of(equation), _with_operands(equation, known.__getitem__)
+            known += self.append(own) if body is None else self.splice(body, own.operands)
+        for guard in program.guards:
+            self._guards.append(replace(guard, variable=known[guard.variable]))
+        return [known[variable] for variable in program.outputs]
+
     def finish(self, program: Program, outputs: Sequence[int], guarded: Sequence[int]) -> Program:
         """The program with new equations, outputs and variables of guards."""
-        read = {*outputs, *guarded}
+        own = [*zip(program.guards, guarded, strict=True)]
+        own += [(guard, guard.variable) for guard in self._guards]
+        read = {*outputs, *[variable for _, variable in own]}
         for equation in self._equations:
             read.update(equation.operands)
         given, old = self._given, len(self._constants)
@@ -90,10 +112,7 @@ class Draft:
             found = moved.get(variable)
             return variable + shift if found is None else found
 
-        guards = [
-            replace(guard, variable=final(variable))
-            for guard, variable in zip(program.guards, guarded, strict=True)
-        ]
+        guards = [replace(guard, variable=final(variable)) for guard, variable in own]
         constants = [self.constant_of(variable) for variable in places]
         equations = self._equations
         if shift or any(variable != place for variable, place in moved.items()):

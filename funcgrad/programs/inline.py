@@ -16,10 +16,8 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from funcgrad.programs.equation import Constant, Equation, Guard, body_of
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Equation, body_of
 from funcgrad.programs.program import Program
 
 __all__ = ["inlined"]
@@ -40,51 +38,9 @@ def inlined(program: Program) -> Program:
     """
     if not any(body_of(equation) for equation in program.equations):
         return program
-    draft = _Draft(len(program.inputs), tuple(dict.fromkeys(_constants(program))))
-    outputs = draft.append(program, range(draft.given))
-    return replace(
-        program,
-        constants=draft.constants,
-        equations=tuple(draft.equations),
-        outputs=tuple(outputs),
-        guards=tuple(dict.fromkeys(draft.guards)),
-    )
 
-
-def _constants(program: Program) -> list[Constant]:
-    """The constants of a program, and of the programs inside."""
-    found = [*program.constants]
-    for equation in program.equations:
+    def step(draft: Draft, equation: Equation) -> list[int]:
         body = body_of(equation)
-        found += [] if body is None else _constants(body)
-    return found
+        return draft.append(equation) if body is None else draft.splice(body, equation.operands)
 
-
-class _Draft:
-    """A program in the making, in which all constants come before the first equation."""
-
-    __slots__ = ("_next", "_numbers", "constants", "equations", "given", "guards")
-
-    def __init__(self, given: int, constants: tuple[Constant, ...]) -> None:
-        self.given = given
-        self.constants = constants
-        self.equations: list[Equation] = []
-        self.guards: list[Guard] = []
-        self._numbers = {constant: number for number, constant in enumerate(constants, given)}
-        self._next = given + len(constants)
-
-    def append(self, program: Program, inputs: Sequence[int]) -> list[int]:
-        """The variables of a program's outputs, after its equations for these inputs."""
-        known = [*inputs, *[self._numbers[constant] for constant in program.constants]]
-        for equation in program.equations:
-            operands = tuple([known[variable] for variable in equation.operands])
-            body = body_of(equation)
-            if body is not None:
-                known += self.append(body, operands)
-            else:
-                self.equations.append(equation.on(operands))
-                known += range(self._next, self._next + len(equation.results))
-                self._next += len(equation.results)
-        for guard in program.guards:
-            self.guards.append(replace(guard, variable=known[guard.variable]))
-        return [known[variable] for variable in program.outputs]
+    return rewrite(program, step)
