@@ -65,7 +65,8 @@ def evaluated(pool: BufferPool, primitive: Primitive, args: tuple[Value, ...]) -
             if not arg.flags.c_contiguous or (shape and arg.shape != shape):
                 return evaluate(*args)
             shape = arg.shape
-    dtype = evaluate.resolve_dtypes((*kinds, None))[-1]
+    ufunc: Any = evaluate  # type checkers do not narrow by a type that is compared
+    dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
     return evaluate(*args, out=pool.take(shape, dtype))
 
 
@@ -135,19 +136,19 @@ class LargeEntry(ElementwiseEntry):
             accumulate(cotangents, operand, g)
             return
         if self.params:
-            factor = partial(factor, **self.params)
+            given: Any = factor
+            factor = partial(given, **self.params)
         if not ct.shape and ct == 1 and callable(factor):
             same = self._handed_on(factor)
             if same is not None:
                 accumulate(cotangents, operand, fit(same, x, shape))
                 return
-        previous = cotangents[operand]
+        previous: Any = cotangents[operand]
         is_sum = type(previous) is Patchwork and previous.mask is None
-        base = previous.value if is_sum else previous
+        base: Any = previous.value if is_sum else previous
         adds = fits and type(base) is np.ndarray and _is_alike(base, self.out)
-        if adds and is_sum:
-            target = base
-        else:
+        target: Any = base
+        if not (adds and is_sum):
             target = ct if may_write else self.pool.take(shape, self.out.dtype)
         self._fill(target, base if adds else None, ct, factor)
         if adds or (fits and previous is None):
