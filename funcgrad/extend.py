@@ -122,3 +122,8 @@ def apply_several(primitive: Primitive, *args: Any, **params: Any) -> tuple[Tens
     """Apply an operation with several results to what a user passed; ``apply`` is for one."""
     outs: Any = apply(primitive, *args, **params)  # as values: it wraps one result
     return tuple([wrap(out) for out in outs])
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion."""
+    return list(__all__)

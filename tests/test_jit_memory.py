@@ -63,7 +63,7 @@ def assert_nothing_left(work: Callable[[], Any], calls: int, least: int = 2000) 
 def test_what_is_left_would_be_seen() -> None:
     kept: list[Any] = []
     with pytest.raises(AssertionError, match="bytes"):
-        assert_nothing_left(lambda: kept.append(None), calls=1000)
+        assert_nothing_left(lambda: kept.append(bytearray(64)), calls=1000)
 
     def cycle() -> None:
         own: list[Any] = []

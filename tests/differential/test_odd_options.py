@@ -37,7 +37,8 @@ def public_functions() -> Iterator[str]:
     modules = [("fg", fg)] + [
         (f"fg.{name}", value)
         for name in fg.__all__
-        if isinstance(value := getattr(fg, name), ModuleType) and name not in ("numpy", "errors")
+        if isinstance(value := getattr(fg, name), ModuleType)
+        and name not in ("numpy", "errors", "extend")
     ]
     for path, module in modules:
         for name in module.__all__:

@@ -35,7 +35,8 @@ Round: TypeAlias = tuple[str, ...]
 """Arguments of pytest."""
 
 _TRANSFORMS: Final = """
-    pull push replay masked collage factors batch linear custom_call checkpoint
+    entries quick large record forward masked collage factors batch linear call custom_call
+    checkpoint
 """.split()
 
 ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -88,10 +89,13 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "custom_call": ("test_custom", "test_checkpoint"),
         "factors": ("test_collage", "test_reverse", "test_linear"),
         "linear": ("test_linear", "test_custom"),
-        "masked": ("test_collage", "test_custom", "test_pull"),
-        "pull": ("test_pull", "test_reverse"),
-        "push": ("test_forward", "test_linear", "test_pull"),
-        "replay": ("test_stage", "test_custom", "test_checkpoint"),
+        "call": ("test_custom", "test_checkpoint"),
+        "entries": ("test_entries", "test_reverse", "test_forward"),
+        "forward": ("test_forward", "test_entries"),
+        "large": ("test_large", "test_large_selections"),
+        "masked": ("test_collage", "test_custom", "test_entries"),
+        "quick": ("test_entries", "test_reverse", "test_forward"),
+        "record": ("test_reverse", "test_entries", "test_linear"),
     }
 )
 _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
