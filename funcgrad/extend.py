@@ -53,6 +53,7 @@ from funcgrad.shape import Spec
 from funcgrad.structure import (
     COMMUTATIVE,
     IDEMPOTENT,
+    JUMPS,
     ROUNDED_ONCE,
     TRANSCENDENTAL,
     UNEVEN,
@@ -76,6 +77,7 @@ __all__ = [
     "COMMUTATIVE",
     "DISCRETE",
     "IDEMPOTENT",
+    "JUMPS",
     "OPPOSITE",
     "ROUNDED_ONCE",
     "SAME",

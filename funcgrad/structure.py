@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 __all__ = [
     "COMMUTATIVE",
     "IDEMPOTENT",
+    "JUMPS",
     "OPAQUE",
     "ROUNDED_ONCE",
     "TRANSCENDENTAL",
@@ -47,6 +48,8 @@ class Trait(Flag):
         f(x, y) has the bits of f(y, x), but where both are complex.
     IDEMPOTENT
         f(x, x) is x, where it has the dtype of x.
+    JUMPS
+        It is not linear, although its factors do not depend on the values: a sawtooth.
     ROUNDED_ONCE
         Each element is the true result, rounded, so that no processor has another.
     TRANSCENDENTAL
@@ -60,6 +63,7 @@ class Trait(Flag):
     NONE = 0
     COMMUTATIVE = auto()
     IDEMPOTENT = auto()
+    JUMPS = auto()
     ROUNDED_ONCE = auto()
     TRANSCENDENTAL = auto()
     UNEVEN = auto()
@@ -68,6 +72,7 @@ class Trait(Flag):
 
 COMMUTATIVE: Final = Trait.COMMUTATIVE
 IDEMPOTENT: Final = Trait.IDEMPOTENT
+JUMPS: Final = Trait.JUMPS
 ROUNDED_ONCE: Final = Trait.ROUNDED_ONCE
 TRANSCENDENTAL: Final = Trait.TRANSCENDENTAL
 UNEVEN: Final = Trait.UNEVEN

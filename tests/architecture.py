@@ -417,7 +417,7 @@ KNOWN_OPERATIONS: Mapping[str, int] = {
     "funcgrad.backends.numpy.rows_last": 1,
     "funcgrad.backends.numpy.rowwise": 10,
     "funcgrad.backends.numpy.scalars": 2,
-    "funcgrad.backends.numpy.stacks": 6,
+    "funcgrad.backends.numpy.stacks": 5,
     "funcgrad.passes.contractions": 11,
     "funcgrad.passes.fold": 1,
     "funcgrad.passes.identity": 2,

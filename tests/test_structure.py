@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import funcgrad as fg
 import funcgrad.structure as st
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.primitives import contraction, cumulative, elementwise, logic, reduction, structural
 from funcgrad.shape import spec_of
 from funcgrad.structure import Trait
+from funcgrad.tensor import apply
 from tests.conformance import every_primitive, strangers
 
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
@@ -246,6 +248,44 @@ def assert_rounded_once(primitive: Primitive) -> None:
 @by_primitive(with_trait(Trait.ROUNDED_ONCE))
 def test_rounded_once(primitive: Primitive) -> None:
     assert_rounded_once(primitive)
+
+
+def assert_superposed(primitive: Primitive) -> None:
+    """What ``linear_transpose`` accepts adds up, and is zero at zero."""
+    rng = np.random.default_rng(8)
+    for sample in primitive.samples():
+        for k, arg in enumerate(sample.args):
+            if np.asarray(arg).dtype != np.float64 or not np.size(arg):
+                continue
+
+            def f(x: Any, sample: Sample = sample, k: int = k) -> Any:
+                args = (*sample.args[:k], x, *sample.args[k + 1 :])
+                return apply(primitive, *args, **sample.params)
+
+            x, y = 2 * rng.standard_normal((2, *np.shape(arg)))
+            try:
+                fg.linear_transpose(f, x)
+            except fg.errors.FuncgradError:
+                continue
+            both, zero = np.asarray(f(x + y)), np.asarray(f(np.zeros_like(x)))
+            apart = np.asarray(f(x)) + np.asarray(f(y))
+            if np.all(np.isfinite(both + apart)):
+                assert_allclose(both, apart, rtol=1e-6, atol=1e-9)
+                assert_allclose(zero, 0.0)
+
+
+LINEAR = [each for each in PRIMITIVES if each.differential is not DISCRETE]
+
+
+@by_primitive(LINEAR)
+def test_what_is_transposed_is_linear(primitive: Primitive) -> None:
+    assert_superposed(primitive)
+
+
+@by_primitive(with_trait(Trait.JUMPS))
+def test_a_sawtooth_is_not_transposed(primitive: Primitive) -> None:
+    with pytest.raises(AssertionError):
+        assert_superposed(replace(primitive, traits=Trait.NONE))
 
 
 @by_primitive(with_trait(Trait.WRITES_INTO))

@@ -30,7 +30,7 @@ from funcgrad.primitive import (
 )
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.structure import COMMUTATIVE, ROUNDED_ONCE, TRANSCENDENTAL, Elementwise, Trait
+from funcgrad.structure import COMMUTATIVE, JUMPS, ROUNDED_ONCE, TRANSCENDENTAL, Elementwise, Trait
 from funcgrad.trace import Value, bind1, bind2, number_of
 
 __all__ = [
@@ -470,4 +470,5 @@ remainder = elementwise(
     samples=combined(
         reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
     ),
+    traits=JUMPS,
 )

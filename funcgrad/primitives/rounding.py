@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad.primitive import SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad.primitives.structural import cast
-from funcgrad.structure import Elementwise
+from funcgrad.structure import JUMPS, Elementwise
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
@@ -96,6 +96,7 @@ fmod = elementwise(
     samples=combined(
         reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
     ),
+    traits=JUMPS,
 )
 copysign: Primitive = elementwise(
     "copysign",
@@ -149,5 +150,5 @@ def _integral(x: Any) -> Any:
     return np.modf(x)[1]
 
 
-fraction = elementwise("fraction", _fraction, partials=(SAME,), samples=_SAMPLES)
+fraction = elementwise("fraction", _fraction, partials=(SAME,), samples=_SAMPLES, traits=JUMPS)
 integral = elementwise("integral", _integral, partials=None, samples=_SAMPLES)

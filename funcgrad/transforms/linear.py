@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.modes import quiet
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
-from funcgrad.primitives.elementwise import remainder
-from funcgrad.primitives.rounding import fmod, fraction
 from funcgrad.shape import dtype_of, shape_of, spec_of
+from funcgrad.structure import Trait
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import choose, like, values_of
@@ -153,10 +152,6 @@ def _is_nonzero(value: Value) -> bool:
     return bool(np.any((array != 0) & (array == array)))  # NaN is zero times infinity here
 
 
-_SAWTEETH: Final = (remainder, fmod, fraction)
-"""Not linear, although their derivatives do not depend on the values."""
-
-
 class LinearRecorder(Recorder):
     """A recorder that refuses what is not linear in the values it follows."""
 
@@ -213,7 +208,7 @@ class LinearRecorder(Recorder):
             return {k for k, flag in enumerate(followed) if flag} <= {*differential.linear_in}
         if isinstance(differential, Linear):
             return differential.jointly or sum(followed) == 1
-        if primitive in _SAWTEETH or (differential.selects and differential.reduces):
+        if Trait.JUMPS in primitive.traits or (differential.selects and differential.reduces):
             return False  # an extremum's place depends on the values
         primals = [
             Outline(shape_of(arg), dtype_of(arg)) if follow else self.inner(arg)

@@ -24,12 +24,10 @@ from funcgrad.backends.numpy.facts import BLOCK_BYTES, Facts
 from funcgrad.backends.numpy.roles import roles
 from funcgrad.passes.costs import bytes_of
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.activations import shift
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.joining import concatenate, stack
 from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
-from funcgrad.primitives.selection import fmax, fmin
 from funcgrad.primitives.structural import (
     cast_discrete,
     cast_inexact,
@@ -39,9 +37,9 @@ from funcgrad.primitives.structural import (
     transpose,
     view,
 )
-from funcgrad.primitives.transcendental import sinc_derivative
 from funcgrad.programs.equation import Equation, identity
 from funcgrad.programs.program import Program
+from funcgrad.structure import Trait
 
 __all__ = ["FEWEST", "FILLS", "VIEWS", "Group", "Slot", "Stacks", "find_stacks"]
 
@@ -55,10 +53,6 @@ _MOVES: Final = frozenset({*VIEWS, *FILLS, cast_discrete, cast_inexact})
 
 _REDUCTIONS: Final = frozenset({reduce_sum, reduce_max, reduce_min})
 """What may give numbers, of which nothing is stacked again."""
-
-_UNEVEN: Final = frozenset({shift, fmax, fmin, sinc_derivative})
-"""What makes zeros of either sign, or other last bits, by what stands elsewhere in the array, or by
-the place in it. (``sinc_derivative`` collects the elements near 0, and computes them apart.)"""
 
 _SMALL: Final = 2**13
 """Bytes of an array that is so small that the call takes longer than the work."""
@@ -166,7 +160,7 @@ def _codes(program: Program) -> list[int]:
 
 def _is_rowwise(operation: Any) -> bool:
     """Whether an operation does to each row of an array what it does to an array."""
-    if not isinstance(operation, Primitive) or operation in _UNEVEN:
+    if not isinstance(operation, Primitive) or Trait.UNEVEN in operation.traits:
         return False
     return operation.batch is batch_elementwise or operation in _MOVES or operation in _REDUCTIONS
 
