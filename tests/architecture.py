@@ -36,6 +36,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad.forms.exchange",
             "funcgrad.forms.graph",
             "funcgrad.forms.listing",
+            "funcgrad.transforms.saved",
         }
     ),
 }

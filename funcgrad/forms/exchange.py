@@ -30,8 +30,9 @@ import json
 import pkgutil
 import re
 import sys
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -63,7 +64,6 @@ T = TypeVar("T")
 _FORMAT: Final = "funcgrad program"
 _VERSION: Final = 1
 _HOME: Final = "funcgrad.primitives."
-_CALLS: Final = "funcgrad.transforms.saved:saved_call"
 _SPEC: Final = re.compile(r"(weak )?(\w+)\[((?:[0-9]{1,18}(?:,[0-9]{1,18})*)?)\]")
 _OPERATION: Final = re.compile(r"[a-zA-Z]\w*(\.[a-zA-Z]\w*)+")
 _BY_LINE: Final = ("constants", "equations", "guards")
@@ -228,8 +228,18 @@ def _guard_data(guard: Guard, place: str) -> Data:
 # ---------------------------------------------------------------------------------- from JSON
 
 
-def program_parts(text: str) -> dict[str, Any]:
+MakeCall: TypeAlias = Callable[[str, Mapping[str, Any]], CalledOperation]
+"""From the name of a call, and the fields of the program inside, to the operation."""
+
+
+def program_parts(text: str, call: MakeCall) -> dict[str, Any]:
     """The fields of the program that a text describes.
+
+    Parameters
+    ----------
+    text : str
+    call : callable
+        What makes an operation of a call: calls stand further up than programs do.
 
     Raises
     ------
@@ -252,12 +262,12 @@ def program_parts(text: str) -> dict[str, Any]:
             f" version {_VERSION}. Save it again with this one."
         )
     try:
-        return _parts(document, place, "")
+        return _parts(document, place, "", call)
     except RecursionError:
         raise ProgramError("The program: a value is nested too deeply.") from None
 
 
-def _parts(document: Data, place: str, around: str) -> dict[str, Any]:
+def _parts(document: Data, place: str, around: str, call: MakeCall) -> dict[str, Any]:
     name = read(document, "name", str, place)
     place = f"{around}program {name}"
     return {
@@ -265,7 +275,7 @@ def _parts(document: Data, place: str, around: str) -> dict[str, Any]:
         "names": listed(document, "names", str, place),
         "inputs": _specs(document, "inputs", place),
         "constants": _each(document, "constant", _constant, place),
-        "equations": _each(document, "equation", _equation, place),
+        "equations": _each(document, "equation", partial(_equation, call=call), place),
         "outputs": listed(document, "outputs", int, place),
         "guards": _each(document, "guard", _guard, place),
         "arguments": structure_of(document, "arguments", place),
@@ -308,16 +318,21 @@ def _constant(record: Data, place: str) -> Constant:
     return Constant(value)
 
 
-def _equation(record: Data, place: str) -> Equation:
+def _equation(record: Data, place: str, call: MakeCall) -> Equation:
     kind = "call" if "call" in record else "operation"
     operation = read(record, kind, str, place)
     place = f"{place} ({operation})"
     params: dict[str, Data] = optional(record, "params", {}, place)
     return Equation(
-        _call(operation, record, place) if kind == "call" else _primitive(operation, place),
+        call(operation, _inside(record, place, call))
+        if kind == "call"
+        else _primitive(operation, place),
         listed(record, "operands", int, place),
         tuple(
-            [(name, _param(data, f"{place}, parameter {name}")) for name, data in params.items()]
+            [
+                (name, _param(data, f"{place}, parameter {name}", call))
+                for name, data in params.items()
+            ]
         ),
         _specs(record, "results", place),
         optional(record, "source", "", place),
@@ -325,9 +340,9 @@ def _equation(record: Data, place: str) -> Equation:
     )
 
 
-def _param(data: Data, place: str) -> Any:
+def _param(data: Data, place: str, call: MakeCall) -> Any:
     if type(data) is dict and "program" in data:
-        return Program(**_parts(read(data, "program", dict, place), place, f"{place}, ")).verify()
+        return Program(**_inside(data, place, call)).verify()
     return from_data(data, place)
 
 
@@ -352,11 +367,9 @@ def _primitive(name: str, place: str) -> Primitive:
     )
 
 
-def _call(name: str, record: Data, place: str) -> CalledOperation:
-    parts = _parts(read(record, "program", dict, place), place, f"{place}, ")
-    # Looked up as primitives are, since calls stand further up than programs do.
-    operation: CalledOperation = pkgutil.resolve_name(_CALLS)(name, parts)
-    return operation
+def _inside(record: Data, place: str, call: MakeCall) -> dict[str, Any]:
+    """The fields of a program inside of another."""
+    return _parts(read(record, "program", dict, place), place, f"{place}, ", call)
 
 
 def _guard(record: Data, place: str) -> Guard:

@@ -346,8 +346,9 @@ class Program:
         Tensor(30.0)
         """
         from funcgrad.forms.exchange import program_parts
+        from funcgrad.transforms.saved import saved_call
 
-        return cls(**program_parts(text)).verify()
+        return cls(**program_parts(text, saved_call)).verify()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Program.from_json, (self.to_json(),)
