@@ -26,29 +26,14 @@ import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitive import Primitive
-from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import logic
-from funcgrad.primitives import selection as chosen
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape
-from funcgrad.primitives.transcendental import sqrt
+from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec
+from funcgrad.structure import Trait
 
 __all__ = ["SINKING", "sink_broadcasts"]
-
-_ROUNDED_ONCE: Final = frozenset(
-    {ew.add, ew.subtract, ew.multiply, ew.divide, ew.reciprocal, ew.square, sqrt}
-    | {ew.negative, ew.absolute, ew.fabs, ew.sign, cast_inexact, cast_discrete}
-    | {chosen.where, chosen.maximum, chosen.minimum}
-    | {logic.equal, logic.not_equal, logic.less, logic.less_equal}
-    | {logic.greater, logic.greater_equal, logic.signbit}
-    | {logic.logical_and, logic.logical_or, logic.logical_not, logic.logical_xor}
-    | {logic.isfinite, logic.isinf, logic.isnan}
-)
-"""Elementwise operations whose result does not depend on how their operands lie in memory. That of
-``fmax`` and ``fmin`` does: between zeros of either sign they choose by the place in the array."""
 
 
 def sink_broadcasts(program: Program) -> Program:
@@ -154,4 +139,6 @@ def _operand(bench: Workbench, variable: int) -> int:
     return variable if maker is None else maker.operands[0]
 
 
-SINKING: Final[Rules] = MappingProxyType(dict.fromkeys(_ROUNDED_ONCE, (_sunk, _expanded)))
+SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_sunk, _expanded)})
+"""For operations whose elements do not depend on how their operands lie in memory. Those of
+``fmax`` and ``fmin`` do: between zeros of either sign they choose by the place in the array."""

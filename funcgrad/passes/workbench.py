@@ -70,6 +70,7 @@ class Workbench:
         "_changed",
         "_everywhere",
         "_found",
+        "_known_rules",
         "_numbers",
         "_operands",
         "_order",
@@ -93,6 +94,7 @@ class Workbench:
         self.undecided = False
         self._rules = rules
         self._everywhere = rules.get(ANY, ())
+        self._known_rules: dict[Primitive, tuple[Rule, ...]] = {}
         self._changed = False
         self._aliases = list(range(len(self.specs)))
         self._analyses: dict[Any, Any] = {}
@@ -193,11 +195,21 @@ class Workbench:
                 self._release(variable)
 
     def _resolved(self, equation: Equation, at: int) -> int:
-        for rule in self._rules.get(equation.operation, self._everywhere):
+        operation = equation.operation
+        for rule in self._known_rules.get(operation) or self._rules_of(operation):
             found = rule(self, equation)
             if found is not None and self.specs[found] == equation.results[0]:
                 return found
         return self._kept(equation, at)
+
+    def _rules_of(self, operation: Primitive) -> tuple[Rule, ...]:
+        """The rules for an operation, and then those for its traits."""
+        own = [*self._rules.get(operation, self._everywhere)]
+        for key, rules in self._rules.items():
+            if isinstance(key, Trait) and key in operation.traits:
+                own += rules
+        found = self._known_rules[operation] = tuple(own)
+        return found
 
     def _kept(self, equation: Equation, at: int) -> int:
         key = self._key(equation.operation, equation.operands, equation.params, equation.epoch)
@@ -333,7 +345,8 @@ def joined(*tables: Rules) -> Rules:
     found = {}
     for operation in operations:
         own = [rule for table in tables for rule in table.get(operation, ())]
-        found[operation] = tuple(dict.fromkeys([*everywhere, *own]))
+        first = [] if isinstance(operation, Trait) else everywhere
+        found[operation] = tuple(dict.fromkeys([*first, *own]))
     return found
 
 

@@ -21,8 +21,11 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 import funcgrad.passes
 from funcgrad.passes.workbench import ANY, Rule, Rules, Workbench
+from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.structure import Trait
+from tests.conformance import every_primitive
 from tests.passes.forms_of_algebra import ALGEBRAIC
 from tests.passes.forms_of_matrices import CONTRACTED
 from tests.passes.forms_of_moves import MOVING
@@ -66,14 +69,31 @@ def every_rule() -> dict[str, dict[Any, Rule]]:
     for module in iter_modules(funcgrad.passes.__path__, "funcgrad.passes."):
         for value in vars(import_module(module.name)).values():
             if isinstance(value, Mapping):
-                for operation, rules in value.items():
+                for key, rules in value.items():
                     for rule in rules if isinstance(rules, tuple) else ():
                         if callable(rule):
-                            found.setdefault(name_of(rule), {})[operation] = rule
+                            own = dict.fromkeys(operations_of(key), rule)
+                            found.setdefault(name_of(rule), {}).update(own)
     return {
         name: {ANY: own[ANY]} if ANY in own else dict(sorted(own.items(), key=_name_of_operation))
         for name, own in found.items()
     }
+
+
+def operations_of(key: Any) -> list[Any]:
+    """What a key of a table stands for; a trait for the operations on real numbers that have it."""
+    if not isinstance(key, Trait):
+        return [key]
+    return [
+        primitive
+        for primitive in every_primitive()
+        if key in primitive.traits
+        and np.asarray(next(iter(primitive.samples())).args[-1]).dtype == "d"
+    ]
+
+
+def _arguments_of(primitive: Primitive) -> tuple[Any, ...]:
+    return next(iter(primitive.samples())).args
 
 
 def _name_of_operation(item: tuple[Any, Rule]) -> str:

@@ -12,11 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import logic
 from funcgrad.primitives import selection as chosen
 from funcgrad.primitives.structural import cast_discrete, cast_inexact
-from funcgrad.primitives.transcendental import sqrt
 
 Pick: TypeAlias = Callable[..., Any]
 """Chooses one of its arguments, and calls it if it is a function."""
@@ -26,11 +23,6 @@ Form: TypeAlias = Callable[[Any, Any, Any, Pick], Any]
 
 CONSTANTS: Final = (-1.0, 2.0, -2, 0.5, -4.0, 3.0, 0.1, -0.7, 0.0, -0.0, 1e300, 1e-40, np.inf, 6)
 """Factors and divisors; some are out of the range of narrow dtypes."""
-
-_UNARY: Final = frozenset(
-    {ew.reciprocal, ew.square, sqrt, ew.negative, ew.absolute, ew.fabs, ew.sign}
-    | {logic.logical_not, logic.isfinite, logic.isinf, logic.isnan, logic.signbit}
-)
 
 
 def row(x: Any, pick: Pick) -> Any:
@@ -87,7 +79,7 @@ def as_matrix(value: Any, x: Any, y: Any) -> Any:
 
 def is_unary(operation: Any) -> bool:
     """Whether an elementwise operation has one operand."""
-    return operation in _UNARY or operation in (cast_inexact, cast_discrete)
+    return len(next(iter(operation.samples())).args) == 1
 
 
 def called(operation: Any, pick: Pick, *operands: Any) -> Any:
@@ -99,4 +91,4 @@ def called(operation: Any, pick: Pick, *operands: Any) -> Any:
         return x.astype(np.bool_)
     if operation is chosen.where:
         return operation(operands[2] if len(operands) > 2 else fnp.equal(x, x), x, y)
-    return operation(x) if operation in _UNARY else operation(x, y)
+    return operation(x) if is_unary(operation) else operation(x, y)
