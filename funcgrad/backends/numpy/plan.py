@@ -23,6 +23,7 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.liveness import Aliases, aliases, makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import Contraction, Trait
 
 __all__ = ["Plan", "is_plain_ufunc", "plan_of"]
 
@@ -210,11 +211,22 @@ def _moments(
     for variable, roots in enumerate(shared):
         for root in roots:
             gone[root] = max(gone[root], last[variable])
-    owned = [
-        position >= 0 and makes_its_own(program.equations[position].operation)
-        for position in makers
-    ]
+    owned = [position >= 0 and _is_given_up(program.equations[position]) for position in makers]
     return _Moments(when, makers, gone, owned)
+
+
+def _is_given_up(equation: Equation) -> bool:
+    """Whether the memory of a result may be taken over by what is computed of it.
+
+    Not that of a product which cannot be told where to lie. It is got at each call, and where it
+    goes back early the next product gets it; kept longer, the system takes it and gives it anew,
+    page by page (a mixture of Gaussians took 1.6 times as long).
+    """
+    operation = equation.operation
+    if not makes_its_own(operation):
+        return False
+    is_product = isinstance(operation.structure, Contraction)
+    return not is_product or Trait.WRITES_INTO in operation.traits
 
 
 def _taken(
