@@ -146,17 +146,20 @@ class Libraries:
 
     def __init__(self, *own: Any) -> None:
         self.met_foreign = False
-        self._known = dict.fromkeys(map(_top, own), False)
+        self._known: dict[str, bool] = {}
+        # A partial that is jitted, say, calls itself one of Python's own library.
+        tops = [top for top in map(_top, own) if not _is_standard(top)]
+        self._known.update(dict.fromkeys(tops, False))
         self._known.update(dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True))
 
     def has(self, module: Any) -> bool:
         """Whether a module, by its name, is a library's."""
         top = _top(module)
         if top not in self._known:
-            files = [_file(sys.modules.get(top))]
-            if top in sys.stdlib_module_names:  # a user's module may have such a name
-                self._known[top] = files[0].startswith(_STANDARD)
+            if top in sys.stdlib_module_names:
+                self._known[top] = _is_standard(top)
                 return self._known[top]
+            files = [_file(sys.modules.get(top))]
             files += [
                 _file(each) for name, each in [*sys.modules.items()] if name.startswith(f"{top}.")
             ]
@@ -174,6 +177,12 @@ class Libraries:
 
 def _top(module: Any) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def _is_standard(top: str) -> bool:
+    """Whether a name is that of a module of Python's own; a user's may have such a name too."""
+    known = top in sys.stdlib_module_names
+    return known and _file(sys.modules.get(top)).startswith(_STANDARD)
 
 
 def _file(module: Any) -> str:

@@ -5,6 +5,7 @@ import threading
 import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import funcgrad as fg
 from funcgrad.staging import capture
 from funcgrad.staging.jit import JitWarning
+from funcgrad.staging.lookups import Libraries
 from tests.transforms.changes import Bag, check, sets, stagings
 
 COUNT = 0.0
@@ -275,3 +277,16 @@ def test_work_that_is_handed_to_other_threads_cannot_be_observed() -> None:
     staged = fg.jit(through_a_thread)
     with pytest.warns(JitWarning, match="may read more"):
         assert float(staged(1.0)) == COUNT
+
+
+def test_a_partial_that_is_jitted_is_watched_as_its_function_is():
+    def scaled(factor, x):
+        return factor * x + offset
+
+    offset = 1.0
+    alone, partly = fg.jit(lambda x: scaled(2.0, x)), fg.jit(partial(scaled, 2.0))
+    assert [float(each(3.0)) for each in (alone, partly)] == [7.0, 7.0]
+    offset = 2.0
+    assert [float(each(3.0)) for each in (alone, partly)] == [8.0, 8.0]
+    # Not the attributes of ``functools.partial``, which is of Python's own library.
+    assert Libraries("functools").has_class(partial)
