@@ -68,9 +68,9 @@ CONVERSIONS: Final[MappingProxyType[str, Callable[..., Any]]] = MappingProxyType
 ELSEWHERE: Final = MappingProxyType(
     {
         "__array__": "test_tensor.py",
-        "__array_function__": "test_numpy_dispatch_discovery.py",
+        "__array_function__": "test_dispatch_discovery.py",
         "__array_namespace__": "ours is funcgrad.numpy",
-        "__array_ufunc__": "test_numpy_dispatch_discovery.py",
+        "__array_ufunc__": "test_dispatch_discovery.py",
         "__copy__": "a tensor is its own copy",
         "__deepcopy__": "a tensor is its own copy",
         "__delitem__": "test_immutability.py",

@@ -52,34 +52,34 @@ ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "contractions": ("test_contractions",),
-        "facts": ("test_layout", "test_stacking"),
-        "identity": ("test_identity",),
-        "rows_last": ("test_layout",),
-        "relax": ("test_relax",),
-        "builder": ("test_passes", "test_layout"),
-        "roles": ("test_stacking",),
-        "rowwise": ("test_rowwise", "test_layout"),
-        "schedule": ("test_schedule",),
-        "simplify": ("test_algebra",),
-        "sink": ("test_algebra",),
-        "stacking": ("test_stacking",),
-        "stacks": ("test_stacking",),
+        "contractions": ("passes/test_contractions",),
+        "facts": ("backends/numpy/test_rows_last", "backends/numpy/test_stacking"),
+        "identity": ("passes/test_identity",),
+        "rows_last": ("backends/numpy/test_rows_last",),
+        "relax": ("passes/test_relax",),
+        "builder": ("passes/test_passes", "backends/numpy/test_rows_last"),
+        "roles": ("backends/numpy/test_stacking",),
+        "rowwise": ("backends/numpy/test_rowwise", "backends/numpy/test_rows_last"),
+        "schedule": ("passes/test_schedule",),
+        "simplify": ("passes/test_algebra",),
+        "sink": ("passes/test_algebra",),
+        "stacking": ("backends/numpy/test_stacking",),
+        "stacks": ("backends/numpy/test_stacking",),
     }
 )
 _OF_ALL_PASSES: Final[tuple[Round, ...]] = (
     ("tests/passes/test_passes.py",),
     ("tests/passes/test_preconditions.py",),
-    ("tests/passes/test_polynomials.py", "tests/test_contractions.py"),
+    ("tests/passes/test_polynomials.py", "tests/numpy/test_contractions.py"),
 )
 _OF_PLANS: Final[tuple[Round, ...]] = (
-    ("tests/backends/test_kernels.py", "tests/backends/test_plans.py"),
-    ("tests/backends/test_numpy_backend.py", "tests/test_jit_memory.py"),
+    ("tests/backends/numpy/test_kernels.py", "tests/backends/numpy/test_plans.py"),
+    ("tests/backends/numpy/test_backend.py", "tests/staging/test_jit_memory.py"),
 )
 _OF_TRANSFORMS: Final[tuple[Round, ...]] = (
     ("tests/test_perturbation_confusion.py", "tests/test_structural_zeros.py"),
     ("tests/test_laws.py", "tests/transforms/test_custom_modes.py"),
-    ("tests/test_mixed_dtypes.py", "tests/transforms/test_nested_calls.py"),
+    ("tests/primitives/test_mixed_dtypes.py", "tests/transforms/test_nested_calls.py"),
 )
 _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -100,21 +100,33 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "contraction": ("tests/test_contractions.py", "tests/test_contraction_source.py"),
-        "cumulative": ("tests/test_products_of_others.py", "tests/test_reductions.py"),
-        "einsum": ("tests/test_contractions.py", "tests/test_contraction_source.py"),
-        "elementwise": ("tests/test_numbers_of_operators.py", "tests/test_numpy_elementwise.py"),
-        "indexing": ("tests/test_indexing.py",),
-        "keys": ("tests/test_indexing.py",),
-        "products": ("tests/test_contractions.py", "tests/test_contraction_source.py"),
-        "random_bits": ("tests/test_random.py", "tests/test_random_discrete.py"),
-        "reduction": ("tests/test_reductions.py",),
-        "rows": ("tests/test_indexing.py", "tests/test_contractions.py"),
-        "scatter": ("tests/test_indexing.py",),
-        "sorting": ("tests/test_sorting.py", "tests/test_reductions.py"),
-        "special": ("tests/test_digits.py", "tests/test_random.py"),
-        "structural": ("tests/test_numpy_manipulation.py",),
-        "transcendental": ("tests/test_digits.py", "tests/test_numpy_elementwise.py"),
+        "contraction": (
+            "tests/numpy/test_contractions.py",
+            "tests/backends/numpy/test_contraction_source.py",
+        ),
+        "cumulative": (
+            "tests/primitives/test_products_of_others.py",
+            "tests/numpy/test_reductions.py",
+        ),
+        "einsum": (
+            "tests/numpy/test_contractions.py",
+            "tests/backends/numpy/test_contraction_source.py",
+        ),
+        "elementwise": ("tests/test_numbers_of_operators.py", "tests/numpy/test_elementwise.py"),
+        "indexing": ("tests/numpy/test_indexing.py",),
+        "keys": ("tests/numpy/test_indexing.py",),
+        "products": (
+            "tests/numpy/test_contractions.py",
+            "tests/backends/numpy/test_contraction_source.py",
+        ),
+        "random_bits": ("tests/random/test_random.py", "tests/random/test_random_discrete.py"),
+        "reduction": ("tests/numpy/test_reductions.py",),
+        "rows": ("tests/numpy/test_indexing.py", "tests/numpy/test_contractions.py"),
+        "scatter": ("tests/numpy/test_indexing.py",),
+        "sorting": ("tests/numpy/test_sorting.py", "tests/numpy/test_reductions.py"),
+        "special": ("tests/primitives/test_digits.py", "tests/random/test_random.py"),
+        "structural": ("tests/numpy/test_manipulation.py",),
+        "transcendental": ("tests/primitives/test_digits.py", "tests/numpy/test_elementwise.py"),
     }
 )
 
@@ -196,17 +208,17 @@ def _rounds_of(path: Path) -> Iterator[Round]:
         names = " or ".join(_READERS.get(name, _names_of_primitives(path)))
         if not names:
             raise ValueError(f"mutation: {path} has no primitives; _READERS has to name some")
-        yield "tests/test_primitives.py", f"-k={names}"
+        yield "tests/primitives/test_primitives.py", f"-k={names}"
         if name in _OF_PRIMITIVES:
             yield _OF_PRIMITIVES[name]
         yield (
-            "tests/test_mixed_dtypes.py",
+            "tests/primitives/test_mixed_dtypes.py",
             "tests/test_structural_zeros.py",
             f"-k={names} or structural_zeros",
         )
     elif folder == "passes" or name in _PASSES:
         if name in _PASSES:
-            yield tuple([f"tests/passes/{each}.py" for each in _PASSES[name]])
+            yield tuple([f"tests/{each}.py" for each in _PASSES[name]])
         yield from _OF_ALL_PASSES
     elif folder != "transforms":
         yield from _OF_PLANS

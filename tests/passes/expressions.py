@@ -10,7 +10,7 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from tests.programs import SPECIAL
+from tests.subjects import SPECIAL
 
 CONSTANTS = (-1.0, 2.0, -2, 0.5, -4.0, 3.0, 0.1, -0.7, 0.0, 1e300)
 """Factors and divisors; some are out of the range of float32."""

@@ -30,7 +30,7 @@ from tests.passes.forms_of_algebra import ALGEBRAIC
 from tests.passes.forms_of_matrices import CONTRACTED
 from tests.passes.forms_of_moves import MOVING
 from tests.passes.parts import Form
-from tests.programs import SPECIAL, fixed
+from tests.subjects import SPECIAL, fixed
 
 SIZE: Final = 3
 DTYPES: Final = tuple("fdefdeDi?")

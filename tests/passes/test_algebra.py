@@ -13,7 +13,7 @@ from funcgrad.passes.workbench import Workbench, improve
 from funcgrad.primitives.elementwise import add, multiply
 from funcgrad.programs.program import Program
 from tests.passes.expressions import inputs, run, steps
-from tests.programs import assert_bits
+from tests.subjects import assert_bits
 
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.1, -0.7, 3.0, np.inf, -np.inf, np.nan)
 

@@ -14,7 +14,7 @@ from funcgrad.passes.contractions import fold_into_contractions
 from funcgrad.passes.workbench import improve
 from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
-from tests.programs import SUBJECTS
+from tests.subjects import SUBJECTS
 from tests.transforms.support import numbers
 
 

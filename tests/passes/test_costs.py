@@ -16,7 +16,7 @@ from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.programs.inline import inlined
 from funcgrad.shape import Spec
 from funcgrad.tensor import apply
-from tests.programs import SUBJECTS, wrong_square
+from tests.subjects import SUBJECTS, wrong_square
 from tests.transforms.support import complex_numbers, numbers
 
 

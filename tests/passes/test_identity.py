@@ -13,7 +13,7 @@ from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.passes.identity import copy_products_with_identities
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
-from tests.programs import assert_bits
+from tests.subjects import assert_bits
 from tests.transforms.support import numbers
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -34,7 +34,7 @@ from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.passes import expressions
-from tests.programs import SUBJECTS, assert_bits, fixed, inputs, run_steps, steps, wrong_cube
+from tests.subjects import SUBJECTS, assert_bits, fixed, inputs, run_steps, steps, wrong_cube
 from tests.transforms.support import numbers
 
 

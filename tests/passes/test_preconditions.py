@@ -30,7 +30,7 @@ from tests.passes.generator import (
     staged,
 )
 from tests.passes.test_passes import every_pass
-from tests.programs import assert_bits
+from tests.subjects import assert_bits
 
 TABLE = every_rule()
 OF_IDENTITY = "identity._product"  # which is for large arrays, and has grounds as a pass

@@ -11,7 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad.passes import relax
 from funcgrad.passes.pipeline import optimize
 from tests.passes.expressions import inputs, run, steps
-from tests.programs import bits
+from tests.subjects import bits
 
 Pass = Callable[[fg.Program], fg.Program]
 PASSES: dict[str, Pass] = {

@@ -15,7 +15,7 @@ from funcgrad.passes.costs import peak_bytes
 from funcgrad.passes.schedule import in_order, memory_order, schedule
 from funcgrad.passes.workbench import improve
 from funcgrad.programs.program import Program
-from tests.programs import SUBJECTS, assert_bits, inputs, run_steps, steps
+from tests.subjects import SUBJECTS, assert_bits, inputs, run_steps, steps
 from tests.transforms.support import numbers
 
 SIZE = 20_000

@@ -22,7 +22,7 @@ from funcgrad.errors import (
 )
 from funcgrad.passes.pipeline import optimize
 from tests.conformance import every_case, every_primitive
-from tests.programs import assert_bits, wrong_cube, wrong_square
+from tests.subjects import assert_bits, wrong_cube, wrong_square
 from tests.transforms.support import assert_same
 
 CASES = tuple(every_case(every_primitive()))

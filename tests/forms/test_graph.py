@@ -10,7 +10,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.counts import MOST, added, calls_made
-from tests.programs import SUBJECTS
+from tests.subjects import SUBJECTS
 from tests.transforms.support import numbers
 
 NAMES = tuple(SUBJECTS)
@@ -93,7 +93,7 @@ def test_dot_shows_operations_parameters_results_and_lines() -> None:
         "greater\nf: bool[]",
         "result\nbool[]",
     ]
-    assert f'tooltip="test_program_forms.py:{line + 1}"' in staged.to_dot()
+    assert f'tooltip="test_graph.py:{line + 1}"' in staged.to_dot()
 
 
 def test_dot_escapes_everything() -> None:

@@ -20,7 +20,7 @@ from funcgrad.backends.numpy.scalars import scalars_of
 from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
 from funcgrad.trace import concrete
-from tests.programs import bits, function_of
+from tests.subjects import bits, function_of
 
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 5e-324, -5e-324, 1e-200, 1e308, -1e308)
 EXTREMES = (*SPECIAL, np.inf, -np.inf, np.nan)

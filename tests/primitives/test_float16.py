@@ -28,7 +28,7 @@ from tests.conformance import (
     inner_all,
     loop,
 )
-from tests.programs import bits
+from tests.subjects import bits
 
 HALF, SINGLE, DOUBLE = (np.dtype(char) for char in "efd")
 TO_HALF = {DOUBLE: HALF, SINGLE: HALF}

@@ -25,7 +25,7 @@ from funcgrad.programs.program import Program
 from funcgrad.tensor import apply1
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive
-from tests.programs import function_of
+from tests.subjects import function_of
 
 
 def raw_inputs(program: Program, *args: Any) -> list[Any]:
@@ -220,8 +220,8 @@ def test_the_text_reads_as_a_person_would_write_it() -> None:
 
 def test_lines_of_the_user_can_be_shown() -> None:
     program = fg.program(lambda x: x + 1.0)(2.0)
-    assert "test_numpy_backend.py:" in program.to_numpy_source(lines=True)
-    assert "test_numpy_backend.py:" not in program.to_numpy_source()
+    assert "test_backend.py:" in program.to_numpy_source(lines=True)
+    assert "test_backend.py:" not in program.to_numpy_source()
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_an_error_shows_the_line_of_the_program_and_of_the_user() -> None:
     else:
         pytest.fail("log(0) raised nothing")
     assert "a = log(x)" in shown
-    assert "# test_numpy_backend.py:" in shown
+    assert "# test_backend.py:" in shown
 
 
 def test_a_primitive_from_anywhere_is_handed_in() -> None:

@@ -24,7 +24,7 @@ import scipy.stats
 import funcgrad as fg
 from funcgrad.staging import capture
 from funcgrad.staging.jit import JitWarning
-from tests.transforms.changes import Bag, check, sets
+from tests.staging.changes import Bag, check, sets
 
 pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
 

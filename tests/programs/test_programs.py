@@ -16,7 +16,7 @@ from funcgrad.primitives.elementwise import add, multiply
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.programs.equation import Constant, Equation, Guard, identity
 from funcgrad.shape import Spec
-from tests.programs import SUBJECTS, assert_bits
+from tests.subjects import SUBJECTS, assert_bits
 from tests.transforms.support import Layer, assert_same, numbers
 
 F8 = np.dtype(np.float64)

@@ -15,7 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad import trees
 from tests.passes.forms_of_matrices import PRODUCTS, SUMS
 from tests.passes.generator import Pick
-from tests.programs import inputs, run_steps, steps
+from tests.subjects import inputs, run_steps, steps
 from tests.transforms.support import Point, assert_same, complex_numbers, numbers
 
 Function = Callable[..., Any]

@@ -15,7 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import GuardError, ProgramError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.inline import inlined
-from tests.programs import SUBJECTS, assert_bits, wrong_cube, wrong_square
+from tests.subjects import SUBJECTS, assert_bits, wrong_cube, wrong_square
 from tests.transforms.support import numbers
 
 X = numbers(3)

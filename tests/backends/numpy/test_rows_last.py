@@ -15,7 +15,7 @@ from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from tests.counts import MOST, added, calls_made
-from tests.programs import SUBJECTS, assert_bits, fixed
+from tests.subjects import SUBJECTS, assert_bits, fixed
 from tests.transforms.support import numbers
 
 ROWS = 2000

@@ -25,7 +25,7 @@ from funcgrad.programs.inline import inlined
 from funcgrad.programs.liveness import aliases
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
-from tests.backends.test_kernels import run_blocks
+from tests.backends.numpy.test_kernels import run_blocks
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged
 

@@ -23,7 +23,7 @@ from funcgrad.programs.liveness import makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive
-from tests.programs import function_of
+from tests.subjects import function_of
 
 BLOCK = 64  # bytes: arrays of a few hundred bytes are large then
 

@@ -23,7 +23,7 @@ from funcgrad.primitives.selection import fmax, fmin
 from funcgrad.primitives.transcendental import sinc_derivative
 from funcgrad.programs.program import Program
 from tests.conformance import every_primitive
-from tests.programs import SPECIAL, assert_bits
+from tests.subjects import SPECIAL, assert_bits
 from tests.transforms.support import numbers
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])

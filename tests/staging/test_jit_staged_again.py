@@ -11,7 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.jit import JitWarning
-from tests.transforms.changes import Bag, check, sets, stagings
+from tests.staging.changes import Bag, check, sets, stagings
 
 pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
 

@@ -12,7 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.passes.pipeline import optimize
 from funcgrad.trace import concrete
-from tests.programs import SUBJECTS, assert_bits
+from tests.subjects import SUBJECTS, assert_bits
 
 
 def pasted(program: fg.Program, text: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ import funcgrad as fg
 from funcgrad.staging import capture
 from funcgrad.staging.jit import JitWarning
 from funcgrad.staging.lookups import Libraries
-from tests.transforms.changes import Bag, check, sets, stagings
+from tests.staging.changes import Bag, check, sets, stagings
 
 COUNT = 0.0
 OTHER = 0.0

@@ -32,14 +32,14 @@ from funcgrad.primitives.keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, identity
 from funcgrad.shape import Spec
 from tests.conformance import every_case, every_primitive
-from tests.programs import SUBJECTS, assert_bits, wrong_cube
+from tests.subjects import SUBJECTS, assert_bits, wrong_cube
 from tests.transforms.support import Layer, Point, numbers
 
 # The numbers that the programs are tried at include infinities and NaN.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 F8 = np.dtype(np.float64)
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def again(program: fg.Program) -> fg.Program:
