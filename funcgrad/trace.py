@@ -39,7 +39,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad.errors import EscapedTracerError, TracerError
-from funcgrad.modes import quiet
+from funcgrad.floating_errors import quiet
 
 __all__ = [
     "BITWISE",

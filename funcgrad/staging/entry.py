@@ -39,7 +39,7 @@ import numpy as np
 from funcgrad.backends.interface import Compiled
 from funcgrad.border import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad.errors import GuardError
-from funcgrad.modes import MODES, quiet
+from funcgrad.floating_errors import ERROR_STATE, quiet
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.shape import Shape
@@ -319,7 +319,7 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
 
     ``told`` is what to raise where it raises an ``error``.
     """
-    modes, depth = MODES, 1
+    modes, depth = ERROR_STATE, 1
     if warns and modes is not None:
         body.line(f"if {body.name(modes.read)}() is {body.name(modes.usual)}:")
         choose = body.name(modes.choose)

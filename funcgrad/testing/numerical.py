@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.modes import quiet
+from funcgrad.floating_errors import quiet
 from funcgrad.testing.subject import Array, Subject
 
 __all__ = ["Estimate", "contract", "estimate", "inner", "one_sided", "precision_of", "step_of"]

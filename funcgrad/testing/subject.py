@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.border import operand
 from funcgrad.errors import ArgumentError, DifferentiationError
-from funcgrad.modes import quiet
+from funcgrad.floating_errors import quiet
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap

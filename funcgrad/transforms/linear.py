@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
-from funcgrad.modes import quiet
+from funcgrad.floating_errors import quiet
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad.shape import dtype_of, shape_of, spec_of
 from funcgrad.structure import Trait

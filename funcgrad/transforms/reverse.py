@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, overload
 
 from funcgrad import trees
 from funcgrad.buffers import BufferPool
-from funcgrad.modes import quiet
+from funcgrad.floating_errors import quiet
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import begin_level

@@ -22,7 +22,7 @@ from funcgrad.backends.interface import Backend, Compiled
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.writer import Source, numpy_source
 from funcgrad.errors import ProgramError
-from funcgrad.modes import MODES, notices_errors
+from funcgrad.floating_errors import ERROR_STATE, notices_errors
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 
@@ -113,10 +113,10 @@ def _heeding(program: Program, run: Run, raises: bool) -> Run:
     which ignore errors unless the user has chosen otherwise.
     """
     given = ", ".join([f"v{k}" for k in range(len(program.inputs))])
-    is_silent = "" if MODES is None else "read() is silent or "
+    is_silent = "" if ERROR_STATE is None else "read() is silent or "
     namespace: dict[str, Any] = {
-        "read": MODES and MODES.read,
-        "silent": MODES and MODES.silent,
+        "read": ERROR_STATE and ERROR_STATE.read,
+        "silent": ERROR_STATE and ERROR_STATE.silent,
         "notices_errors": notices_errors,
         "on_floats": run,
         "on_scalars": _OnScalars(program, raises),

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["MODES", "Modes", "notices_errors", "quiet"]
+__all__ = ["ERROR_STATE", "ErrorState", "notices_errors", "quiet"]
 
 _SILENT: Final[Any] = MappingProxyType(
     dict.fromkeys(("divide", "over", "under", "invalid"), "ignore")
@@ -29,7 +29,7 @@ _SILENT: Final[Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
+class ErrorState:
     """How NumPy treats floating-point errors in the running context.
 
     Attributes
@@ -47,8 +47,8 @@ class Modes:
     silent: Any
 
 
-def _found() -> Modes | None:
-    """To be run in an empty context; None if NumPy keeps its modes elsewhere."""
+def _found() -> ErrorState | None:
+    """To be run in an empty context; None if NumPy keeps that state elsewhere."""
     with np.errstate(**_SILENT):
         chosen = list(copy_context().items())
     if len(chosen) != 1:
@@ -58,32 +58,32 @@ def _found() -> Modes | None:
         usual = variable.get()
     except LookupError:
         return None
-    return Modes(variable.get, variable.set, variable.reset, usual, silent)
+    return ErrorState(variable.get, variable.set, variable.reset, usual, silent)
 
 
-MODES: Final = Context().run(_found)
+ERROR_STATE: Final = Context().run(_found)
 """None where the short way is not to be had."""
 
 
 class _Silence:
     """``quiet`` where the user has chosen nothing."""
 
-    __slots__ = ("_modes",)
+    __slots__ = ("_state",)
 
-    def __init__(self, modes: Modes) -> None:
-        self._modes = modes
+    def __init__(self, state: ErrorState) -> None:
+        self._state = state
 
     def __enter__(self) -> None:
-        self._modes.choose(self._modes.silent)
+        self._state.choose(self._state.silent)
 
     def __exit__(self, *error: object) -> None:
-        self._modes.choose(self._modes.usual)
+        self._state.choose(self._state.usual)
 
 
 def quiet() -> AbstractContextManager[Any]:
     """Floating-point warnings off, unless the user has chosen how to treat them."""
-    if MODES is not None and MODES.read() is MODES.usual:
-        return _Silence(MODES)
+    if ERROR_STATE is not None and ERROR_STATE.read() is ERROR_STATE.usual:
+        return _Silence(ERROR_STATE)
     modes = np.geterr()
     if "warn" not in modes.values():
         return nullcontext()
@@ -98,6 +98,6 @@ def notices_errors() -> bool:
     ...     notices_errors()
     True
     """
-    if MODES is not None and MODES.read() is MODES.silent:
+    if ERROR_STATE is not None and ERROR_STATE.read() is ERROR_STATE.silent:
         return False
     return bool(np.geterr() != _SILENT)
