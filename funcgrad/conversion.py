@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from funcgrad.border import read_only
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
@@ -23,6 +22,7 @@ from funcgrad.errors import (
 from funcgrad.habits import Habits
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import TracedValue, Value, held_by_an_array
+from funcgrad.users_values import read_only
 
 __all__ = ["Conversions", "reveal_primal"]
 

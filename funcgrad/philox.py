@@ -18,7 +18,6 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import DtypeError, LeafError, ShapeError
 from funcgrad.numpy.arguments import shape_argument
 from funcgrad.primitive import Primitive
@@ -31,6 +30,7 @@ from funcgrad.primitives.random_bits import (
 from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply
 from funcgrad.trace import Value
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
     "ShapeLike",

@@ -21,15 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, Never, NoReturn, Self
 
 import numpy as np
 
-from funcgrad.border import (
-    FREE,
-    ArrayLike,
-    checked_dtype,
-    explained,
-    first_tensor,
-    is_weak,
-    operand,
-)
 from funcgrad.conversion import Conversions
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
 from funcgrad.habits import refuse_options
@@ -44,6 +35,15 @@ from funcgrad.primitives.rounding import round_to
 from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, STRONG, Value, bind, bind1, bind2
+from funcgrad.users_values import (
+    FREE,
+    ArrayLike,
+    checked_dtype,
+    explained,
+    first_tensor,
+    is_weak,
+    operand,
+)
 
 __all__ = [
     "ArrayLike",

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.keys import Key
@@ -45,6 +44,7 @@ from funcgrad.trees import (
     transpose,
     unflatten,
 )
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
     "all",

@@ -22,11 +22,11 @@ from numpy.testing import assert_allclose
 import funcgrad
 import funcgrad as fg
 import tests.strangers
-from funcgrad.border import read_only
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import apply
 from funcgrad.trace import bind
+from funcgrad.users_values import read_only
 
 Arrays = tuple[Any, ...]
 

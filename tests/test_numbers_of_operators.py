@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.border import is_weak
 from funcgrad.primitive import Primitive
+from funcgrad.users_values import is_weak
 from tests.conformance import every_primitive
 
 Tree = tuple[Any, ...]

@@ -12,9 +12,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.border import is_weak
 from funcgrad.errors import EscapedTracerError, FuncgradError
 from funcgrad.shape import dtype_of
+from funcgrad.users_values import is_weak
 
 SINGLE = fg.tensor(np.ones(3, np.float32))
 NUMBERS = (True, 2, 1.5, 1j)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.border import ArrayLike, operand
 from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
@@ -21,6 +20,7 @@ from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.trace import bind1
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
     "elu",

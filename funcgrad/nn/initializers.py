@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.creation import made
 from funcgrad.philox import ShapeLike, as_dtype, as_shape, standard_normal, standard_uniform
 from funcgrad.shape import Shape
 from funcgrad.tensor import Tensor
+from funcgrad.users_values import ArrayLike
 
 __all__ = ["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "ones", "zeros"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.primitives.activations import constant_max, shift
 from funcgrad.primitives.elementwise import log
@@ -17,6 +16,7 @@ from funcgrad.primitives.structural import cast
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind1, bind2
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["log_total", "real_value", "relative_logits"]
 

@@ -10,7 +10,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, checked_dtype, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy.arguments import integer
@@ -24,6 +23,7 @@ from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, bind1, concrete
+from funcgrad.users_values import ArrayLike, checked_dtype, operand
 
 __all__ = ["cross_entropy", "one_hot", "squared_error"]
 

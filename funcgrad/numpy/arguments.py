@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import checked_dtype, explained, is_weak, operand
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import NUMBERS, RAW, Value, concrete
+from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
 __all__ = [
     "check_lossless",

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.primitives import elementwise as _p
 from funcgrad.primitives import rounding as _r
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
 from funcgrad.trace import Value
+from funcgrad.users_values import operand
 
 __all__ = [
     "abs",

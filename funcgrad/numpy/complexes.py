@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from math import pi
 
-from funcgrad.border import operand
 from funcgrad.numpy.trigonometry import arctan2
 from funcgrad.primitives import complexes as _p
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad.users_values import operand
 
 __all__ = [
     "angle",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from string import ascii_letters
 from typing import Any, SupportsIndex
 
-from funcgrad.border import ArrayLike, explained, operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.arguments import integer, integers, is_integer, sequence, strong
 from funcgrad.primitives import einsum as es
@@ -20,6 +19,7 @@ from funcgrad.primitives.structural import flat, move_axis, reshape, roll
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value, bind
+from funcgrad.users_values import ArrayLike, explained, operand
 
 __all__ = [
     "cross",

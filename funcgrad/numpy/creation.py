@@ -12,13 +12,13 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import checked_dtype, explained, is_weak, operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.arguments import converted, integer, natural, optional_dtype, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
+from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
 __all__ = [
     "array",

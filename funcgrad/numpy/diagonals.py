@@ -12,7 +12,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import checked_dtype, explained, operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.arguments import integer, natural, sized
 from funcgrad.numpy.creation import made
@@ -24,6 +23,7 @@ from funcgrad.primitives.structural import cast, reshape, transpose
 from funcgrad.shape import dtype_of, normalize_axes, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import checked_dtype, explained, operand
 
 __all__ = [
     "diag",

@@ -11,7 +11,6 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.arguments import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
@@ -24,6 +23,7 @@ from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import operand
 
 __all__ = [
     "argwhere",

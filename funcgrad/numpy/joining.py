@@ -11,7 +11,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import checked_dtype, operand
 from funcgrad.errors import DtypeError, LeafError, ShapeError
 from funcgrad.numpy.arguments import integer, integers, is_integer, sequence
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
@@ -21,6 +20,7 @@ from funcgrad.primitives.structural import cast, reshape, view
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import checked_dtype, operand
 
 __all__ = [
     "append",

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from funcgrad.border import operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contractions, diagonals
 from funcgrad.numpy.contractions import matmul, tensordot, vecdot
 from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.users_values import operand
 
 __all__ = [
     "cross",

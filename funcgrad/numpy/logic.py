@@ -5,11 +5,11 @@ Results are of bool or integer dtypes, which have no derivatives.
 
 from __future__ import annotations
 
-from funcgrad.border import operand
 from funcgrad.errors import ShapeError
 from funcgrad.primitives import logic as _p
 from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2, tensor, wrap
+from funcgrad.users_values import operand
 
 __all__ = [
     "allclose",

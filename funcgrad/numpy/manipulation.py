@@ -12,7 +12,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.errors import AxisError, ShapeError
 from funcgrad.numpy.arguments import choice, integer, integers, sequence, shape_argument
 from funcgrad.primitives import structural as _p
@@ -28,6 +27,7 @@ from funcgrad.shape import (
 )
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import operand
 
 __all__ = [
     "atleast_1d",

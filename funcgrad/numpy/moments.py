@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.arguments import integer, real_number
 from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
@@ -32,6 +31,7 @@ from funcgrad.shape import (
 )
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["average", "corrcoef", "cov", "mean", "std", "var"]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.arguments import real_number
 from funcgrad.numpy.moments import mean, std, var
@@ -21,6 +20,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.shape import AxisLike, dtype_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
     "nanargmax",

@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.border import is_weak, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.arguments import choice
 from funcgrad.numpy.moments import mean
@@ -24,6 +23,7 @@ from funcgrad.primitives.structural import cast, reshape, transpose
 from funcgrad.shape import AxisLike, dtype_of, normalize_axes, reduced_shape, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import is_weak, operand
 
 __all__ = ["median", "percentile", "quantile"]
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import checked_dtype, operand
 from funcgrad.errors import DtypeError, FunctionError, TracerError
 from funcgrad.numpy.arguments import choice, common_dtype, natural, shape_argument
 from funcgrad.numpy.creation import astype, made
@@ -23,6 +22,7 @@ from funcgrad.primitives.structural import cast, move_axis, reshape
 from funcgrad.shape import broadcast_shapes, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import checked_dtype, operand
 
 __all__ = [
     "arange",

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, checked_dtype, explained, operand
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.numpy.arguments import converted, initial_value
 from funcgrad.primitive import Primitive
@@ -32,6 +31,7 @@ from funcgrad.shape import (
 )
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value, bind
+from funcgrad.users_values import ArrayLike, checked_dtype, explained, operand
 
 __all__ = [
     "all",

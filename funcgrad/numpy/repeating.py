@@ -11,7 +11,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import explained, operand
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.arguments import choice, converted, integers, shape_argument, sized
 from funcgrad.numpy.creation import made
@@ -24,6 +23,7 @@ from funcgrad.primitives.structural import move_axis, place, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import explained, operand
 
 __all__ = ["delete", "insert", "pad", "repeat", "resize", "tile"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
-from funcgrad.border import operand
 from funcgrad.numpy.arguments import integer, strong
 from funcgrad.primitives import logic as _l
 from funcgrad.primitives import rounding as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
+from funcgrad.users_values import operand
 
 __all__ = [
     "around",

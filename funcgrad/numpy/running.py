@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, checked_dtype, explained, is_weak, operand
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.numpy.arguments import converted, integer
 from funcgrad.numpy.reductions import in_dtype, sum
@@ -22,6 +21,7 @@ from funcgrad.primitives.structural import cast, flat, view
 from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import ArrayLike, checked_dtype, explained, is_weak, operand
 
 __all__ = [
     "cumprod",

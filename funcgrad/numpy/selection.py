@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.errors import ArgumentError, DtypeError
 from funcgrad.numpy.arguments import common_dtype, converted, sequence
 from funcgrad.numpy.complexes import imag, real
@@ -21,6 +20,7 @@ from funcgrad.primitives.logic import equal, logical_and
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import operand
 
 __all__ = [
     "clip",

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from funcgrad.border import explained, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.arguments import choice
 from funcgrad.numpy.indexing import as_integers, revealed, take
@@ -23,6 +22,7 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value, concrete
+from funcgrad.users_values import explained, operand
 
 __all__ = [
     "UniqueAllResult",

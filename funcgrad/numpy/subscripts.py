@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.arguments import converted
 from funcgrad.primitives import einsum as es
@@ -19,6 +18,7 @@ from funcgrad.primitives.contraction import contract
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import bind
+from funcgrad.users_values import operand
 
 __all__ = ["einsum"]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.primitives import scatter as _s
 from funcgrad.primitives.broadcasting import broadcast_to
@@ -24,6 +23,7 @@ from funcgrad.primitives.structural import cast, inverse_axes, reshape, transpos
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import operand
 
 __all__ = ["at"]
 

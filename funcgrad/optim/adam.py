@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike
 from funcgrad.errors import DtypeError
 from funcgrad.optim.base import (
     LearningRate,
@@ -34,6 +33,7 @@ from funcgrad.optim.base import (
 from funcgrad.primitives.transcendental import sqrt
 from funcgrad.tensor import Tensor, apply1, tensor
 from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad.users_values import ArrayLike
 
 __all__ = ["AdamState", "adam", "adamw"]
 

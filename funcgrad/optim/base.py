@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, leaf_remedy, operand
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
+from funcgrad.users_values import ArrayLike, leaf_remedy, operand
 
 __all__ = [
     "LearningRate",

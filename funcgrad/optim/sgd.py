@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from funcgrad.border import ArrayLike
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -26,6 +25,7 @@ from funcgrad.optim.base import (
 )
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.trees import pytree, unflatten
+from funcgrad.users_values import ArrayLike
 
 __all__ = ["SgdState", "sgd"]
 

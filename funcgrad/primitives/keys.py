@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import operand
 from funcgrad.errors import (
     AxisError,
     DtypeError,
@@ -30,6 +29,7 @@ from funcgrad.errors import (
 )
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, TracedValue, Value
+from funcgrad.users_values import operand
 
 __all__ = ["Key", "Plan", "explain_index", "index_text", "is_basic", "plan_index"]
 

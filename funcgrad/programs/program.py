@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from funcgrad import trees
-from funcgrad.border import REFUSALS, explained, operand
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.structural import cast
@@ -35,6 +34,7 @@ from funcgrad.shape import Spec
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, concrete, rerun
 from funcgrad.trees import Structure
+from funcgrad.users_values import REFUSALS, explained, operand
 
 __all__ = ["Program"]
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.border import ArrayLike
 from funcgrad.philox import (
     ShapeLike,
     as_dtype,
@@ -30,6 +29,7 @@ from funcgrad.primitives.special import ndtr, ndtri
 from funcgrad.primitives.structural import cast
 from funcgrad.random.parameters import parameter, require
 from funcgrad.tensor import Tensor, apply1, wrap
+from funcgrad.users_values import ArrayLike
 
 __all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
 

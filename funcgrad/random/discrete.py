@@ -14,7 +14,6 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.philox import (
     ShapeLike,
@@ -36,6 +35,7 @@ from funcgrad.random.parameters import check_broadcast, require
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import RAW, Value, concrete
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["bernoulli", "categorical", "choice", "permutation", "randint"]
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
 from funcgrad.numpy import stack
 from funcgrad.philox import ShapeLike, as_key, as_shape, random_words
@@ -21,6 +20,7 @@ from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["bits", "fold_in", "key", "split"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import ArrayLike, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, concrete
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["check_broadcast", "parameter", "require"]
 

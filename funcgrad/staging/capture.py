@@ -37,12 +37,12 @@ from weakref import ref as reference
 
 import numpy as np
 
-from funcgrad.border import is_frozen
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.staging.lookups import INSPECTING, REFLECTIVE, Libraries, imported, line_of, lookups
 from funcgrad.staging.watch import ABSENT, Watch, entries, look
 from funcgrad.trace import RAW, TracedValue
+from funcgrad.users_values import is_frozen
 
 __all__ = ["Capture"]
 

@@ -30,7 +30,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from funcgrad.border import REFUSALS
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.equation import Guard, identity
@@ -63,6 +62,7 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import Stager
 from funcgrad.transforms.stage import program as stage
+from funcgrad.users_values import REFUSALS
 
 __all__ = ["Compile", "ProgramCall"]
 

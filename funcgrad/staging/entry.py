@@ -37,7 +37,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad.backends.interface import Compiled
-from funcgrad.border import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad.errors import GuardError
 from funcgrad.floating_errors import ERROR_STATE, quiet
 from funcgrad.primitive import Primitive
@@ -48,6 +47,7 @@ from funcgrad.staging.static import exact
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, Value
 from funcgrad.trees import Structure
+from funcgrad.users_values import GREATEST, LEAST, REFUSALS, freeze
 
 __all__ = [
     "MISS",

@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import FREE
 from funcgrad.programs.equation import identity
 from funcgrad.staging.generated import Body
+from funcgrad.users_values import FREE
 
 __all__ = ["ABSENT", "Watch", "entries", "look"]
 

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.border import operand
 from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.floating_errors import quiet
 from funcgrad.primitives.complexes import conj
@@ -24,6 +23,7 @@ from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.transforms.arguments import argument_name, check_function, values_of
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
+from funcgrad.users_values import operand
 
 __all__ = ["MODE_NAMES", "Array", "Subject", "derivative", "subject_of"]
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.border import described, leaf_remedy, operand
 from funcgrad.errors import (
     DifferentiationError,
     DtypeError,
@@ -27,6 +26,7 @@ from funcgrad.errors import (
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.trace import TracedValue, Value, concrete
 from funcgrad.trees import Structure
+from funcgrad.users_values import described, leaf_remedy, operand
 
 __all__ = [
     "Chosen",

@@ -14,7 +14,6 @@ from operator import index
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
-from funcgrad.border import described, operand
 from funcgrad.errors import DifferentiationError, EscapedTracerError, ShapeError, TracerError
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
@@ -24,6 +23,7 @@ from funcgrad.transforms.call import Call, ClosureError, bind_call
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat import FlatFunction
 from funcgrad.transforms.stage import explicit_call
+from funcgrad.users_values import described, operand
 
 __all__ = ["custom_jvp", "custom_vjp"]
 

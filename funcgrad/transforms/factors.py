@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.border import is_weak
 from funcgrad.primitive import OPPOSITE, SAME, Constant, Partials
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
@@ -26,6 +25,7 @@ from funcgrad.primitives.elementwise import twice
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.users_values import is_weak
 
 __all__ = [
     "PRECISE",

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.border import FREE
 from funcgrad.primitive import SAME, Selection
 from funcgrad.primitives.broadcasting import broadcast_to, sum_to
 from funcgrad.primitives.logic import logical_and, logical_or
@@ -26,6 +25,7 @@ from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.factors import times, zeros_like
+from funcgrad.users_values import FREE
 
 __all__ = [
     "LARGE",

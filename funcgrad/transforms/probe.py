@@ -13,7 +13,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
-from funcgrad.border import operand
 from funcgrad.errors import DifferentiationError
 from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
@@ -23,6 +22,7 @@ from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder
+from funcgrad.users_values import operand
 
 __all__ = ["ProbeSet", "check_names", "collect_probes", "probe", "probe_again", "running_probes"]
 

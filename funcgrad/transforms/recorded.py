@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from funcgrad.border import FREE, explained
 from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.contraction import matmul
 from funcgrad.tensor import Tensor, operate_generally
+from funcgrad.users_values import FREE, explained
 
 __all__ = ["Recorded"]
 

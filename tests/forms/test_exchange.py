@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.border import is_frozen
 from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.forms.statics import from_data, to_data
 from funcgrad.primitive import Primitive
@@ -31,6 +30,7 @@ from funcgrad.primitives.elementwise import add, elementwise
 from funcgrad.primitives.keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, identity
 from funcgrad.shape import Spec
+from funcgrad.users_values import is_frozen
 from tests.conformance import every_case, every_primitive
 from tests.subjects import SUBJECTS, assert_bits, wrong_cube
 from tests.transforms.support import Layer, Point, numbers

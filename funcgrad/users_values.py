@@ -80,7 +80,7 @@ _WRITEABLE: Final = 0x0400  # NPY_ARRAY_WRITEABLE in NumPy's C interface
 """The bit of ``flags.num``: to ask for ``flags.writeable`` of broadcast arrays is a warning."""
 
 
-class _Memory:
+class _ReadOnlyMemory:
     """The memory of a tensor as its read-only views know it: it leads to nothing writable."""
 
     __slots__ = ("__array_struct__",)
@@ -99,7 +99,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """
     view = array.view()
     view.setflags(write=False)
-    return np.asarray(_Memory(view))
+    return np.asarray(_ReadOnlyMemory(view))
 
 
 def is_frozen(array: np.ndarray[Any, Any]) -> bool:
@@ -117,7 +117,7 @@ def is_frozen(array: np.ndarray[Any, Any]) -> bool:
         elif type(base) is tuple:  # NumPy's: an object and the capsule that it exports
             base = base[0]
         else:
-            return isinstance(base, (bytes, _Memory))
+            return isinstance(base, (bytes, _ReadOnlyMemory))
 
 
 def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

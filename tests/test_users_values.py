@@ -9,7 +9,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.border import (
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
+from funcgrad.users_values import (
     checked_dtype,
     described,
     explained,
@@ -20,7 +21,6 @@ from funcgrad.border import (
     operand,
     read_only,
 )
-from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
 
 # --------------------------------------------------------------------------------- operand
 
