@@ -39,7 +39,7 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 from funcgrad.errors import FunctionError, LeafError, TreeError
-from funcgrad.records import is_frozen_dataclass, pytree, static_field
+from funcgrad.frozen_dataclasses import is_frozen_dataclass, pytree, static_field
 
 __all__ = [
     "KeyPath",
