@@ -43,12 +43,12 @@ from funcgrad.transforms.entries import (
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large import LargeEntry, evaluated, kept
-from funcgrad.transforms.ledger import Ledger, reading
 from funcgrad.transforms.loans import borrower
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit
 from funcgrad.transforms.quick import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
+from funcgrad.transforms.tape import Tape, reading
 
 __all__ = ["KINDS", "Record", "Recorder", "Several", "transpose_linear"]
 
@@ -120,14 +120,14 @@ class Recorder(Trace):
 
     title = "reverse mode"
     has_numbers = True
-    __slots__ = ("_append", "_count", "_inputs", "_ledger", "is_plain", "pool")
+    __slots__ = ("_append", "_count", "_inputs", "_tape", "is_plain", "pool")
 
     def __init__(self, level: int, pool: BufferPool | None = None) -> None:
         super().__init__(level)
         self.pool = BufferPool() if pool is None else pool
-        self._ledger = Ledger()
+        self._tape = Tape()
         entries: list[Entry] = []
-        self._ledger.entries = entries
+        self._tape.entries = entries
         self._append: Callable[[Entry], Any] = entries.append  # True where an entry goes nowhere
         self._count = count().__next__
         self._inputs: list[int] = []
@@ -141,23 +141,23 @@ class Recorder(Trace):
         """End recording; tracers raise from now on. Free memory stays for use at once alone."""
         if self.pool.arrays and not at_once:
             self.pool.rest()
-        entries, self._ledger.entries = self._ledger.entries, None
+        entries, self._tape.entries = self._tape.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
-        self._append = self._ledger.append
+        self._append = self._tape.append
         return Record(entries or (), tuple(self._inputs), self._count())
 
     def check(self) -> None:
-        self._ledger.current()
+        self._tape.current()
 
     @property
     def has_ended(self) -> bool:
         """Whether only rules and checkpoints that run later may use its tracers."""
-        return self._ledger.entries is None
+        return self._tape.entries is None
 
     def aside(self) -> AbstractContextManager[list[Entry]]:
         """Within this context, collect entries in a list of their own; also after ``close``."""
-        self._append = self._ledger.append
-        return self._ledger.aside()
+        self._append = self._tape.append
+        return self._tape.aside()
 
     def index_of(self, value: Value) -> int:
         """The number of a value's variable; -1 for a value that is not followed here."""
@@ -181,7 +181,7 @@ class Recorder(Trace):
         if own is not None:
             results: list[Value] = own.process_call(call, args)
             return results
-        if self._ledger.current() is None:
+        if self._tape.current() is None:
             return bind_call(call, [self.inner(arg) for arg in args])
         return call.record_in(self, args)
 
@@ -341,7 +341,7 @@ class Recorder(Trace):
 
     def reading(self, rule: Map) -> Map:
         """A rule that runs later, when tracers of this trace that it closes over are only read."""
-        read: Map = reading(self._ledger, Recorded, rule)
+        read: Map = reading(self._tape, Recorded, rule)
         return read
 
     def append_call(self, entry: Entry, outs: Sequence[Value]) -> list[Value]:

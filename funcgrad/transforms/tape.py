@@ -1,10 +1,10 @@
 """Where a recorder's entries go.
 
->>> ledger = Ledger()
->>> with ledger.aside() as entries:
-...     ledger.append("an operation")
+>>> tape = Tape()
+>>> with tape.aside() as entries:
+...     tape.append("an operation")
 False
->>> entries, ledger.entries
+>>> entries, tape.entries
 (['an operation'], [])
 """
 
@@ -18,13 +18,13 @@ from typing import Any, Final
 from funcgrad.trace import Value, concrete, escaped
 from funcgrad.transforms.masked import each
 
-__all__ = ["Ledger", "reading"]
+__all__ = ["Tape", "reading"]
 
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
-"""In this context: (a ledger, the list that its entries go to, the same of the next ledger)."""
+"""In this context: (a tape, the list that its entries go to, the same of the next tape)."""
 
 
-class Ledger:
+class Tape:
     """Where a recorder's entries go: its list, unless this context has them go elsewhere.
 
     Attributes
@@ -48,8 +48,8 @@ class Ledger:
         """
         aside = _ASIDE.get()
         while aside is not None:
-            ledger, entries, aside = aside
-            if ledger is self:
+            tape, entries, aside = aside
+            if tape is self:
                 found: list[Any] | None = entries
                 return found
         if self.entries is None:
@@ -74,33 +74,33 @@ class Ledger:
             _ASIDE.reset(token)
 
 
-def reading(ledger: Ledger, kind: Any, rule: Callable[[Any], Sequence[Value]]) -> Any:
+def reading(tape: Tape, kind: Any, rule: Callable[[Any], Sequence[Value]]) -> Any:
     """A rule that is run later, and may close over a recorder's tracers: it reads them.
 
     Where the call is made by a rule that itself reads tracers of another recorder, so does this.
 
     Parameters
     ----------
-    ledger : Ledger
+    tape : Tape
         The recorder's.
     kind : type
         Of tracer.
     rule : callable
     """
-    ledgers = [ledger]
+    tapes = [tape]
     aside = _ASIDE.get()
     while aside is not None:
-        ledgers.append(aside[0])
+        tapes.append(aside[0])
         aside = aside[2]
 
     def inner(value: Value) -> Value:
-        while type(value) is kind and value._trace._ledger in ledgers:
+        while type(value) is kind and value._trace._tape in tapes:
             value = value._value
         return concrete(value)
 
     def read(values: Any) -> list[Value]:
         chain = _ASIDE.get()
-        for own in ledgers:
+        for own in tapes:
             chain = (own, None, chain)
         token = _ASIDE.set(chain)
         try:
