@@ -37,17 +37,17 @@ from funcgrad.programs.extract import Numbers, defined, extract, needed, value_n
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.staging.entry import told_by_operation
-from funcgrad.staging.joint import (
-    Joint,
+from funcgrad.staging.with_derivative import (
+    WithDerivative,
+    evaluate_and_pull,
+    evaluate_and_push,
     example,
     flat,
-    joint_pull,
-    joint_push,
     kinds,
-    pull,
-    push,
     restored,
     width,
+    with_pullback,
+    with_pushforward,
 )
 from funcgrad.trace import Value
 from funcgrad.transforms.batch import Batcher
@@ -202,8 +202,8 @@ class ProgramCall:
         primals, tangents = [primal for primal, _ in parts], [tangent for _, tangent in parts]
 
         def make() -> _Pushed:
-            joint = joint_push(self.program, primals, tangents)
-            return _Pushed(self._call("push", joint.program), joint.widths)
+            both = with_pushforward(self.program, primals, tangents)
+            return _Pushed(self._call("push", both.program), both.widths)
 
         pushed = self._derived.get(("push", kinds(tangents)), make)
         results = pushed.call.apply([*primals, *flat(tangents)])
@@ -309,9 +309,9 @@ class _Recording:
         self._maps = _Memo()
         specs = program.specs()
         cts = [_some_cotangent(specs[variable]) for variable in program.outputs]
-        joint = joint_pull(program, followed, args, cts)
-        self.connected = joint.connected
-        whole, given = joint.program, range(len(args))
+        both = with_pullback(program, followed, args, cts)
+        self.connected = both.connected
+        whole, given = both.program, range(len(args))
         self._numbers: Numbers = {}
         numbers = value_numbers(whole, len(args), self._numbers)
         guards = [guard for guard in whole.guards if numbers[guard.variable] is not None]
@@ -327,7 +327,7 @@ class _Recording:
         places = [0, *running_sums([width(ct) for ct in cts])]
         chosen = [len(args) + places[k] for k in self.connected]
         key = "pull", kinds([cts[k] for k in self.connected])
-        self._maps.get(key, lambda: self._map("pull", joint, chosen))
+        self._maps.get(key, lambda: self._map("pull", both, chosen))
 
     def pull(self, kept: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
         """The arguments' cotangents.
@@ -345,34 +345,34 @@ class _Recording:
             given[k] = ct
 
         def make() -> _Map:
-            return self._map("pull", joint_pull(self._program, self._followed, args, given))
+            return self._map("pull", with_pullback(self._program, self._followed, args, given))
 
         try:
             return self._maps.get(("pull", kinds(cts)), make).apply(kept, cts)
         except FuncgradError:  # as when a rule looks at a cotangent
-            return pull(self._program, self._followed, args, given)[1]
+            return evaluate_and_pull(self._program, self._followed, args, given)[1]
 
     def push(self, kept: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
         """The tangents of the connected results, from those of the arguments."""
         args = kept[: len(self._followed)]
 
         def make() -> _Map:
-            return self._map("tangent", joint_push(self._program, args, tangents))
+            return self._map("tangent", with_pushforward(self._program, args, tangents))
 
         try:
             found = self._maps.get(("push", kinds(tangents)), make).apply(kept, tangents)
         except FuncgradError:
-            found = push(self._program, args, tangents)[1]
+            found = evaluate_and_push(self._program, args, tangents)[1]
         return [found[k] for k in self.connected]
 
-    def _map(self, kind: str, joint: Joint, given: Sequence[int] | None = None) -> _Map:
-        """What is left of a joint program when the results are known.
+    def _map(self, kind: str, both: WithDerivative, given: Sequence[int] | None = None) -> _Map:
+        """What is left of a program with its derivative when the results are known.
 
         ``given`` are the inputs of it that are cotangents or tangents, when those are not all after
-        the arguments. Another joint program than the one that chose the residuals may lack one;
+        the arguments. Another such program than the one that chose the residuals may lack one;
         that is computed again.
         """
-        whole = joint.program
+        whole = both.program
         if given is None:
             given = range(len(self._followed), len(whole.inputs))
         numbers = value_numbers(whole, len(self._followed), dict(self._numbers))
@@ -383,7 +383,7 @@ class _Recording:
         kept = [variable for variable in slots if variable in read]
         rest = extract(whole, [*kept, *given], found, guards)
         call = _derived_call(self._program, kind, rest, self._compile)
-        return _Map(call, tuple([slots[variable] for variable in kept]), joint.widths)
+        return _Map(call, tuple([slots[variable] for variable in kept]), both.widths)
 
 
 @dataclass(slots=True, eq=False)

@@ -42,9 +42,9 @@ from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import MISS, Form, kind_of, write_entry
-from funcgrad.staging.joint import example
 from funcgrad.staging.signature import Signature, variant_of
 from funcgrad.staging.static import exact, parts_of, static_places
+from funcgrad.staging.with_derivative import example
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values, check_function

@@ -32,16 +32,16 @@ from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 
 __all__ = [
-    "Joint",
+    "WithDerivative",
+    "evaluate_and_pull",
+    "evaluate_and_push",
     "example",
     "flat",
-    "joint_pull",
-    "joint_push",
     "kinds",
-    "pull",
-    "push",
     "restored",
     "width",
+    "with_pullback",
+    "with_pushforward",
 ]
 
 Mapped: TypeAlias = tuple[list[Value], list[Cotangent]]
@@ -49,7 +49,7 @@ Mapped: TypeAlias = tuple[list[Value], list[Cotangent]]
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class WithDerivative:
     """A program and its pullback, or its pushforward, in one.
 
     Attributes
@@ -67,33 +67,35 @@ class Joint:
     connected: tuple[int, ...] = ()
 
 
-def joint_pull(
+def with_pullback(
     program: Program,
     followed: Sequence[bool],
     args: Sequence[Value],
     cts: Sequence[Cotangent],
-) -> Joint:
+) -> WithDerivative:
     """Stage a program with its pullback; of cotangents only shapes and dtypes matter."""
     connected: list[int] = []
 
     def both(args: list[Value], cts: list[Cotangent]) -> Mapped:
-        outs, pulled, connected[:] = pull(program, followed, args, cts)
+        outs, pulled, connected[:] = evaluate_and_pull(program, followed, args, cts)
         return outs, pulled
 
     staged, widths = _staged(both, program.names, args, cts)
-    return Joint(*_without_full_masks(staged, widths), tuple(connected))
+    return WithDerivative(*_without_full_masks(staged, widths), tuple(connected))
 
 
-def joint_push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Joint:
+def with_pushforward(
+    program: Program, args: Sequence[Value], tangents: Sequence[Value]
+) -> WithDerivative:
     """Stage a program with its pushforward."""
 
     def both(args: list[Value], tangents: list[Value]) -> Mapped:
-        return push(program, args, tangents)
+        return evaluate_and_push(program, args, tangents)
 
-    return Joint(*_staged(both, program.names, args, tangents))
+    return WithDerivative(*_staged(both, program.names, args, tangents))
 
 
-def pull(
+def evaluate_and_pull(
     program: Program,
     followed: Sequence[bool],
     args: Sequence[Value],
@@ -134,7 +136,7 @@ def pull(
     )
 
 
-def push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Mapped:
+def evaluate_and_push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Mapped:
     """Evaluate a program and push tangents, or None, through it: the results and theirs."""
     with begin_level() as level:
         pusher = Pusher(level)
@@ -157,12 +159,14 @@ def _staged(
     widths_in = [width(ct) for ct in given]
     widths: list[int] = []
 
-    def joint(*values: Value) -> list[Value]:
+    def program_of_both(*values: Value) -> list[Value]:
         outs, found = both(list(values[: len(args)]), restored(widths_in, values[len(args) :]))
         widths[:] = [width(ct) for ct in found]
         return [*outs, *flat(found)]
 
-    staged = simplified(stage(joint)(*[example(value) for value in (*args, *flat(given))]))
+    staged = simplified(
+        stage(program_of_both)(*[example(value) for value in (*args, *flat(given))])
+    )
     letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
     return replace(staged, names=names + letters), tuple(widths)
 
