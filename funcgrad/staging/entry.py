@@ -43,7 +43,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.shape import Shape
 from funcgrad.staging.generated import Body
-from funcgrad.staging.static import exact
+from funcgrad.staging.static_arguments import exact
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, Value
 from funcgrad.trees import Structure

@@ -43,7 +43,7 @@ from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import MISS, Form, kind_of, write_entry
 from funcgrad.staging.signature import Signature, variant_of
-from funcgrad.staging.static import exact, parts_of, static_places
+from funcgrad.staging.static_arguments import exact, parts_of, static_places
 from funcgrad.staging.with_derivative import example
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
