@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Constant, Equation, Params, identity
+from funcgrad.programs.equation import Constant, Equation, Params, fingerprint
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Trait
@@ -371,12 +371,12 @@ def _is_commutative(operation: Any) -> bool:
 
 
 def _identity(params: Params) -> Hashable:
-    """As ``identity``, which takes several times as long, since most parameters are plain."""
+    """As ``fingerprint``, which takes several times as long, since most parameters are plain."""
     parts: list[Hashable] = []
     for name, value in params:
         kind = type(value)
         if kind in _PLAIN or (kind is tuple and all(type(entry) is int for entry in value)):
             parts.append((name, kind, value))
         else:
-            parts.append((name, identity(value)))
+            parts.append((name, fingerprint(value)))
     return tuple(parts)

@@ -25,7 +25,7 @@ __all__ = [
     "Operation",
     "Params",
     "body_of",
-    "identity",
+    "fingerprint",
     "is_opaque",
     "read_number",
     "spec_inside",
@@ -64,12 +64,12 @@ class CalledOperation(Protocol):
 Operation: TypeAlias = Primitive | CalledOperation
 
 
-def identity(value: Any) -> Hashable:
-    """What tells a static value from every other, as ``==`` does not.
+def fingerprint(value: Any) -> Hashable:
+    """A key that tells a static value from every other one, as ``==`` does not.
 
     A parameter 2 is not 2.0, which promotes otherwise, and 0.0 is not -0.0; NaN is NaN.
 
-    >>> 2 == 2.0, identity(2) == identity(2.0), identity((0.0,)) == identity((-0.0,))
+    >>> 2 == 2.0, fingerprint(2) == fingerprint(2.0), fingerprint((0.0,)) == fingerprint((-0.0,))
     (True, False, False)
     """
     kind = type(value)
@@ -78,9 +78,9 @@ def identity(value: Any) -> Hashable:
     if kind is complex:
         return kind, value.real.hex(), value.imag.hex()
     if kind is slice:  # which has a hash from Python 3.12 on only
-        return kind, identity((value.start, value.stop, value.step))
+        return kind, fingerprint((value.start, value.stop, value.step))
     if isinstance(value, tuple):
-        return kind, tuple([identity(part) for part in value])
+        return kind, tuple([fingerprint(part) for part in value])
     if isinstance(value, np.generic):
         return kind, value.tobytes()
     return kind, value
@@ -131,7 +131,7 @@ class Equation:
         )
 
     def _key(self) -> Hashable:
-        return self.operation, self.operands, identity(self.params), self.results, self.epoch
+        return self.operation, self.operands, fingerprint(self.params), self.results, self.epoch
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Equation) else NotImplemented
@@ -217,7 +217,7 @@ class Guard:
     source: str = ""
 
     def _key(self) -> Hashable:
-        return self.variable, self.use, identity(self.value)
+        return self.variable, self.use, fingerprint(self.value)
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Guard) else NotImplemented
@@ -231,7 +231,7 @@ class Guard:
 
     def holds(self, found: Any) -> bool:
         """Whether the function would go the same way: 0.0 is not -0.0 then, and NaN is NaN."""
-        return identity(found) == identity(self.value)
+        return fingerprint(found) == fingerprint(self.value)
 
 
 def read_number(value: Value, use: str) -> Any:

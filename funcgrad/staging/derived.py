@@ -32,7 +32,7 @@ import numpy as np
 
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.equation import Guard, identity
+from funcgrad.programs.equation import Guard, fingerprint
 from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, is_inexact
@@ -419,4 +419,4 @@ def _some_cotangent(spec: Spec) -> Value:
 
 def _fact(guard: Guard, numbers: Sequence[int | None]) -> Hashable:
     """What a guard says, whatever program it stands in."""
-    return numbers[guard.variable], guard.use, identity(guard.value)
+    return numbers[guard.variable], guard.use, fingerprint(guard.value)

@@ -12,7 +12,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from funcgrad.errors import ArgumentError
-from funcgrad.programs.equation import identity
+from funcgrad.programs.equation import fingerprint
 from funcgrad.transforms.arguments import forgotten
 from funcgrad.trees import Structure
 
@@ -65,7 +65,9 @@ def _many(option: str, given: Any, kind: type[Any], expected: str) -> tuple[Any,
 
 
 def exact(value: Any) -> Hashable:
-    """What tells a static value from every other, also where what is inside of it is equal.
+    """The fingerprint of a static value with that of everything inside it.
+
+    Containers that are equal may hold values that are equal and yet not the same: 2 and 2.0.
 
     >>> exact(frozenset({2})) == exact(frozenset({2.0}))
     False
@@ -78,7 +80,7 @@ def exact(value: Any) -> Hashable:
         # Beside the value itself, since equal is what its author says.
         own = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
         return type(value), value, tuple(own)
-    return identity(value)
+    return fingerprint(value)
 
 
 def parts_of(structure: Structure) -> Hashable:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.programs.equation import identity
+from funcgrad.programs.equation import fingerprint
 from funcgrad.staging.generated import Body
 from funcgrad.users_values import FREE
 
@@ -176,4 +176,4 @@ def _alike(value: Any, other: Any) -> bool:
     """Whether two objects are the same, or numbers or texts that cannot be told apart."""
     if value is other:
         return True
-    return type(value) in _PLAIN and identity(value) == identity(other)
+    return type(value) in _PLAIN and fingerprint(value) == fingerprint(other)
