@@ -24,7 +24,7 @@ import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.identity import identity_product
+from funcgrad.primitives.identity_product import identity_product
 from funcgrad.primitives.structural import transpose
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program

@@ -20,7 +20,7 @@ from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.slots import Life, slots_of
 from funcgrad.passes.pipeline import optimize
-from funcgrad.primitives.identity import identity_product
+from funcgrad.primitives.identity_product import identity_product
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.liveness import aliases
 from funcgrad.programs.program import Program
