@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import cast, reshape, view
 from funcgrad.shape import Spec, dtype_of, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap

@@ -34,7 +34,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from funcgrad.errors import ProgramError
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.shape import DTYPES
 from funcgrad.trace import RAW
 

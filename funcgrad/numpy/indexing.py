@@ -15,8 +15,8 @@ from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.arguments import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
 from funcgrad.primitives import scatter as _s
+from funcgrad.primitives.index_keys import explain_index
 from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.keys import explain_index
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.sorting import take_along_axis as _take_along
 from funcgrad.primitives.structural import cast, reshape

@@ -15,7 +15,7 @@ from funcgrad.errors import DtypeError, LeafError, ShapeError
 from funcgrad.numpy.arguments import integer, integers, is_integer, sequence
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
 from funcgrad.primitives import joining as _p
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import cast, reshape, view
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap

@@ -17,8 +17,8 @@ from funcgrad.numpy.creation import made
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
 from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import move_axis, place, reshape
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap

@@ -13,8 +13,8 @@ from funcgrad.numpy.reductions import in_dtype, sum
 from funcgrad.primitives import cumulative as cu
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import subtract
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Key
 from funcgrad.primitives.logic import isnan, not_equal
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, flat, view

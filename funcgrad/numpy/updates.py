@@ -16,8 +16,8 @@ from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.primitives import scatter as _s
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import add, divide, multiply, power, subtract
+from funcgrad.primitives.index_keys import IndexPlan, explain_index, plan_index
 from funcgrad.primitives.indexing import index, indexed_part
-from funcgrad.primitives.keys import Plan, explain_index, plan_index
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.structural import cast, inverse_axes, reshape, transpose
 from funcgrad.shape import Shape, dtype_of, shape_of
@@ -159,7 +159,7 @@ def _updated(
     return wrap(part if plan.key is None else _s.replace(x, part, key=plan.key))
 
 
-def _fitted(operation: str, u: Value, part: Value, plan: Plan) -> Value:
+def _fitted(operation: str, u: Value, part: Value, plan: IndexPlan) -> Value:
     """Updates in the shape and the dtype of what they update."""
     shape: Shape = shape_of(part)
     if plan.indices:

@@ -18,8 +18,8 @@ import numpy as np
 
 from funcgrad.primitive import Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.elementwise import absolute
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Key
 from funcgrad.primitives.recurrence import (
     all_finite,
     arrays_and_axes,

@@ -23,7 +23,7 @@ import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.primitives.contraction import contract, split_subscripts
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.reduction import reduce_any, reduce_sum
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, dtype_of, shape_of

@@ -19,8 +19,8 @@ import numpy as np
 
 from funcgrad.primitive import Linear, Patch, Primitive, Sample, Transposes
 from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.index_keys import IndexPlan, explain_index, is_basic, plan_index
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Plan, explain_index, is_basic, plan_index
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad.structure import Gather, Scatter
@@ -326,7 +326,7 @@ def index(x: Value, key: Any) -> Value:
         raise explain_index(shape_of(x), key, error) from None
 
 
-def indexed_part(x: Value, plan: Plan) -> Value:
+def indexed_part(x: Value, plan: IndexPlan) -> Value:
     """What the basic part of a key leaves, with the axes in the order for the advanced part."""
     if plan.key is not None:
         x = bind(view, (x,), {"key": plan.key})

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive, Sample, linear_in_all
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
 from funcgrad.structure import Movement

@@ -1,8 +1,8 @@
 """How a contraction is computed: as one product of matrices, of stacks of them, or of vectors.
 
-What flows in are subscripts and shapes; what flows out is a ``Product``, which says how the axes of
-both arguments have to lie and where those of the result go. ``compute`` does that and ``text``
-writes it down, so both give the same bits, and what is written down needs no plan at each call.
+What flows in are subscripts and shapes; what flows out is a ``ProductPlan``, which says how the
+axes of both arguments have to lie and where those of the result go. ``compute`` does that and
+``text`` writes it down, so both give the same bits, and the text needs no plan at each call.
 
 >>> x, y = np.ones((60, 2, 30)), np.ones((2, 30, 4))
 >>> product = plan_product("nij,ijk->kn", x.shape, y.shape)
@@ -21,7 +21,7 @@ import numpy as np
 
 from funcgrad.shape import Shape
 
-__all__ = ["Arranged", "Product", "compute", "plan_product", "split_subscripts", "text"]
+__all__ = ["Arranged", "ProductPlan", "compute", "plan_product", "split_subscripts", "text"]
 
 Axes = tuple[int, ...]
 Sizes = dict[str, int]
@@ -51,7 +51,8 @@ def split_subscripts(subscripts: str) -> tuple[str, str, str]:
 class Arranged(NamedTuple):
     """An array with its axes in another order, and with some of them merged or taken apart.
 
-    (A tuple, as ``Product`` is: without a program each call makes its own, in a third of the time.)
+    (A tuple, as ``ProductPlan`` is: without a program each call makes its own, in a third of the
+    time.)
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class Arranged(NamedTuple):
     dense: bool = False
 
 
-class Product(NamedTuple):
+class ProductPlan(NamedTuple):
     """A product of two arrays.
 
     Attributes
@@ -101,7 +102,7 @@ class Product(NamedTuple):
 
 def plan_product(
     subscripts: str, first_shape: Shape, second_shape: Shape, is_complex: bool = False
-) -> Product | None:
+) -> ProductPlan | None:
     """How to compute a contraction; None for NumPy's plain loop, ``np.einsum``.
 
     Parameters
@@ -133,19 +134,19 @@ def plan_product(
         summed = "".join([c for c in first if c in summed])  # the larger need not be copied then
     left = _stack(first, batch, rows, summed, sizes)
     right = _stack(second, batch, summed, columns, sizes)
-    return Product(swapped, left, right, False, *_placed(batch, rows, columns, out, sizes))
+    return ProductPlan(swapped, left, right, False, *_placed(batch, rows, columns, out, sizes))
 
 
 _TURNS: Final = (Arranged(), Arranged((1, 0)))
 _OF_MATRICES: Final = tuple(
     [
-        tuple([tuple([Product(swapped, x, y) for y in _TURNS]) for x in _TURNS])
+        tuple([tuple([ProductPlan(swapped, x, y) for y in _TURNS]) for x in _TURNS])
         for swapped in (False, True)
     ]
 )
 
 
-def _of_matrices(subscripts: str) -> Product | None:
+def _of_matrices(subscripts: str) -> ProductPlan | None:
     """The product of two matrices, from right to left where that gives the order of the result."""
     a, b, _, c, d, _, _, e, f = tuple(subscripts)
     summed, row = (a, b) if b in (e, f) else (b, a)
@@ -156,14 +157,14 @@ def _of_matrices(subscripts: str) -> Product | None:
     return _OF_MATRICES[False][b != summed][c != summed]
 
 
-def _of_rows(first: str, second: str, batch: str, summed: str, sizes: Sizes) -> Product | None:
+def _of_rows(first: str, second: str, batch: str, summed: str, sizes: Sizes) -> ProductPlan | None:
     """A stack of dot products, where what is summed lies side by side in both arguments."""
     length = _size(summed, sizes)
     if length < _LONG or not (first.endswith(summed) and second.endswith(summed)):
         return None
     shape = (*[sizes[c] for c in batch], length) if len(summed) > 1 else None
     left, right = [Arranged(_order(x, batch + summed), shape) for x in (first, second)]
-    return Product(False, left, right, of_rows=True)
+    return ProductPlan(False, left, right, of_rows=True)
 
 
 def _stack(letters: str, batch: str, rows: str, columns: str, sizes: Sizes) -> Arranged:
@@ -190,7 +191,7 @@ def _merged(batch: str, rows: str, columns: str, sizes: Sizes) -> Shape | None:
 def _placed(
     batch: str, rows: str, columns: str, out: str, sizes: Sizes
 ) -> tuple[Shape | None, Axes | None, Shape | None]:
-    """How the axes of the result come where they belong: the last three parts of a ``Product``."""
+    """How the axes of the result come where they belong: the last three parts of a plan."""
     order = batch + rows + columns
     shape = _merged(batch, rows, columns, sizes)
     if batch and order != out and columns and out.endswith(columns) and rows in out:
@@ -210,7 +211,7 @@ def _size(letters: str, sizes: Sizes) -> int:
 # What they are for.
 
 
-def compute(product: Product, x: Any, y: Any) -> Any:
+def compute(product: ProductPlan, x: Any, y: Any) -> Any:
     """The result for two arrays."""
     if product.swapped:
         x, y = y, x
@@ -235,12 +236,12 @@ def _arranged(x: Any, arranged: Arranged) -> Any:
     return np.ascontiguousarray(x) if arranged.dense else x
 
 
-def text(product: Product, x: str, y: str, dtype: str) -> str:
+def text(product: ProductPlan, x: str, y: str, dtype: str) -> str:
     """``compute`` as an expression of NumPy's; what follows it in further lines fills ``{out}``.
 
     Parameters
     ----------
-    product : Product
+    product : ProductPlan
     x, y : str
         What stands for the arguments.
     dtype : str

@@ -15,8 +15,8 @@ import numpy as np
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Key
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Scan

@@ -25,7 +25,7 @@ from funcgrad.primitive import (
     Selection,
 )
 from funcgrad.primitives.complexes import conj
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.logic import isinf, logical_or
 from funcgrad.primitives.rows import extremum, many_rows, total
 from funcgrad.primitives.selection import where

@@ -25,6 +25,7 @@ from funcgrad.primitive import (
     Transposes,
 )
 from funcgrad.primitives.elementwise import batch_elementwise
+from funcgrad.primitives.index_keys import Key, index_text
 from funcgrad.primitives.indexing import (
     align_indices,
     deposit,
@@ -35,7 +36,6 @@ from funcgrad.primitives.indexing import (
     with_batch,
 )
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.keys import Key, index_text
 from funcgrad.primitives.logic import logical_or
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.sorting import argsort

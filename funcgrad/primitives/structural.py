@@ -26,7 +26,7 @@ from funcgrad.primitive import (
     Sample,
     linear_in_all,
 )
-from funcgrad.primitives.keys import Key, index_text
+from funcgrad.primitives.index_keys import Key, index_text
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import ROUNDED_ONCE, Elementwise, Movement, Scatter
 from funcgrad.trace import Value

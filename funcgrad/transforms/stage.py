@@ -30,7 +30,7 @@ from funcgrad import trees
 from funcgrad.errors import TracerError
 from funcgrad.lines import users_line
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.programs.names import letters
 from funcgrad.programs.program import Program

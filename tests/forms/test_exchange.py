@@ -27,7 +27,7 @@ from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.forms.statics import from_data, to_data
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import add, elementwise
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, fingerprint
 from funcgrad.shape import Spec
 from funcgrad.users_values import is_frozen

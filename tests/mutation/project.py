@@ -114,7 +114,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "elementwise": ("tests/test_numbers_of_operators.py", "tests/numpy/test_elementwise.py"),
         "indexing": ("tests/numpy/test_indexing.py",),
-        "keys": ("tests/numpy/test_indexing.py",),
+        "index_keys": ("tests/numpy/test_indexing.py",),
         "products": (
             "tests/numpy/test_contractions.py",
             "tests/backends/numpy/test_contraction_source.py",
@@ -133,7 +133,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "einsum": ("contract", "matmul", "identity"),
-        "keys": ("deposit", "gather", "place", "view"),
+        "index_keys": ("deposit", "gather", "place", "view"),
         "products": ("contract", "matmul"),
         "rows": ("contract", "gather", "matmul"),
     }

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import reshape, view
 from funcgrad.programs.builder import Draft
 from funcgrad.programs.equation import Equation

@@ -22,8 +22,8 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul, split_subscripts
 from funcgrad.primitives.elementwise import batch_elementwise
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate, stack
-from funcgrad.primitives.keys import Key
 from funcgrad.primitives.products import plan_product
 from funcgrad.primitives.reduction import (
     batch_reduction,

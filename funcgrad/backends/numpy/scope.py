@@ -21,7 +21,7 @@ from funcgrad.backends.numpy.literals import (
     plain_text,
 )
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.keys import index_text
+from funcgrad.primitives.index_keys import index_text
 from funcgrad.programs.names import letters
 from funcgrad.shape import spec_of
 from funcgrad.trace import RAW

@@ -8,7 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.rowwise import _letters, _turned_key
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from tests.transforms.support import numbers
 
 

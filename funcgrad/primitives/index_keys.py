@@ -1,10 +1,10 @@
 """Keys: what stands in the brackets of ``x[key]``, taken apart.
 
 A key has a *basic* part (integers, slices, None, Ellipsis) and an *advanced* part (integer arrays
-and boolean masks). A ``Plan`` says the same as three steps, each of which is a primitive.
+and boolean masks). A ``IndexPlan`` says the same as three steps, each of which is a primitive.
 
 >>> plan_index((5, 4), (slice(1, None), [0, 2]))
-Plan(key=(slice(1, None, None), slice(None, None, None)), order=None, indices=(array([0, 2]),),
+IndexPlan(key=(slice(1, None, None), slice(None, None, None)), order=None, indices=(array([0, 2]),),
      axis=1, unique=False)
 """
 
@@ -31,7 +31,7 @@ from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, TracedValue, Value
 from funcgrad.users_values import operand
 
-__all__ = ["Key", "Plan", "explain_index", "index_text", "is_basic", "plan_index"]
+__all__ = ["IndexPlan", "Key", "explain_index", "index_text", "is_basic", "plan_index"]
 
 _BOUNDS: Final = frozenset({int, type(None)})
 _WHOLE: Final = slice(None)
@@ -52,7 +52,7 @@ class Key(tuple[Any, ...]):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IndexPlan:
     """A key in the form that the primitives have.
 
     Attributes
@@ -132,7 +132,7 @@ def _entry_text(entry: Any) -> str:
     return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
-def plan_index(shape: Shape, key: Any) -> Plan:
+def plan_index(shape: Shape, key: Any) -> IndexPlan:
     """Split a key into its basic and its advanced part.
 
     Raises
@@ -149,11 +149,11 @@ def plan_index(shape: Shape, key: Any) -> Plan:
     if not isinstance(key, tuple) and shape:
         entry = _entry(key)
         if type(entry) is _Arrays:  # the commonest of all, and quicker said at once
-            return Plan(None, None, entry.indices, 0, False)
+            return IndexPlan(None, None, entry.indices, 0, False)
     entries = _spelled_out(shape, key)
     arrays = [entry for entry in entries if type(entry) is _Arrays]
     if not arrays:
-        return Plan(Key(entries))
+        return IndexPlan(Key(entries))
     basic: list[Any] = []
     axes: list[int] = []  # with index arrays on them, counted behind the basic part
     rank = runs = 0
@@ -175,9 +175,9 @@ def plan_index(shape: Shape, key: Any) -> Plan:
     unique = len(arrays) == 1 and arrays[0].masked
     unique = unique or all(n == 1 for array in indices for n in shape_of(array))
     if runs == 1:
-        return Plan(part, None, indices, axes[0], unique)
+        return IndexPlan(part, None, indices, axes[0], unique)
     order = (*axes, *[a for a in range(rank) if a not in axes])
-    return Plan(part, None if order == tuple(range(rank)) else order, indices, 0, unique)
+    return IndexPlan(part, None if order == tuple(range(rank)) else order, indices, 0, unique)
 
 
 def _spelled_out(shape: Shape, key: Any) -> list[Any]:
