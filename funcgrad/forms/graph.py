@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitives.keys import Key, index_text
+from funcgrad.primitives.index_keys import Key, index_text
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 
@@ -88,7 +88,7 @@ class Graph:
 
 def program_graph(program: Program) -> Graph:
     """The graph of a program."""
-    draft = _Draft(program)
+    draft = _GraphDraft(program)
     draft.given()
     for equation in program.equations:
         draft.equation(equation)
@@ -97,7 +97,7 @@ def program_graph(program: Program) -> Graph:
     return Graph(program.name, tuple(draft.nodes), tuple(draft.edges))
 
 
-class _Draft:
+class _GraphDraft:
     """A graph in the making."""
 
     def __init__(self, program: Program) -> None:
