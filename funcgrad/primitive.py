@@ -57,17 +57,17 @@ __all__ = [
 ]
 
 
-class Constant(Enum):
+class UnitFactor(Enum):
     """Factors that cost no multiplication."""
 
     SAME = 1
     OPPOSITE = -1
 
 
-SAME: Final = Constant.SAME
-OPPOSITE: Final = Constant.OPPOSITE
+SAME: Final = UnitFactor.SAME
+OPPOSITE: Final = UnitFactor.OPPOSITE
 
-Factor: TypeAlias = "Callable[..., Value] | Constant | None"
+Factor: TypeAlias = "Callable[..., Value] | UnitFactor | None"
 """``(output, *arguments, **params) -> factor``; None for an argument without derivative."""
 
 Transposes: TypeAlias = "tuple[Callable[..., Value] | None, ...]"
@@ -312,7 +312,7 @@ class Primitive:
         object.__setattr__(self, "quick", quick and None not in partials.factors)
         object.__setattr__(self, "reads", _read_by(partials.factors))
         object.__setattr__(self, "bilinear", _is_product(self.differential))
-        additive = quick and all(isinstance(factor, Constant) for factor in partials.factors)
+        additive = quick and all(isinstance(factor, UnitFactor) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
 
     def results(self, *specs: Spec, **params: Any) -> tuple[Spec, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import SAME, Constant, Linear, Primitive
+from funcgrad.primitive import SAME, Linear, Primitive, UnitFactor
 from funcgrad.primitives.elementwise import (
     batch_elementwise,
     combined,
@@ -64,7 +64,7 @@ def _imag_factor(_: Value, x: Value) -> Value:
 
 
 def _part(
-    part: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | Constant
+    part: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | UnitFactor
 ) -> Primitive:
     made = elementwise(
         part,

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import OPPOSITE, SAME, Constant, Partials
+from funcgrad.primitive import OPPOSITE, SAME, Partials, UnitFactor
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.elementwise import twice
@@ -108,7 +108,7 @@ def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = 
 
 def conjugated(factor: Any) -> Any:
     """The factor of cotangents, where this is that of tangents; a constant is its own."""
-    if type(factor) is Constant or type(factor) is float or dtype_of(factor).kind != "c":
+    if type(factor) is UnitFactor or type(factor) is float or dtype_of(factor).kind != "c":
         return factor
     return conj(factor)
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.buffers import BufferPool
-from funcgrad.primitive import OPPOSITE, SAME, Constant, Primitive
+from funcgrad.primitive import OPPOSITE, SAME, Primitive, UnitFactor
 from funcgrad.primitives.elementwise import twice
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import STRONG, Value
@@ -129,7 +129,7 @@ class LargeEntry(ElementwiseEntry):
         factor: Any = self.primitive.factors[k]
         fits = shape_of(x) == shape and dtype_of(x) == self.out.dtype
         may_write = may_write and ct.shape == shape
-        if type(factor) is Constant and (factor is SAME or not fits):
+        if type(factor) is UnitFactor and (factor is SAME or not fits):
             g = times(fit(ct, x, shape), factor)
             if g is ct and may_write and cotangents[operand] is None:
                 g = Patchwork(g, None)
