@@ -19,7 +19,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 
 from funcgrad.errors import DtypeError, LeafError, ShapeError
-from funcgrad.numpy.arguments import shape_argument
+from funcgrad.numpy.options import shape_argument
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.random_bits import (
     BITS,

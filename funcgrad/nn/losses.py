@@ -12,8 +12,8 @@ import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.logits import log_total, real_value, relative_logits
-from funcgrad.numpy.arguments import integer
 from funcgrad.numpy.creation import made
+from funcgrad.numpy.options import integer
 from funcgrad.primitives.elementwise import square
 from funcgrad.primitives.logic import equal, logical_and
 from funcgrad.primitives.reduction import reduce_sum

@@ -20,7 +20,7 @@ from funcgrad.numpy.arithmetic import (
 from funcgrad.numpy.complexes import (
     angle, conj, conjugate, imag, iscomplex, iscomplexobj, isreal, isrealobj, real,
 )
-from funcgrad.numpy.contractions import (
+from funcgrad.numpy.contraction import (
     cross, dot, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
 )
 from funcgrad.numpy.creation import (

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import converted, integer, natural, optional_dtype, shape_argument
+from funcgrad.numpy.options import converted, integer, natural, optional_dtype, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import broadcast_shapes, dtype_of, shape_of

@@ -13,8 +13,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import integer, natural, sized
 from funcgrad.numpy.creation import made
+from funcgrad.numpy.options import integer, natural, sized
 from funcgrad.numpy.reductions import in_dtype
 from funcgrad.primitives.indexing import deposit, gather
 from funcgrad.primitives.reduction import reduce_sum

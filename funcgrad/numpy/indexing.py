@@ -12,7 +12,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
-from funcgrad.numpy.arguments import choice, integers, sequence, shape_argument
+from funcgrad.numpy.options import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
 from funcgrad.primitives import scatter as _s
 from funcgrad.primitives.index_keys import explain_index

@@ -12,8 +12,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import DtypeError, LeafError, ShapeError
-from funcgrad.numpy.arguments import integer, integers, is_integer, sequence
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
+from funcgrad.numpy.options import integer, integers, is_integer, sequence
 from funcgrad.primitives import joining as _p
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import cast, reshape, view

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy import contractions, diagonals
-from funcgrad.numpy.contractions import matmul, tensordot, vecdot
+from funcgrad.numpy import contraction, diagonals
+from funcgrad.numpy.contraction import matmul, tensordot, vecdot
 from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor
@@ -61,7 +61,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tenso
     >>> cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     Tensor([0., 0., 1.])
     """
-    return contractions.cross(x1, x2, axis=axis)
+    return contraction.cross(x1, x2, axis=axis)
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
@@ -118,7 +118,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
         raise ShapeError(
             f"outer: both arguments have to be 1-d; the shapes are {shape_of(x)} and {shape_of(y)}."
         )
-    return contractions.outer(x, y)
+    return contraction.outer(x, y)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:

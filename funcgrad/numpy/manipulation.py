@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import AxisError, ShapeError
-from funcgrad.numpy.arguments import choice, integer, integers, sequence, shape_argument
+from funcgrad.numpy.options import choice, integer, integers, sequence, shape_argument
 from funcgrad.primitives import structural as _p
 from funcgrad.primitives.broadcasting import broadcast_to as _broadcast_to
 from funcgrad.primitives.structural import move_axis

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.numpy.arguments import integer, real_number
+from funcgrad.numpy.options import integer, real_number
 from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel

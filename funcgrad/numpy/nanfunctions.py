@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import real_number
 from funcgrad.numpy.moments import mean, std, var
+from funcgrad.numpy.options import real_number
 from funcgrad.numpy.reductions import all, argmax, argmin, max, min, prod, sum
 from funcgrad.primitives.logic import isnan, logical_not
 from funcgrad.primitives.selection import where

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.numpy.arguments import choice
 from funcgrad.numpy.moments import mean
+from funcgrad.numpy.options import choice
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.logic import equal, isnan, logical_and
 from funcgrad.primitives.rounding import floor, rint

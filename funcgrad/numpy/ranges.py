@@ -12,8 +12,8 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import DtypeError, FunctionError, TracerError
-from funcgrad.numpy.arguments import choice, common_dtype, natural, shape_argument
 from funcgrad.numpy.creation import astype, made
+from funcgrad.numpy.options import choice, common_dtype, natural, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import power
 from funcgrad.primitives.rounding import floor

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.numpy.arguments import converted, initial_value
+from funcgrad.numpy.options import converted, initial_value
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
 from funcgrad.primitives import selection as sel

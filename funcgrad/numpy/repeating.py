@@ -12,10 +12,10 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.arguments import choice, converted, integers, shape_argument, sized
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
+from funcgrad.numpy.options import choice, converted, integers, shape_argument, sized
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import gather

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
-from funcgrad.numpy.arguments import integer, strong
+from funcgrad.numpy.options import integer, strong
 from funcgrad.primitives import logic as _l
 from funcgrad.primitives import rounding as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2

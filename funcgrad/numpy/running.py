@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.numpy.arguments import converted, integer
+from funcgrad.numpy.options import converted, integer
 from funcgrad.numpy.reductions import in_dtype, sum
 from funcgrad.primitives import cumulative as cu
 from funcgrad.primitives.broadcasting import broadcast_to

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError
-from funcgrad.numpy.arguments import common_dtype, converted, sequence
 from funcgrad.numpy.complexes import imag, real
+from funcgrad.numpy.options import common_dtype, converted, sequence
 from funcgrad.primitives import selection as _p
 from funcgrad.primitives.complexes import join_parts
 from funcgrad.primitives.logic import equal, logical_and

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.numpy.arguments import choice
 from funcgrad.numpy.indexing import as_integers, revealed, take
+from funcgrad.numpy.options import choice
 from funcgrad.primitives import sorting as _p
 from funcgrad.primitives.joining import stack as _stack
 from funcgrad.primitives.structural import reshape

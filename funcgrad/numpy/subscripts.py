@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import converted
+from funcgrad.numpy.options import converted
 from funcgrad.primitives import einsum as es
 from funcgrad.primitives.contraction import contract
 from funcgrad.shape import dtype_of, shape_of

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.numpy.arguments import real_number
+from funcgrad.numpy.options import real_number
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.testing.numerical import (
     Estimate,

@@ -70,7 +70,7 @@ _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _OF_ALL_PASSES: Final[tuple[Round, ...]] = (
     ("tests/passes/test_passes.py",),
     ("tests/passes/test_preconditions.py",),
-    ("tests/passes/test_polynomials.py", "tests/numpy/test_contractions.py"),
+    ("tests/passes/test_polynomials.py", "tests/numpy/test_contraction.py"),
 )
 _OF_PLANS: Final[tuple[Round, ...]] = (
     ("tests/backends/numpy/test_kernels.py", "tests/backends/numpy/test_plans.py"),
@@ -101,7 +101,7 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "contraction": (
-            "tests/numpy/test_contractions.py",
+            "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
         "cumulative": (
@@ -109,19 +109,19 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tests/numpy/test_reductions.py",
         ),
         "einsum": (
-            "tests/numpy/test_contractions.py",
+            "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
         "elementwise": ("tests/test_numbers_of_operators.py", "tests/numpy/test_elementwise.py"),
         "indexing": ("tests/numpy/test_indexing.py",),
         "index_keys": ("tests/numpy/test_indexing.py",),
         "products": (
-            "tests/numpy/test_contractions.py",
+            "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
         "random_bits": ("tests/random/test_random.py", "tests/random/test_random_discrete.py"),
         "reduction": ("tests/numpy/test_reductions.py",),
-        "rows": ("tests/numpy/test_indexing.py", "tests/numpy/test_contractions.py"),
+        "rows": ("tests/numpy/test_indexing.py", "tests/numpy/test_contraction.py"),
         "scatter": ("tests/numpy/test_indexing.py",),
         "sorting": ("tests/numpy/test_sorting.py", "tests/numpy/test_reductions.py"),
         "special": ("tests/primitives/test_digits.py", "tests/random/test_random.py"),

@@ -9,7 +9,7 @@ from string import ascii_letters
 from typing import Any, SupportsIndex
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import integer, integers, is_integer, sequence, strong
+from funcgrad.numpy.options import integer, integers, is_integer, sequence, strong
 from funcgrad.primitives import einsum as es
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.complexes import conj

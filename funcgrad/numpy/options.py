@@ -1,4 +1,4 @@
-"""What users pass beside arrays, made regular: integers, shapes, dtypes, numbers in a dtype.
+"""The options that users pass beside arrays, made regular: integers, shapes, dtypes, numbers.
 
 Each function names the operation and the argument in its errors. What NumPy refuses is refused: a
 fraction or a text is no integer, and a number outside of a dtype's range is not wrapped around.
