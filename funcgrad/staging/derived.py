@@ -55,7 +55,7 @@ from funcgrad.transforms.call import innermost_trace
 from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.explicit import Frames, runs_python
-from funcgrad.transforms.flat import run_batched
+from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent

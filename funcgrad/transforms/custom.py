@@ -21,7 +21,7 @@ from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole, values_of
 from funcgrad.transforms.call import Call, ClosureError, bind_call
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
-from funcgrad.transforms.flat import FlatFunction
+from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.stage import explicit_call
 from funcgrad.users_values import described, operand
 

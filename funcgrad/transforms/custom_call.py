@@ -22,7 +22,7 @@ from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.call import Call, Map, Part, Sizes
 from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.flat import (
+from funcgrad.transforms.flat_functions import (
     FlatFunction,
     batched_flat,
     pull_values,

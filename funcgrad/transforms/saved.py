@@ -16,7 +16,7 @@ from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map
 from funcgrad.transforms.checkpoint import StagedSegment
 from funcgrad.transforms.explicit import StagedCall
-from funcgrad.transforms.flat import FlatFunction, batched_flat
+from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 
 __all__ = ["saved_call"]
 
