@@ -68,7 +68,7 @@ Node: TypeAlias = tuple[type[Any], int, Any]  # a container: its type, number of
 Token: TypeAlias = Node | None  # None stands for a leaf
 
 
-class _Record(NamedTuple):
+class _FieldNames(NamedTuple):
     """The aux of a named tuple or dataclass. Static fields bring their types: 1 == 1.0 == True."""
 
     names: tuple[str, ...]
@@ -98,7 +98,7 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
     elif hasattr(value, "__dataclass_fields__") and is_frozen_dataclass(kind):
         children, aux = _fields(value)
     elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        children, aux = value, _Record(value._fields)
+        children, aux = value, _FieldNames(value._fields)
     elif kind is OrderedDict:
         children, aux = value.values(), tuple(value)
     else:
@@ -111,7 +111,7 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
     return (kind, len(children), aux), children
 
 
-def _fields(value: Any) -> tuple[list[Any], _Record]:
+def _fields(value: Any) -> tuple[list[Any], _FieldNames]:
     names, children, static = [], [], []
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
@@ -120,7 +120,7 @@ def _fields(value: Any) -> tuple[list[Any], _Record]:
         else:
             names.append(field.name)
             children.append(part)
-    return children, _Record(tuple(names), tuple(static))
+    return children, _FieldNames(tuple(names), tuple(static))
 
 
 def _close(node: Node, children: list[Any]) -> Any:
@@ -183,7 +183,7 @@ class Structure:
 
 def _text(node: Node, children: list[str]) -> str:
     kind, size, aux = node
-    if isinstance(aux, _Record):
+    if isinstance(aux, _FieldNames):
         children = [f"{name}={child}" for name, child in zip(aux.names, children, strict=True)]
         children += [f"{name}={value!r}" for name, _, value in aux.static]
     elif kind is dict or kind is OrderedDict:
@@ -217,7 +217,7 @@ def walk(tokens: Iterable[Token]) -> Iterator[list[str]]:
 
 def _steps(node: Node) -> Iterator[str]:
     kind, size, aux = node
-    if isinstance(aux, _Record):
+    if isinstance(aux, _FieldNames):
         return (f".{name}" for name in aux.names)
     return (f"[{key!r}]" for key in (aux if kind is dict or kind is OrderedDict else range(size)))
 
@@ -468,6 +468,6 @@ def _describe(token: Token) -> str:
     name = ("an " if kind.__name__[0] in "AEIOUaeiou" else "a ") + kind.__name__
     if kind is dict or kind is OrderedDict:
         return f"{name} with keys {list(aux)}"
-    if isinstance(aux, _Record):
+    if isinstance(aux, _FieldNames):
         return _text(token, ["*"] * size)
     return f"{name} of {size}" + ("" if aux is None else f" with aux {aux!r}")

@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -379,6 +379,32 @@ def is_foreign(name: str) -> bool:
         extra = EXTRA_NUMPY_MODULES
         return not any(name == allowed or name.startswith(f"{allowed}.") for allowed in extra)
     return top != "funcgrad" and top not in sys.stdlib_module_names
+
+
+# ---------------------------------------------------------------------------- one name, one meaning
+
+MIRRORS: Mapping[str, frozenset[str]] = {
+    "funcgrad.primitives": frozenset({"funcgrad.numpy", "funcgrad.nn"}),
+}
+"""Where a file may have the name of another: a family of operations and its public functions."""
+
+
+def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
+    """Classes of one name, private or not, and files of one name but for mirrors."""
+    classes: dict[str, str] = {}
+    files: dict[str, str] = {}
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                first = classes.setdefault(node.name.lstrip("_"), source.name)
+                if first != source.name:
+                    yield f"class {node.name}: {first} and {source.name}"
+        if not source.is_package:
+            package, _, name = source.name.rpartition(".")
+            first = files.setdefault(name, package)
+            is_mirror = package in MIRRORS.get(first, ()) or first in MIRRORS.get(package, ())
+            if first != package and not is_mirror:
+                yield f"file {name}: {first} and {package}"
 
 
 # ------------------------------------------------------------------------------ changed classes

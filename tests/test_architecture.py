@@ -23,6 +23,7 @@ from tests.architecture import (
     Source,
     changed_classes,
     deferred_imports,
+    doubled_names,
     foreign_modules,
     import_cycle,
     imports_of,
@@ -99,6 +100,30 @@ def test_facade_lists_every_public_name() -> None:
 
 def test_no_import_cycles() -> None:
     assert import_cycle(SOURCES) == []
+
+
+def test_one_name_means_one_thing() -> None:
+    assert list(doubled_names(SOURCES)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Source("p.a", "class C: ..."), Source("p.b", "class C: ...")),
+        (Source("p.a", "class _C: ..."), Source("p.b", "def f():\n  class C: ...")),
+        (Source("p.a.x", ""), Source("p.b.x", "")),
+        (Source("funcgrad.primitives.x", ""), Source("funcgrad.passes.x", "")),
+        (Source("funcgrad.numpy.x", ""), Source("funcgrad.nn.x", "")),
+    ],
+)
+def test_a_doubled_name_is_found(first: Source, second: Source) -> None:
+    assert list(doubled_names((first, second)))
+
+
+def test_a_family_may_have_the_name_of_its_functions() -> None:
+    assert not list(
+        doubled_names((Source("funcgrad.primitives.x", ""), Source("funcgrad.numpy.x", "")))
+    )
 
 
 def test_documented_deferred_imports_are_still_needed() -> None:

@@ -1,8 +1,9 @@
 """Rebuilding a program, so that no pass does arithmetic on variables.
 
-``rewrite`` goes through the equations in their order and asks a step which variables stand for the
-results of each: those of an equation that it appends to the draft, or others that are there.
-Operands are translated before the step sees them, and outputs and guards after.
+``rewrite`` goes through the equations in their order and asks a function, the *replacement*, which
+variables stand for the results of each: those of an equation that it appends to the draft, or
+others that are there. Operands are translated before the replacement sees them, and outputs and
+guards after.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: x * x)(3.0)
@@ -20,7 +21,7 @@ from funcgrad.programs.equation import Constant, Equation, Guard, body_of
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
-__all__ = ["Draft", "Step", "rewrite"]
+__all__ = ["Draft", "Replacement", "rewrite"]
 
 
 class Draft:
@@ -127,21 +128,23 @@ class Draft:
 
 
 _GONE: Final = -(1 << 62)
-"""Stands for the results of an equation that was dropped; whoever reads it fails."""
+"""The variable of a result whose equation was dropped; to read it is an error."""
 
-Step: TypeAlias = Callable[[Draft, Equation], Sequence[int]]
+Replacement: TypeAlias = Callable[[Draft, Equation], Sequence[int]]
 """``(draft, equation) -> variables of the draft``, one for each of the equation's results. The
 operands of the equation are variables of the draft already."""
 
 
-def rewrite(program: Program, step: Step, kept: Container[int] | None = None) -> Program:
-    """The program with every equation replaced by what a step makes of it.
+def rewrite(
+    program: Program, replacement: Replacement, kept: Container[int] | None = None
+) -> Program:
+    """The program with the results of every equation replaced.
 
     Parameters
     ----------
     program : Program
-    step : callable
-        What stands for the results of an equation from now on.
+    replacement : callable
+        Returns the variables that stand for the results of an equation from now on.
     kept : container of int, optional
         The positions of the equations to look at; the others go, and nothing may read them.
 
@@ -158,7 +161,7 @@ def rewrite(program: Program, step: Step, kept: Container[int] | None = None) ->
     new = known.__getitem__
     for position, equation in enumerate(program.equations):
         if kept is None or position in kept:
-            known += step(draft, _with_operands(equation, new))
+            known += replacement(draft, _with_operands(equation, new))
         else:
             known += [_GONE] * len(equation.results)
     outputs = [new(variable) for variable in program.outputs]

@@ -23,9 +23,9 @@ from funcgrad.shape import Shape, Spec
 __all__ = [
     "BLOCK_BYTES",
     "BYTES_IN_A_MICROSECOND",
+    "DraftWriter",
     "Facts",
     "Slice",
-    "Writer",
 ]
 
 BYTES_IN_A_MICROSECOND: Final = 10_000
@@ -111,7 +111,7 @@ class Slice:
     row: int
 
 
-class Writer:
+class DraftWriter:
     """Writes new equations in place of some equation, in terms of the old program's variables."""
 
     __slots__ = ("_draft", "_facts", "_known")

@@ -156,7 +156,7 @@ def _keeps_rows(operation: Primitive, params: Mapping[str, Any], axes: int) -> b
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
+class _ArraySizes:
     """The sizes in bytes of a program's arrays, and when those are large."""
 
     specs: Sequence[Spec]
@@ -174,7 +174,7 @@ class _Sizes:
         return size >= _LARGE * self.block
 
 
-class _Draft:
+class _KernelDraft:
     """A kernel in the making."""
 
     __slots__ = ("after", "members", "number", "results", "rows", "seen")
@@ -201,7 +201,7 @@ def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
     Small arrays may join, such as the maxima of rows between the rows and their exponentials; a
     kernel in which they are so many that blocks do not pay is tried again without.
     """
-    sizes = _Sizes(program.specs(), block)
+    sizes = _ArraySizes(program.specs(), block)
     if not any(sizes.is_large(sizes.of(spec)) for spec in sizes.specs):
         return []
     drafts = _drafts(program, sizes, frozenset())
@@ -218,9 +218,9 @@ def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
     return [_finished(program, draft, sizes) for draft in found]
 
 
-def _drafts(program: Program, sizes: _Sizes, refused: frozenset[int]) -> list[_Draft]:
+def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> list[_KernelDraft]:
     """Kernels without the equations at some positions."""
-    drafts: list[_Draft] = []
+    drafts: list[_KernelDraft] = []
     specs = sizes.specs
     upstream = [0] * len(specs)  # for each variable the kernels that have to run before
     variable = program.index.given
@@ -242,8 +242,8 @@ def _drafts(program: Program, sizes: _Sizes, refused: frozenset[int]) -> list[_D
 
 
 def _home_for(
-    equation: Equation, sizes: _Sizes, drafts: list[_Draft], upstream: Sequence[int]
-) -> _Draft | None:
+    equation: Equation, sizes: _ArraySizes, drafts: list[_KernelDraft], upstream: Sequence[int]
+) -> _KernelDraft | None:
     """The kernel that an equation joins, which may be a new one."""
     if len(equation.results) != 1:
         return None
@@ -262,7 +262,7 @@ def _home_for(
             return draft
     if small:
         return None
-    drafts.append(_Draft(len(drafts), rows))
+    drafts.append(_KernelDraft(len(drafts), rows))
     return drafts[-1]
 
 
@@ -287,10 +287,10 @@ def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> li
 
 
 def _may_join(
-    draft: _Draft,
+    draft: _KernelDraft,
     equation: Equation,
     specs: Sequence[Spec],
-    drafts: Sequence[_Draft],
+    drafts: Sequence[_KernelDraft],
     upstream: Sequence[int],
 ) -> bool:
     shared, outside = False, 0
@@ -306,7 +306,7 @@ def _may_join(
     return shared and not _closure(outside, drafts) >> draft.number & 1
 
 
-def _closure(found: int, drafts: Sequence[_Draft]) -> int:
+def _closure(found: int, drafts: Sequence[_KernelDraft]) -> int:
     """Kernels, with all that have to run before them."""
     waiting, known = found, 0
     while waiting:
@@ -321,12 +321,12 @@ def _closure(found: int, drafts: Sequence[_Draft]) -> int:
 
 
 def _join(
-    draft: _Draft,
+    draft: _KernelDraft,
     position: int,
     variable: int,
     equation: Equation,
     specs: Sequence[Spec],
-    drafts: Sequence[_Draft],
+    drafts: Sequence[_KernelDraft],
     upstream: list[int],
 ) -> None:
     flags = blocked_operands(equation, specs, draft.rows)
@@ -341,7 +341,7 @@ def _join(
     upstream[variable] = 1 << draft.number
 
 
-def _finished(program: Program, draft: _Draft, sizes: _Sizes) -> Kernel:
+def _finished(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> Kernel:
     specs = sizes.specs
     equations = [program.equations[position] for position in draft.members]
     blocks = [v for v in draft.seen if draft.results.get(v) != "total"]
@@ -352,7 +352,7 @@ def _finished(program: Program, draft: _Draft, sizes: _Sizes) -> Kernel:
     return Kernel(tuple(draft.members), rows, -(-rows // count), flat)
 
 
-def _pays(program: Program, draft: _Draft, sizes: _Sizes) -> bool:
+def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
     """Whether a loop over blocks takes less time than one equation after another.
 
     What is not in the cache any more takes three times as long as what is.

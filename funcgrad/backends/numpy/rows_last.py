@@ -97,7 +97,7 @@ def put_rows_last(program: Program) -> Program:
         return program
     layout = _Layout(program, counts)
     layout.settle()
-    return _Writing(program, layout).finished() if layout.has_any() else program
+    return _RowsLastWriter(program, layout).finished() if layout.has_any() else program
 
 
 def _row_counts(program: Program) -> frozenset[int]:
@@ -317,7 +317,7 @@ def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
 # ---------------------------------------------------------------------------- the new program
 
 
-class _Writing:
+class _RowsLastWriter:
     """The new program, as it is written equation by equation."""
 
     __slots__ = ("_columns", "_draft", "_layout", "_others", "_own", "_program")

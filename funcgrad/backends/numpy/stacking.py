@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.backends.numpy.facts import BYTES_IN_A_MICROSECOND, Facts, Writer
+from funcgrad.backends.numpy.facts import BYTES_IN_A_MICROSECOND, DraftWriter, Facts
 from funcgrad.backends.numpy.stacks import FEWEST, FILLS, VIEWS, Slot, Stacks, find_stacks
 from funcgrad.passes.costs import bytes_of, peak_bytes
 from funcgrad.passes.dead_code import remove_dead_code
@@ -100,7 +100,7 @@ def _stacked(program: Program) -> Program:
         return program
     choice = _Choice(facts, stacks)
     choice.settle()
-    return _Writing(facts, stacks, choice).finished() if any(choice.kept) else program
+    return _StackWriter(facts, stacks, choice).finished() if any(choice.kept) else program
 
 
 # ------------------------------------------------------------------------------ what is worth it
@@ -305,7 +305,7 @@ class _Choice:
 # -------------------------------------------------------------------------------- the new program
 
 
-class _Writing:
+class _StackWriter:
     """The new program, as it is written equation by equation."""
 
     __slots__ = (
@@ -328,7 +328,7 @@ class _Writing:
         given = map(self._draft.constant, program.constants)
         self._known: list[int] = [*range(len(program.inputs)), *given]
         self._known += [_UNKNOWN] * (len(program.specs()) - len(self._known))
-        self._writer = Writer(self._draft, facts, self._known)
+        self._writer = DraftWriter(self._draft, facts, self._known)
         self._stacked: dict[int, int] = {}  # by group
         self._joined: dict[Slot, int] = {}
 
