@@ -11,7 +11,7 @@ Tensor(6.0)
 # Packed lines: one name a line would make this file longer than any reader likes.
 # fmt: off
 # isort: off
-from funcgrad.numpy import linalg
+from funcgrad.numpy import fft, linalg
 from funcgrad.numpy.arithmetic import (
     abs, absolute, add, divide, divmod, fabs, float_power, floor_divide, fmod, gcd, lcm, mod,
     multiply, negative, positive, pow, power, reciprocal, remainder, sign, square, subtract,
@@ -114,7 +114,7 @@ __all__ = [
     "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod",
     "dot", "dsplit", "dstack", "e", "ediff1d", "einsum",
     "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1",
-    "extract", "eye", "fabs", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud",
+    "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud",
     "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
     "fmod", "frexp", "fromfunction", "full", "full_like", "gcd", "geomspace", "greater",
     "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag",

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from tests.differential.family import Family, Generator, call
+from tests.differential.fourier import FOURIER
 from tests.differential.products import PRODUCTS
 from tests.differential.reductions import REDUCTIONS
 from tests.differential.selections import SELECTIONS
@@ -19,7 +20,9 @@ from tests.differential.shapes import SHAPES
 
 __all__ = ["GENERATORS", "generator_of"]
 
-GENERATORS: Final[Family] = MappingProxyType({**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS})
+GENERATORS: Final[Family] = MappingProxyType(
+    {**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS, **FOURIER}
+)
 
 
 def generator_of(name: str) -> Generator | None:

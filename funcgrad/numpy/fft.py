@@ -1,0 +1,467 @@
+"""Discrete Fourier transforms, under the names and with the signatures of ``numpy.fft``.
+
+A transform is linear: its derivative is the transform of the tangent. The gradient with respect to
+complex numbers follows the convention of ``fnp.real``: dL/dx + i dL/dy.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> fg.grad(lambda x: fnp.sum(fnp.abs(rfft(x)) ** 2))(fg.tensor([1.0, 2.0, 3.0]))
+Tensor([ 9., 12., 15.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+from funcgrad.border import operand
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy.arguments import choice, integers
+from funcgrad.numpy.frequencies import fftfreq, fftshift, ifftshift, length, rfftfreq
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.fft import (
+    OTHER_SCALE,
+    fourier,
+    half_fourier,
+    real_inverse_fourier,
+)
+from funcgrad.primitives.keys import Key
+from funcgrad.primitives.structural import place, view
+from funcgrad.shape import dtype_of, normalize_axis, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)
+
+
+# ------------------------------------------------------------------------------ along one axis
+
+
+def fft(
+    a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor:
+    """The discrete Fourier transform: ``sum over j of a[j] exp(-2 pi i j k / n)``.
+
+    Parameters
+    ----------
+    a : array_like
+        Real or complex.
+    n : int, optional
+        The length of the transform: the axis is cut off there, or continued with zeros.
+    axis : int
+    norm : {"backward", "ortho", "forward"}, optional
+        What is divided: the inverse transform by n (as by default), both by the root of n, or this
+        one by n.
+
+    Returns
+    -------
+    Tensor, complex
+        Single and half precision become complex64, all else complex128.
+
+    Raises
+    ------
+    ShapeError
+        The axis does not exist, or the length is less than 1.
+    ArgumentError
+        ``norm`` is another word.
+
+    Examples
+    --------
+    >>> fft([1.0, 2.0, 3.0, 4.0])
+    Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
+    """
+    return wrap(_full(operand(a, "fft"), n, axis, norm, False, "fft"))
+
+
+def ifft(
+    a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor:
+    """The inverse of ``fft``; the parameters and errors are the same.
+
+    Examples
+    --------
+    >>> ifft([10.0, -2 + 2j, -2.0, -2 - 2j])
+    Tensor([1.+0.j, 2.+0.j, 3.+0.j, 4.+0.j])
+    """
+    return wrap(_full(operand(a, "ifft"), n, axis, norm, True, "ifft"))
+
+
+def rfft(
+    a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor:
+    """The discrete Fourier transform of real numbers: its first ``n // 2 + 1`` coefficients.
+
+    The others are their conjugates. The parameters are those of ``fft``.
+
+    Raises
+    ------
+    DtypeError
+        The numbers are complex.
+
+    Examples
+    --------
+    >>> rfft([1.0, 2.0, 3.0, 4.0])
+    Tensor([10.+0.j, -2.+2.j, -2.+0.j])
+    """
+    return wrap(_half(operand(a, "rfft"), n, axis, norm, "rfft"))
+
+
+def irfft(
+    a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor:
+    """The inverse of ``rfft``: n real numbers.
+
+    The imaginary parts of the first coefficient, and of the last where n is even, have no influence
+    and the derivative 0.
+
+    Parameters
+    ----------
+    a : array_like
+        The first ``n // 2 + 1`` coefficients; there may be more or fewer, see ``fft``.
+    n : int, optional
+        The length of the result. By default it is even: twice the length of the axis, less 2.
+    axis : int
+    norm : {"backward", "ortho", "forward"}, optional
+        See ``fft``.
+
+    Examples
+    --------
+    >>> irfft([6.0, -1.5 + 0.8660254j], n=3)
+    Tensor([1., 2., 3.])
+    """
+    return wrap(_back(operand(a, "irfft"), n, axis, norm, "irfft"))
+
+
+def hfft(
+    a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor:
+    """The transform of a signal that is Hermitian, given by its first half: n real numbers.
+
+    The parameters are those of ``irfft``.
+
+    Examples
+    --------
+    >>> hfft([1.0, 2.0, 3.0])
+    Tensor([ 8., -2.,  0., -2.])
+    """
+    value = operand(a, "hfft")
+    return wrap(_back(_conjugate(value), n, axis, OTHER_SCALE[_scale(norm, "hfft")], "hfft"))
+
+
+def ihfft(
+    a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor:
+    """The inverse of ``hfft``: the first half of a Hermitian signal.
+
+    The parameters are those of ``rfft``.
+
+    Examples
+    --------
+    >>> ihfft([8.0, -2.0, 0.0, -2.0])
+    Tensor([1.-0.j, 2.-0.j, 3.-0.j])
+    """
+    value = operand(a, "ihfft")
+    return wrap(conj(_half(value, n, axis, OTHER_SCALE[_scale(norm, "ihfft")], "ihfft")))
+
+
+# --------------------------------------------------------------------------- along several axes
+
+
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Tensor:
+    """The discrete Fourier transform along several axes.
+
+    Parameters
+    ----------
+    a : array_like
+        Real or complex.
+    s : sequence of int, optional
+        The length along each of the axes, see ``fft``; -1 for the length that there is.
+    axes : sequence of int, optional
+        By default all; the last ones, as many as lengths are given. An axis that is named twice is
+        transformed twice.
+    norm : {"backward", "ortho", "forward"}, optional
+        See ``fft``.
+
+    Returns
+    -------
+    Tensor, complex
+
+    Raises
+    ------
+    ShapeError
+        An axis does not exist, a length is less than 1, or there are not as many lengths as axes.
+    ArgumentError
+        ``norm`` is another word.
+
+    Examples
+    --------
+    >>> fftn([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
+    return wrap(_several(operand(a, "fftn"), s, axes, norm, False, "fftn"))
+
+
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Tensor:
+    """The inverse of ``fftn``; the parameters and errors are the same.
+
+    Examples
+    --------
+    >>> ifftn([[10.0, -2.0], [-4.0, 0.0]])
+    Tensor([[1.+0.j, 2.+0.j],
+            [3.+0.j, 4.+0.j]])
+    """
+    return wrap(_several(operand(a, "ifftn"), s, axes, norm, True, "ifftn"))
+
+
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Tensor:
+    """The transform of real numbers along several axes: ``rfft`` along the last, then ``fft``.
+
+    The parameters are those of ``fftn``; there has to be an axis.
+
+    Examples
+    --------
+    >>> rfftn([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).shape
+    (2, 2)
+    """
+    value = operand(a, "rfftn")
+    sizes, places = _plan(value, s, axes, "rfftn")
+    last = _last(places, "rfftn")
+    value = _half(value, sizes[-1], last, norm, "rfftn")
+    return wrap(_in_turn(value, sizes[:-1], places[:-1], norm, False, "rfftn"))
+
+
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Tensor:
+    """The inverse of ``rfftn``: real numbers.
+
+    The parameters are those of ``fftn``. Where no lengths are given, the last one is even, see
+    ``irfft``.
+
+    Examples
+    --------
+    >>> irfftn(rfftn([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), s=(2, 3), axes=(0, 1))
+    Tensor([[1., 2., 3.],
+            [4., 5., 6.]])
+    """
+    value = operand(a, "irfftn")
+    sizes, places = _plan(value, s, axes, "irfftn")
+    last = _last(places, "irfftn")
+    for size, axis in zip(sizes[:-1], places[:-1], strict=True):
+        value = _full(value, size, axis, norm, True, "irfftn")
+    return wrap(_back(value, None if s is None else sizes[-1], last, norm, "irfftn"))
+
+
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Tensor:
+    """The discrete Fourier transform along two axes; the parameters are those of ``fftn``.
+
+    Examples
+    --------
+    >>> fft2([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
+    return fftn(a, s, axes, norm)
+
+
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Tensor:
+    """The inverse of ``fft2``; the parameters are those of ``fftn``.
+
+    Examples
+    --------
+    >>> ifft2([[10.0, -2.0], [-4.0, 0.0]])
+    Tensor([[1.+0.j, 2.+0.j],
+            [3.+0.j, 4.+0.j]])
+    """
+    return ifftn(a, s, axes, norm)
+
+
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Tensor:
+    """The transform of real numbers along two axes; the parameters are those of ``rfftn``.
+
+    Examples
+    --------
+    >>> rfft2([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
+    return rfftn(a, s, axes, norm)
+
+
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Tensor:
+    """The inverse of ``rfft2``; the parameters are those of ``irfftn``.
+
+    Examples
+    --------
+    >>> irfft2([[10.0, -2.0], [-4.0, 0.0]])
+    Tensor([[1., 2.],
+            [3., 4.]])
+    """
+    return irfftn(a, s, axes, norm)
+
+
+# ------------------------------------------------------------------------------------ the parts
+
+
+def _conjugate(value: Value) -> Value:
+    return conj(value) if dtype_of(value).kind == "c" else value
+
+
+def _scale(norm: str | None, operation: str) -> str:
+    return "backward" if norm is None else choice(norm, tuple(OTHER_SCALE), operation, "norm")
+
+
+def _resized(value: Value, axis: int, size: int, operation: str) -> Value:
+    """A value whose axis is cut off at a size, or continued with zeros."""
+    shape = shape_of(value)
+    if length(size, operation) == shape[axis]:
+        return value
+    key = Key((*(slice(None),) * axis, slice(None, min(size, shape[axis]))))
+    if size < shape[axis]:
+        return view(value, key=key)
+    return place(value, key=key, shape=(*shape[:axis], size, *shape[axis + 1 :]))
+
+
+def _full(
+    value: Value, n: int | None, axis: SupportsIndex, norm: str | None, inverse: bool, name: str
+) -> Value:
+    place = normalize_axis(axis, len(shape_of(value)), name)
+    value = _resized(value, place, shape_of(value)[place] if n is None else n, name)
+    return fourier(value, axis=place, norm=_scale(norm, name), inverse=inverse)
+
+
+def _half(value: Value, n: int | None, axis: SupportsIndex, norm: str | None, name: str) -> Value:
+    place = normalize_axis(axis, len(shape_of(value)), name)
+    value = _resized(value, place, shape_of(value)[place] if n is None else n, name)
+    if dtype_of(value).kind == "c":
+        raise DtypeError(
+            f"{name}: takes real numbers, and these are {dtype_of(value)}. For complex numbers"
+            " there is fft; or take fnp.real(a)."
+        )
+    return half_fourier(value, axis=place, norm=_scale(norm, name))
+
+
+def _back(value: Value, n: int | None, axis: SupportsIndex, norm: str | None, name: str) -> Value:
+    place = normalize_axis(axis, len(shape_of(value)), name)
+    count = length(2 * shape_of(value)[place] - 2 if n is None else n, name)
+    value = _resized(value, place, count // 2 + 1, name)
+    return real_inverse_fourier(value, axis=place, norm=_scale(norm, name), n=count)
+
+
+def _plan(
+    value: Value, s: Sequence[int] | None, axes: Sequence[int] | None, name: str
+) -> tuple[list[int], list[int]]:
+    """The length along each axis that is transformed, and these axes."""
+    shape = shape_of(value)
+    sizes = None if s is None else list(integers(s, name, "s"))
+    if axes is not None:
+        given = list(integers(axes, name, "axes"))
+    elif sizes is None:
+        given = list(range(len(shape)))
+    else:
+        given = list(range(-len(sizes), 0))
+    places = [normalize_axis(axis, len(shape), name) for axis in given]
+    if sizes is None:
+        return [shape[place] for place in places], places
+    if len(sizes) != len(places):
+        raise ShapeError(
+            f"{name}: s has {len(sizes)} lengths, {tuple(sizes)}, for {len(places)} axes,"
+            f" {tuple(given)}. Give one for each; -1 leaves an axis as it is."
+        )
+    pairs = zip(sizes, places, strict=True)
+    return [shape[place] if size == -1 else size for size, place in pairs], places
+
+
+def _last(places: Sequence[int], name: str) -> int:
+    if not places:
+        raise ShapeError(f"{name}: there has to be an axis to transform, but axes is empty.")
+    return places[-1]
+
+
+def _in_turn(
+    value: Value,
+    sizes: Sequence[int],
+    places: Sequence[int],
+    norm: str | None,
+    inverse: bool,
+    name: str,
+) -> Value:
+    for size, axis in reversed(list(zip(sizes, places, strict=True))):
+        value = _full(value, size, axis, norm, inverse, name)
+    return value
+
+
+def _several(
+    value: Value,
+    s: Sequence[int] | None,
+    axes: Sequence[int] | None,
+    norm: str | None,
+    inverse: bool,
+    name: str,
+) -> Value:
+    _scale(norm, name)
+    sizes, places = _plan(value, s, axes, name)
+    return _in_turn(value, sizes, places, norm, inverse, name)

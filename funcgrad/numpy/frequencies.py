@@ -1,0 +1,126 @@
+"""The frequencies of Fourier transforms, and where they stand in the result.
+
+>>> fftfreq(4)
+Tensor([ 0.  ,  0.25, -0.5 , -0.25])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.border import operand
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.arguments import integer, integers
+from funcgrad.numpy.manipulation import roll
+from funcgrad.shape import AxisLike, normalize_axis, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
+
+__all__ = ["fftfreq", "fftshift", "ifftshift", "length", "rfftfreq"]
+
+
+def fftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
+    """The frequencies of the coefficients of ``fft``, in cycles per unit of the spacing.
+
+    Parameters
+    ----------
+    n : int
+        The length of the transform.
+    d : array_like
+        The spacing of the samples, in which the result is differentiable.
+    device : {"cpu", None}
+        For the array API: tensors live in the processor's memory.
+
+    Returns
+    -------
+    Tensor, shape (n,)
+
+    Raises
+    ------
+    ShapeError
+        The length is less than 1.
+
+    Examples
+    --------
+    >>> fftfreq(4, d=0.5)
+    Tensor([ 0. ,  0.5, -1. , -0.5])
+    """
+    count = length(n, "fftfreq")
+    steps = np.arange(count)
+    return _frequencies(np.where(steps < (count + 1) // 2, steps, steps - count), count, d, device)
+
+
+def rfftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
+    """The frequencies of the coefficients of ``rfft``; the parameters are those of ``fftfreq``.
+
+    Examples
+    --------
+    >>> rfftfreq(4, d=0.5)
+    Tensor([0. , 0.5, 1. ])
+    """
+    count = length(n, "rfftfreq")
+    return _frequencies(np.arange(count // 2 + 1), count, d, device, "rfftfreq")
+
+
+def fftshift(x: ArrayLike, axes: AxisLike = None) -> Tensor:
+    """Move the frequency zero to the middle.
+
+    Parameters
+    ----------
+    x : array_like
+    axes : int or sequence of int, optional
+        By default all.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> fftshift(fftfreq(4))
+    Tensor([-0.5 , -0.25,  0.  ,  0.25])
+    """
+    return _shifted(x, axes, 1, "fftshift")
+
+
+def ifftshift(x: ArrayLike, axes: AxisLike = None) -> Tensor:
+    """The inverse of ``fftshift``, which differs for odd lengths; the parameters are the same.
+
+    Examples
+    --------
+    >>> ifftshift([-1.0, 0.0, 1.0])
+    Tensor([ 0.,  1., -1.])
+    """
+    return _shifted(x, axes, -1, "ifftshift")
+
+
+def length(n: Any, operation: str) -> int:
+    """The length of a transform.
+
+    Raises
+    ------
+    ShapeError
+        It is less than 1.
+    """
+    count = integer(n, operation, "n")
+    if count < 1:
+        raise ShapeError(f"{operation}: the length has to be at least 1, but is {count}.")
+    return count
+
+
+def _frequencies(
+    steps: Any, count: int, d: ArrayLike, device: Any, name: str = "fftfreq"
+) -> Tensor:
+    if device not in (None, "cpu"):
+        raise ArgumentError(f"{name}: the only device is 'cpu', not {device!r}.")
+    return tensor(steps) * (1.0 / (count * tensor(d)))
+
+
+def _shifted(x: ArrayLike, axes: AxisLike, direction: int, name: str) -> Tensor:
+    value = operand(x, name)
+    shape = shape_of(value)
+    given = range(len(shape)) if axes is None else integers(axes, name, "axes")
+    places = tuple([normalize_axis(axis, len(shape), name) for axis in given])
+    shifts = [size // 2 if direction > 0 else -(size // 2) for size in (shape[k] for k in places)]
+    return roll(wrap(value), tuple(shifts), places)
