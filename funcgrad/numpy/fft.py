@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from funcgrad.border import operand
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.numpy.arguments import choice, integers
+from funcgrad.numpy.arguments import choice, integers, sized
 from funcgrad.numpy.frequencies import fftfreq, fftshift, ifftshift, length, rfftfreq
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.fft import (
@@ -30,6 +29,7 @@ from funcgrad.primitives.structural import place, view
 from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
+from funcgrad.users_values import operand
 
 __all__ = [
     "fft",
@@ -382,7 +382,9 @@ def _resized(value: Value, axis: int, size: int, operation: str) -> Value:
     key = Key((*(slice(None),) * axis, slice(None, min(size, shape[axis]))))
     if size < shape[axis]:
         return view(value, key=key)
-    return place(value, key=key, shape=(*shape[:axis], size, *shape[axis + 1 :]))
+    longer = (*shape[:axis], size, *shape[axis + 1 :])
+    sized((*longer, dtype_of(value).itemsize), operation)
+    return place(value, key=key, shape=longer)
 
 
 def _full(

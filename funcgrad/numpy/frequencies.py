@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.border import operand
-from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.arguments import integer, integers
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.arguments import choice, integer, integers
 from funcgrad.numpy.manipulation import roll
 from funcgrad.shape import AxisLike, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
+from funcgrad.users_values import operand
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "length", "rfftfreq"]
 
@@ -48,7 +48,9 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
     """
     count = length(n, "fftfreq")
     steps = np.arange(count)
-    return _frequencies(np.where(steps < (count + 1) // 2, steps, steps - count), count, d, device)
+    return _frequencies(
+        np.where(steps < (count + 1) // 2, steps, steps - count), count, d, device, "fftfreq"
+    )
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
@@ -109,11 +111,9 @@ def length(n: Any, operation: str) -> int:
     return count
 
 
-def _frequencies(
-    steps: Any, count: int, d: ArrayLike, device: Any, name: str = "fftfreq"
-) -> Tensor:
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"{name}: the only device is 'cpu', not {device!r}.")
+def _frequencies(steps: Any, count: int, d: ArrayLike, device: Any, name: str) -> Tensor:
+    if device is not None:
+        choice(device, ("cpu",), name, "device")
     return tensor(steps) * (1.0 / (count * tensor(d)))
 
 

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-import funcgrad.numpy as fnp
 from funcgrad.errors import FuncgradError
 from tests.differential.calls import generator_of
 from tests.differential.compare import Outcome, as_arrays, called, difference
@@ -25,9 +24,9 @@ from tests.differential.draw import Draw
 from tests.differential.odd import odd_values
 from tests.differential.test_values import (
     LOOSE_ZEROS,
-    PEERS,
     WITHOUT_PEER,
     functions,
+    pair_of,
 )
 
 # NumPy's words for what tensors have no use for; flags are read by their truth.
@@ -48,6 +47,8 @@ WIDER = frozenset(
             ("corrcoef", "0"),
             ("inner", "1"),
             ("piecewise", "0"),
+            ("fft.irfft2", "0"),  # NumPy reads memory beyond an empty array's
+            ("fft.irfftn", "0"),
         ],
     ]
 )
@@ -77,7 +78,7 @@ def working_calls(name: str, wanted: int) -> Iterator[Call]:
     for number in range(400):
         args, kwargs = generator(Draw(zlib.crc32(name.encode()), 7, number))
         arrays = [as_arrays(arg) for arg in args], {k: as_arrays(v) for k, v in kwargs.items()}
-        functions = getattr(fnp, name), PEERS.get(name, getattr(np, name))
+        functions = pair_of(name)
         if all(called(function, *arrays).error is None for function in functions):
             yield (tuple(arrays[0]), arrays[1])
             wanted -= 1
@@ -140,7 +141,7 @@ def judged(name: str, parameter: str, key: str, own: Outcome, expected: Outcome)
 
 def swept(name: str, calls: int = 1) -> Iterator[str]:
     """What is wrong with a function, call by call."""
-    function, peer = getattr(fnp, name), PEERS.get(name, getattr(np, name))
+    function, peer = pair_of(name)
     for call in working_calls(name, calls):
         for key, value in odd_values().items():
             pairs = zip(*[replaced(call, function, value) for _ in "ab"], strict=True)

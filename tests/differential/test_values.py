@@ -55,6 +55,11 @@ def functions() -> list[str]:
     return [name for name in names if callable(found[name]) and not inspect.isclass(found[name])]
 
 
+def pair_of(name: str) -> tuple[Any, Any]:
+    """Our function of a name, and NumPy's."""
+    return attrgetter(name)(fnp), PEERS.get(name) or attrgetter(name)(np)
+
+
 def precision_of(name: str, args: Any) -> float:
     """How many units in the last place may be off."""
     if name not in COARSE:
@@ -91,9 +96,6 @@ def test_every_function_has_a_generator():
 
 @pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
 def test_values_are_numpys(name):
-    found = [
-        compared(name, attrgetter(name)(fnp), PEERS.get(name) or attrgetter(name)(np), n)
-        for n in range(CALLS)
-    ]
+    found = [compared(name, *pair_of(name), n) for n in range(CALLS)]
     wrong = sorted(filter(None, found), key=len)
     assert not wrong, f"{len(wrong)} of {CALLS} calls differ, for example\n" + "\n".join(wrong[:3])
