@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import SupportsIndex
 
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.numpy.arguments import choice, integers, sized
 from funcgrad.numpy.frequencies import fftfreq, fftshift, ifftshift, length, rfftfreq
+from funcgrad.numpy.options import choice, integers, sized
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.fft import (
     OTHER_SCALE,
@@ -24,7 +24,7 @@ from funcgrad.primitives.fft import (
     half_fourier,
     real_inverse_fourier,
 )
-from funcgrad.primitives.keys import Key
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import place, view
 from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap

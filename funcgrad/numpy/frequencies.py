@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.numpy.arguments import choice, integer, integers
 from funcgrad.numpy.manipulation import roll
+from funcgrad.numpy.options import choice, integer, integers
 from funcgrad.shape import AxisLike, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.users_values import operand
