@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.backends.numpy.writer import Source
+from funcgrad.backends.numpy.source import MAKER, Source
 from funcgrad.programs.equation import Constant
 from tests.transforms.support import complex_numbers, numbers
 
@@ -43,8 +43,9 @@ def function_of(source: Source) -> Callable[..., Any]:
     """The function of a text, in a module of its own."""
     module: dict[str, Any] = {}
     exec(source.text, module)
-    function: Callable[..., Any] = module[source.name]
-    return function(source.constants) if source.constants else function
+    made: Any = module[MAKER](source.constants) if source.constants else module[source.name]
+    function: Callable[..., Any] = made
+    return function
 
 
 @dataclass(frozen=True)

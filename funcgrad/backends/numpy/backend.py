@@ -20,7 +20,8 @@ from zlib import crc32
 
 from funcgrad.backends.interface import Backend, Compiled
 from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.backends.numpy.writer import Source, numpy_source
+from funcgrad.backends.numpy.source import Source
+from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import ProgramError
 from funcgrad.floating_errors import ERROR_STATE, notices_errors
 from funcgrad.primitive import Primitive
@@ -76,16 +77,20 @@ def compile_program(program: Program, raises: bool = True) -> Run:
 
 def _function(source: Source) -> Run:
     """The function that a source defines, or makes of its constants."""
+    text = source.text
     # Not in angle brackets: tracebacks ask the loader only for what could be a file.
-    filename = f"funcgrad program {source.name} {crc32(source.text.encode()):08x}"
-    namespace: dict[str, Any] = {
-        "__name__": filename,
-        "__loader__": _Listing(source.text),
-    }
-    exec(compile(source.text, filename, "exec"), namespace)
-    # A function whose globals hold it would be a cycle, and stay until the collector comes.
-    made: Any = namespace.pop(source.name)
-    run: Run = made(source.constants) if source.constants else made
+    filename = f"funcgrad program {source.name} {crc32(text.encode()):08x}"
+    shared = {"__name__": filename, "__loader__": _Listing(text), "constants": source.constants}
+    head, *rest = source.pieces()
+    exec(compile(head, filename, "exec"), shared)
+    functions: dict[str, Any] = {}
+    for piece in rest:
+        # A function whose globals hold it would be a cycle, and stay until the collector comes.
+        namespace = {**shared, **functions}
+        exec(compile(piece, filename, "exec"), namespace)
+        name, function = namespace.popitem()
+        functions[name] = function
+    run: Run = functions[source.name]
     return run
 
 

@@ -47,12 +47,12 @@ class Scope:
         self.repeats: dict[str, int] = {}
         self.letters = map(letters, count())
 
-    def head(self) -> list[str]:
-        """The lines before the function."""
+    def import_lines(self) -> list[str]:
+        """The module's first lines."""
         lines = ["import numpy as np"]
         for module in sorted(self.imports, key=lambda name: (name != "numpy", name)):
             lines.append(f"from {module} import {', '.join(sorted(self.imports[module]))}")
-        return [*lines, "", *self.globals] if self.globals else lines
+        return lines
 
     def fresh(self, name: str) -> str:
         """A name like the one wanted that nothing has so far."""

@@ -28,52 +28,35 @@ def f(x):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from funcgrad.backends.numpy.expressions import Expressions, Operand
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel
 from funcgrad.backends.numpy.kernels import kernel_lines
 from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
+from funcgrad.backends.numpy.parts import LONGEST, Parts
 from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
 from funcgrad.backends.numpy.scope import Scope
+from funcgrad.backends.numpy.source import Source
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation, Guard
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 from funcgrad.trace import BITWISE
 
-__all__ = ["Operand", "Source", "numpy_source"]
+__all__ = ["Operand", "numpy_source"]
+
+_ROOM: Final = -1
+"""Stands for the room of large intermediate results, which is handed on as variables are."""
 
 _WORTH_FREEING: Final = 2**8
 """From so many bytes on, an array is dropped after its last use. The next one then gets memory that
 is in the cache: a gradient over a million elements takes a third of the time and of the memory, and
 one over 100 elements 5 % less. Tinier ones are worth no line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A module's text and what it is given besides.
-
-    Attributes
-    ----------
-    text : str
-    name : str
-        Of the function; or ``with_constants``, which makes it of the constants if there are any.
-    constants : tuple
-        What the text has no words for, large arrays above all.
-    floats : bool
-        Whether it computes with Python's floats, of which NumPy's ``errstate`` knows nothing.
-    """
-
-    text: str
-    name: str
-    constants: tuple[Any, ...]
-    floats: bool
 
 
 def numpy_source(
@@ -82,6 +65,7 @@ def numpy_source(
     block: int = BLOCK,
     floats: bool = True,
     raises: bool = True,
+    longest: int = LONGEST,
 ) -> Source:
     """The source of a program.
 
@@ -96,29 +80,38 @@ def numpy_source(
         Whether it may compute with Python's floats where that is quicker.
     raises : bool
         Whether the function raises where a guard does not hold; else it returns None.
+    longest : int
+        From how many lines on it is several functions; see ``Parts``.
     """
     program = inlined(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     scalars = scalars_of(program, together) if floats else NONE
-    return _Writer(program, lines, plan, scalars, raises).source()
+    return _Writer(program, lines, plan, scalars, raises, longest).source()
 
 
 class _Writer:
     """The parts of one module in the making."""
 
     def __init__(
-        self, program: Program, lines: bool, plan: Plan, scalars: Scalars, raises: bool
+        self,
+        program: Program,
+        lines: bool,
+        plan: Plan,
+        scalars: Scalars,
+        raises: bool,
+        longest: int,
     ) -> None:
         self.program = program
         self.lines = lines
+        self.room = ""
         self.raises = raises
         self.plan = plan
         self.scalars = scalars
         self.scope = Scope()
-        self.body: list[str] = []
-        self.name = self.scope.fresh(identifier(program.name) or "f")
+        name = self.scope.fresh(identifier(program.name) or "f")
         inputs = [self.scope.fresh(identifier(name) or "x") for name in program.names]
+        self.parts = Parts(name, ", ".join(inputs), longest)
         self.texts = dict(enumerate(inputs))
         self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
         self.made: dict[int, Equation] = {}  # Python numbers that are nowhere wanted as NumPy's
@@ -164,19 +157,22 @@ class _Writer:
         return f"int({text})" if is_bool and equation.operation.operator not in BITWISE else text
 
     def source(self) -> Source:
-        program = self.program
-        inputs = ", ".join(self.texts.values())
-        self.enter(range(len(program.inputs)))
+        program, parts = self.program, self.parts
+        given = range(len(program.inputs))
+        parts.makes(given)
+        self.enter(given)
         guards, dropped = program.index.guards, self.dropped(program.index.given)
         for guard in guards.get(-1, ()):
             self.guard(guard)
         rooms = self.rooms()
         for number, step in enumerate(self.plan.steps):
+            defined = self.defined(step)
+            parts.begins([*self.read(step), *defined])
             if isinstance(step, Kernel):
                 self.kernel(step)
             else:
                 self.equation(step)
-            defined = self.defined(step)
+            parts.makes(defined)
             self.enter(defined)
             for variable in defined:
                 for guard in guards.get(variable, ()):
@@ -184,32 +180,47 @@ class _Writer:
             names = [self.text(variable) for variable in dropped.get(number, ())]
             if names:
                 self.line(f"del {', '.join(names)}")
+        parts.begins([*program.outputs, _ROOM])
         if rooms:
-            self.line("{}.keep({})".format(*rooms))
-        self.line(f"return {tuple_text([self.output(variable) for variable in program.outputs])}")
-        function = [f"def {self.name}({inputs}):", *self.body]
-        name, constants = self.name, tuple(self.scope.constants)
-        if constants:
-            name = _MAKER
-            function = _maker(self.scope.globals, function, self.name)
-            self.scope.globals = []
-        text = "\n".join([*self.scope.head(), "", "", *function, ""])
-        return Source(text, name, constants, bool(self.scalars.members))
+            self.line(f"{rooms}.keep({self.room})")
+        result = tuple_text([self.output(variable) for variable in program.outputs])
+        functions = parts.functions(self.names, result)
+        return Source(
+            "\n".join(self.scope.import_lines()),
+            "\n".join(self.scope.globals),
+            tuple(["\n".join(lines) for lines in functions]),
+            parts.name,
+            tuple(self.scope.constants),
+            bool(self.scalars.members),
+        )
 
-    def rooms(self) -> tuple[str, ...]:
-        """Take memory for large intermediate results; returns names of the store and of that."""
+    def names(self, variable: int) -> list[str]:
+        """The names of a variable in the text."""
+        if variable == _ROOM:
+            return [self.room]
+        names = [] if variable in self.made else [self.text(variable)]
+        return [*names, self.numbers[variable]] if variable in self.numbers else names
+
+    def read(self, step: int | Kernel) -> list[int]:
+        """The variables that a step reads."""
+        members = (step,) if isinstance(step, int) else step.members
+        return [v for position in members for v in self.program.equations[position].operands]
+
+    def rooms(self) -> str:
+        """Take memory for large intermediate results; returns the name of the store."""
         if not self.plan.slots:
-            return ()
+            return ""
         arrays, names = [], []
         for variable, slot in self.plan.slots.items():
             spec = self.plan.specs[variable]
             arrays.append(f"({spec.shape}, {self.scope.dtype(spec.dtype)}, {slot})")
             names.append(self.text(variable))
         own = self.scope.made("funcgrad.backends.numpy.rooms", "Rooms", "rooms", tuple_text(arrays))
-        room = self.scope.fresh("room")
-        self.line(f"{room} = {own}.take()")
-        self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {room}")
-        return own, room
+        self.room = self.scope.fresh("room")
+        self.line(f"{self.room} = {own}.take()")
+        self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self.room}")
+        self.parts.makes([*self.plan.slots, _ROOM])
+        return own
 
     def defined(self, step: int | Kernel) -> list[int]:
         """The variables that there are after a step."""
@@ -239,8 +250,7 @@ class _Writer:
         return found
 
     def line(self, text: str, source: str = "") -> None:
-        text = f"    {text}"
-        self.body.append(f"{text:<48}  # {source}" if self.lines and source else text)
+        self.parts.line(f"{text:<44}  # {source}" if self.lines and source else text)
 
     def equation(self, position: int) -> None:
         """The lines of an equation that runs by itself."""
@@ -358,20 +368,3 @@ class _Writer:
             " is not."
         )
         self.line(f"    raise GuardError({message!r})")
-
-
-_MAKER: Final = "with_constants"
-
-
-def _maker(before: Sequence[str], function: Sequence[str], name: str) -> list[str]:
-    """The lines of a function that makes a program's of its constants."""
-    lines = [
-        '"""Returns the program\'s function, given what this text has no words for: the tuple',
-        'program.numpy_constants()."""',
-        *before,
-        "",
-        *function,
-        "",
-        f"return {name}",
-    ]
-    return [f"def {_MAKER}(constants):", *[f"    {line}" if line else "" for line in lines]]

@@ -1,0 +1,126 @@
+r"""Functions of many lines as several functions of fewer, which hand on what the later ones read.
+
+Python needs 2 kB of memory for a line while it compiles a function, and gives it back only after
+the last line. So the statements of a long program are those of several functions, each of which
+is compiled by itself. What one of them defines goes to those that read it in lists of their own,
+which are gone as soon as they are taken apart: nothing lives longer than in one long function.
+
+>>> parts = Parts("f", "x", longest=1)
+>>> parts.makes([0])
+>>> parts.line("a = x + x")
+>>> parts.makes([1])
+>>> parts.begins(reads=[1, 0])
+>>> parts.line("b = a * x")
+>>> for function in parts.functions(lambda variable: "xab"[variable], "b"):
+...     print("\n".join(function))
+def f_1(live, x):
+    a = x + x
+    live[2] += [a, x]
+    return live
+def f_2(live):
+    a, x, = live.pop(2)
+    b = a * x
+    return b
+def f(x):
+    live = {2: []}
+    if f_1(live, x) is None:
+        return None
+    return f_2(live)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+__all__ = ["LONGEST", "Parts"]
+
+LONGEST: Final = 2**12
+"""Lines of a function. Handing on what is read later takes 10 ns for each variable."""
+
+
+class Parts:
+    """The lines of a function in the making, and which variables its parts make and read.
+
+    Parameters
+    ----------
+    name, inputs : str
+        Of the function.
+    longest : int
+        From how many lines on a part is at its end.
+    """
+
+    def __init__(self, name: str, inputs: str, longest: int = LONGEST) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.longest = longest
+        self.lines: list[list[str]] = [[]]
+        self.reads: list[dict[int, None]] = [{}]
+        self.makers: dict[int, int] = {}
+
+    def line(self, text: str) -> None:
+        self.lines[-1].append(f"    {text}")
+
+    def begins(self, reads: Iterable[int]) -> None:
+        """A step of these operands begins, where a part may do so, too."""
+        if len(self.lines[-1]) >= self.longest:
+            self.lines.append([])
+            self.reads.append({})
+        if len(self.lines) > 1:
+            self.reads[-1].update(dict.fromkeys(reads))
+
+    def makes(self, variables: Iterable[int]) -> None:
+        """What is there from now on; of what is said twice, the first time counts."""
+        for variable in variables:
+            self.makers.setdefault(variable, len(self.lines) - 1)
+
+    def functions(self, names: Callable[[int], Sequence[str]], result: str) -> list[list[str]]:
+        """The lines of the parts and of the function itself, which comes last.
+
+        Parameters
+        ----------
+        names : callable
+            What stands for a variable that is handed on.
+        result : str
+            What the function returns.
+        """
+        count, result = len(self.lines), f"    return {result}"
+        if count == 1:
+            return [[f"def {self.name}({self.inputs}):", *self.lines[0], result]]
+        found = []
+        handed = self._handed(names)
+        for part, lines in enumerate(self.lines):
+            first = f", {self.inputs}" if self.inputs and not part else ""
+            own = [name for maker in range(part) for name in handed.get((maker, part), ())]
+            before = [f"    {', '.join(own)}, = live.pop({part + 1})"] if own else []
+            after = [
+                f"    live[{reader + 1}] += [{', '.join(handed[part, reader])}]"
+                for reader in range(part + 1, count)
+                if (part, reader) in handed
+            ]
+            after.append(result if part == count - 1 else "    return live")
+            found.append([f"def {self.name}_{part + 1}(live{first}):", *before, *lines, *after])
+        found.append(self._driver())
+        return found
+
+    def _handed(self, names: Callable[[int], Sequence[str]]) -> dict[tuple[int, int], list[str]]:
+        """By the part that makes it and the one that reads it, the names of what is handed on."""
+        handed: dict[tuple[int, int], dict[str, None]] = {}
+        for reader, variables in enumerate(self.reads):
+            for variable in variables:
+                maker = self.makers.get(variable, reader)
+                if maker < reader:
+                    own = handed.setdefault((maker, reader), {})
+                    own.update(dict.fromkeys(names(variable)))
+        return {pair: list(own) for pair, own in handed.items()}
+
+    def _driver(self) -> list[str]:
+        """The lines of the function that calls the parts, one after the other."""
+        count = len(self.lines)
+        lists = ", ".join([f"{part}: []" for part in range(2, count + 1)])
+        lines = [f"def {self.name}({self.inputs}):", f"    live = {{{lists}}}"]
+        for part in range(1, count):
+            given = f"live, {self.inputs}" if self.inputs and part == 1 else "live"
+            lines.append(f"    if {self.name}_{part}({given}) is None:")
+            lines.append("        return None")
+        return [*lines, f"    return {self.name}_{count}(live)"]
