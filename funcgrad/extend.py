@@ -46,14 +46,15 @@ from funcgrad.primitives.elementwise import (
     elementwise_result,
     reals,
 )
+from funcgrad.primitives.movement import movement
 from funcgrad.primitives.recurrence import batch_along_axis
 from funcgrad.primitives.reduction import batch_reduction, numbers, reduction
-from funcgrad.primitives.structural import structural as movement
 from funcgrad.shape import Spec
 from funcgrad.structure import (
     COMMUTATIVE,
     IDEMPOTENT,
     JUMPS,
+    PRODUCT,
     ROUNDED_ONCE,
     TRANSCENDENTAL,
     UNEVEN,
@@ -79,6 +80,7 @@ __all__ = [
     "IDEMPOTENT",
     "JUMPS",
     "OPPOSITE",
+    "PRODUCT",
     "ROUNDED_ONCE",
     "SAME",
     "TRANSCENDENTAL",

@@ -3,23 +3,26 @@
 A structure is data. Compilers and planners read it in the place of tables of operations: an
 operation that declares its structure is costed, fused and planned without another line anywhere.
 
->>> import numpy as np
->>> Reduction(np.add).owns, Movement(is_view=True).owns
-(True, False)
+>>> flip = Movement(lambda result, x: [(result, x[::-1])], is_view=True)
+>>> flip.pieces((3,), (3,))
+(Piece(operand=0, shape=(3,), start=2, strides=(-1,), to=0, to_strides=(1,)),)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 __all__ = [
     "COMMUTATIVE",
     "IDEMPOTENT",
     "JUMPS",
     "OPAQUE",
+    "PRODUCT",
     "ROUNDED_ONCE",
     "TRANSCENDENTAL",
     "UNEVEN",
@@ -30,12 +33,14 @@ __all__ = [
     "Gather",
     "Movement",
     "Opaque",
+    "Piece",
     "Random",
     "Reduction",
     "Scan",
     "Scatter",
     "Structure",
     "Trait",
+    "dense_strides",
 ]
 
 
@@ -47,9 +52,11 @@ class Trait(Flag):
     COMMUTATIVE
         f(x, y) has the bits of f(y, x), but where both are complex.
     IDEMPOTENT
-        f(x, x) is x, where it has the dtype of x.
+        f(x, x) is x, where it has the dtype of x; and f(x), where there is one operand.
     JUMPS
         It is not linear, although its factors do not depend on the values: a sawtooth.
+    PRODUCT
+        f(x, y) is the product of x and y, and f(x) that of x and x, but of booleans.
     ROUNDED_ONCE
         Each element is the true result, rounded, so that no processor has another.
     TRANSCENDENTAL
@@ -64,6 +71,7 @@ class Trait(Flag):
     COMMUTATIVE = auto()
     IDEMPOTENT = auto()
     JUMPS = auto()
+    PRODUCT = auto()
     ROUNDED_ONCE = auto()
     TRANSCENDENTAL = auto()
     UNEVEN = auto()
@@ -73,6 +81,7 @@ class Trait(Flag):
 COMMUTATIVE: Final = Trait.COMMUTATIVE
 IDEMPOTENT: Final = Trait.IDEMPOTENT
 JUMPS: Final = Trait.JUMPS
+PRODUCT: Final = Trait.PRODUCT
 ROUNDED_ONCE: Final = Trait.ROUNDED_ONCE
 TRANSCENDENTAL: Final = Trait.TRANSCENDENTAL
 UNEVEN: Final = Trait.UNEVEN
@@ -87,9 +96,12 @@ class Elementwise:
     ----------
     owns : bool
         Whether the result is sure to have memory of its own.
+    is_view : bool
+        Whether it lies in the memory of the operand, and nothing is computed.
     """
 
     owns: bool = True
+    is_view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +112,12 @@ class Reduction:
     ----------
     combine : ufunc, optional
         What puts the reductions of two parts together: exactly, or rounding as a sum does.
+    ufunc : ufunc, optional
+        What puts all elements together, one after another, where that is all there is to it.
     """
 
     combine: Any = None
+    ufunc: Any = None
     owns: bool = True
 
 
@@ -114,21 +129,110 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
-    """Each element is one of the operands', or zero.
+class Piece:
+    """A box of elements of an operand, and where they go.
+
+    For each index ``k`` of an array of the shape, the element ``start + sum(strides * k)`` of the
+    operand goes to the element ``to + sum(to_strides * k)`` of the result, both counted in C order.
 
     Attributes
     ----------
-    is_view : bool
-        Whether the result lies in the memory of its operand, where NumPy can do that.
+    operand : int
+    shape : tuple of int
+    start : int
+    strides : tuple of int
+        In elements; 0 along axes of size 1, and where one element goes to several.
+    to : int
+    to_strides : tuple of int
     """
 
+    operand: int
+    shape: tuple[int, ...]
+    start: int
+    strides: tuple[int, ...]
+    to: int
+    to_strides: tuple[int, ...]
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides in elements of an array in C order, 0 along axes of size 1.
+
+    >>> dense_strides((4, 1, 3))
+    (3, 0, 1)
+    """
+    found, step = [], 1
+    for size in reversed(shape):
+        found.append(0 if size == 1 else step)
+        step *= size
+    return tuple(reversed(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Elements of the operands go where an index map says; wherever none comes to is zero.
+
+    Attributes
+    ----------
+    windows : callable
+        The index map: ``(result, *operands, **params)`` to pairs ``(part of the result, part of an
+        operand)``, both views of the arrays given. The elements of the one, broadcast to the shape
+        of the other, go there. It reads no elements.
+    is_view : bool
+        Whether the result lies in the memory of its operand, where NumPy can do that.
+    adds : bool
+        Whether what comes from all operands but the first is added to what is there, which is zero
+        before anything came. Otherwise no two come to one place.
+    rows_last : callable, optional
+        How it is done with axis 0 of the result behind the others: ``(*shapes, **params)`` to
+        parameters, None where it does something else for each place along axis 0. The operands are
+        given then with their axis 0 behind the others as well; one that has none of the result's
+        size there with an axis of size 1.
+    """
+
+    windows: Callable[..., Iterable[tuple[Any, Any]]]
     is_view: bool = False
+    adds: bool = False
+    rows_last: Callable[..., Mapping[str, Any] | None] | None = None
 
     @property
     def owns(self) -> bool:
         """Whether the result is sure to have memory of its own."""
         return not self.is_view
+
+    def pieces(
+        self, result: Sequence[int], *operands: Sequence[int], **params: Any
+    ) -> tuple[Piece, ...] | None:
+        """The index map as numbers, for arrays of some shapes.
+
+        Returns
+        -------
+        tuple of Piece or None
+            Those of no elements are left out. None where there is no map for these parameters,
+            since a window is no view.
+        """
+        out, *given = [np.empty(shape, np.bool_) for shape in (result, *operands)]
+        found = []
+        for target, part in self.windows(out, *given, **params):
+            owners = [k for k, x in enumerate(given) if part is x or part.base is x]
+            if not owners or not (target is out or target.base is out):
+                return None
+            if target.size:
+                shape = target.shape
+                ones = len(shape) - part.ndim
+                strides = (*(0,) * ones, *_strides(part))
+                to = _address(target) - _address(out)
+                start = _address(part) - _address(given[owners[0]])
+                found.append(Piece(owners[0], shape, start, strides, to, _strides(target)))
+        return tuple(found)
+
+
+def _address(x: Any) -> int:
+    return int(x.__array_interface__["data"][0])
+
+
+def _strides(x: Any) -> tuple[int, ...]:
+    """In bytes, of which an element here has one."""
+    return tuple([0 if n == 1 else step for n, step in zip(x.shape, x.strides, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)

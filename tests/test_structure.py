@@ -14,7 +14,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.structure as st
 from funcgrad.primitive import DISCRETE, Primitive, Sample
-from funcgrad.primitives import contraction, cumulative, elementwise, logic, reduction, structural
+from funcgrad.primitives import (
+    contraction,
+    cumulative,
+    elementwise,
+    logic,
+    reduction,
+    structural,
+)
 from funcgrad.shape import spec_of
 from funcgrad.structure import Trait
 from funcgrad.tensor import apply
@@ -68,8 +75,9 @@ def test_results_have_memory_of_their_own_where_that_is_said(primitive: Primitiv
     assert_owned(primitive)
 
 
-@by_primitive([each for each in of(st.Movement) if each.structure.owns is False])
+@by_primitive([each for each in PRIMITIVES if getattr(each.structure, "is_view", False)])
 def test_views_share_memory(primitive: Primitive) -> None:
+    assert not primitive.structure.owns
     x = np.ones((2, 3)) + (1j if primitive.name == "imag" else 0)
     samples = list(primitive.samples()) or [Sample((x,))]
     shared = [
@@ -120,23 +128,94 @@ def test_reductions_of_parts_combine(primitive: Primitive) -> None:
     assert_combined(primitive)
 
 
+def assert_put_together(primitive: Primitive) -> None:
+    assert isinstance(primitive.structure, st.Reduction)
+    for sample in primitive.samples():
+        reduced = primitive.structure.ufunc.reduce(sample.args[0], **sample.params)
+        found = outcome(primitive, sample)
+        assert_allclose(found, reduced, rtol=1e-6, atol=1e-12)
+        assert found.shape == np.shape(reduced)
+
+
+@by_primitive([each for each in of(st.Reduction) if getattr(each.structure, "ufunc", None)])
+def test_reductions_put_together_by_a_ufunc(primitive: Primitive) -> None:
+    assert_put_together(primitive)
+
+
 def assert_among(found: Any, numbers: Any) -> None:
     assert np.all(np.isin(found, numbers) | (found != found))
 
 
+def moved(primitive: Primitive, args: tuple[Any, ...], params: Any) -> Any:
+    """What the index map makes of arguments, element by element."""
+    assert isinstance(primitive.structure, st.Movement)
+    spec = primitive.results(*map(spec_of, args), **params)[0]
+    pieces = primitive.structure.pieces(spec.shape, *map(np.shape, args), **params)
+    assert pieces is not None
+    out = np.zeros(int(np.prod(spec.shape)), spec.dtype)
+    for piece in pieces:
+        given = np.ravel(args[piece.operand])
+        for index in np.ndindex(*piece.shape):
+            start = piece.start + int(np.dot(index, piece.strides))
+            to = piece.to + int(np.dot(index, piece.to_strides))
+            assert 0 <= start < len(given)
+            assert 0 <= to < len(out)
+            if primitive.structure.adds and piece.operand:
+                out[to] += given[start]
+            else:
+                out[to] = given[start]
+    return out.reshape(spec.shape)
+
+
 def assert_moved(primitive: Primitive) -> None:
     for sample in primitive.samples():
-        given = [np.ravel(arg) for arg in sample.args]
-        found = outcome(primitive, sample).ravel()
-        numbers = np.concatenate([*given, [0]])
-        if primitive.name in ("real", "imag"):
-            numbers = np.concatenate([numbers.real, numbers.imag])
-        assert_among(found, numbers)
+        for dtype in "?bHqefdFD":
+            first, args = 1, []
+            for arg in sample.args:
+                numbers = np.arange(first, first + np.size(arg)).astype(dtype)
+                args.append(numbers.reshape(np.shape(arg)))
+                first += np.size(arg)
+            found = moved(primitive, tuple(args), sample.params)
+            assert bits(found) == bits(primitive.evaluate(*args, **sample.params))
 
 
 @by_primitive(of(st.Movement))
-def test_movements_make_no_numbers(primitive: Primitive) -> None:
+def test_index_maps_move_elements_as_evaluate_does(primitive: Primitive) -> None:
     assert_moved(primitive)
+
+
+def with_rows(primitive: Primitive) -> Iterator[tuple[Sample, Any]]:
+    """The samples of a movement that are done with rows last, with the parameters for that."""
+    assert isinstance(primitive.structure, st.Movement)
+    if primitive.structure.rows_last is not None:
+        for sample in primitive.samples():
+            shapes = map(np.shape, sample.args)
+            params = primitive.structure.rows_last(*shapes, **sample.params)
+            if params is not None:
+                yield sample, params
+
+
+def assert_rows_last(primitive: Primitive) -> None:
+    """Operands of fewer axes, and with the same for all rows, have one row."""
+    for sample, params in with_rows(primitive):
+        expected = outcome(primitive, sample)
+        args = []
+        for arg in sample.args:
+            ones = expected.ndim - np.ndim(arg) if np.shape(arg)[:1] != expected.shape[:1] else 0
+            args.append(np.moveaxis(np.reshape(arg, (1,) * ones + np.shape(arg)), 0, -1))
+        found = np.asarray(primitive.evaluate(*args, **params))
+        assert bits(found) == bits(np.moveaxis(expected, 0, -1))
+
+
+@by_primitive(of(st.Movement))
+def test_movements_within_rows_with_rows_last(primitive: Primitive) -> None:
+    assert_rows_last(primitive)
+
+
+def test_movements_within_rows_are_among_the_samples() -> None:
+    found = {each.name for each in of(st.Movement) if [*with_rows(each)]}
+    assert found >= {"reshape", "transpose", "flip", "roll", "view", "place", "assemble"}
+    assert found >= {"broadcast_to", "concatenate", "stack"}
 
 
 @by_primitive(of(st.Gather))
@@ -217,16 +296,30 @@ def test_commutative(primitive: Primitive) -> None:
 
 
 def assert_idempotent(primitive: Primitive) -> None:
+    sample = next(iter(primitive.samples()))
     for x, _ in pairs():
         if x.dtype.kind == "f" and "bitwise" in primitive.name:
             continue
-        found = primitive.evaluate(x, x)
+        found = primitive.evaluate(*[x] * len(sample.args), **sample.params)
         assert found.dtype != x.dtype or bits(found) == bits(x)
 
 
 @by_primitive(with_trait(Trait.IDEMPOTENT))
 def test_idempotent(primitive: Primitive) -> None:
     assert_idempotent(primitive)
+
+
+def assert_product(primitive: Primitive) -> None:
+    for x, y in pairs():
+        args = (x, y)[: len(next(iter(primitive.samples())).args)]
+        if x.dtype == np.bool_ and len(args) == 1:
+            continue
+        assert bits(primitive.evaluate(*args)) == bits(np.multiply(args[0], args[-1]))
+
+
+@by_primitive(with_trait(Trait.PRODUCT))
+def test_product(primitive: Primitive) -> None:
+    assert_product(primitive)
 
 
 def assert_rounded_once(primitive: Primitive) -> None:
@@ -312,6 +405,13 @@ TURNED = Primitive("turned", np.transpose, lambda x: x, DISCRETE, lambda *_: Non
 WHOLE = Primitive("whole", lambda x: x - x.mean(), lambda x: x, DISCRETE, lambda *_: 0, rows(X))
 
 
+SUMMED = st.Reduction(np.add, np.add)
+EARLY = st.Movement(
+    lambda result, x, axis: [(result, x)],
+    rows_last=lambda x, axis: {"axis": axis} if x else None,
+)
+
+
 @pytest.mark.parametrize(
     ("check", "wrong"),
     [
@@ -319,8 +419,15 @@ WHOLE = Primitive("whole", lambda x: x - x.mean(), lambda x: x, DISCRETE, lambda
         (assert_owned, structural.view),
         (assert_elementwise, WHOLE),
         (assert_combined, replace(reduction.reduce_max, structure=st.Reduction(np.add))),
-        (assert_moved, WHOLE),
-        (assert_moved, cumulative.cumulative_sum),
+        (assert_moved, replace(structural.flip, evaluate=lambda x, axis: x)),
+        (assert_moved, replace(structural.transpose, evaluate=lambda x, axes: x.T)),
+        (assert_moved, replace(structural.place, structure=structural.flip.structure)),
+        (assert_rows_last, replace(structural.flip, structure=EARLY)),
+        (
+            assert_put_together,
+            replace(reduction.count_nonzero, structure=st.Reduction(None, np.add)),
+        ),
+        (assert_product, elementwise.divide),
         (assert_one_sided, replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T)),
         (assert_one_sided, cumulative.pulled_products),
         (assert_letters, replace(contraction.matmul, structure=SWAPPED)),

@@ -220,7 +220,7 @@ def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int |
 def _is_view(equation: Equation) -> bool:
     """Whether an operation returns a view, a reshape at least where it can; it computes nothing."""
     structure = getattr(equation.operation, "structure", None)
-    return isinstance(structure, Movement) and structure.is_view
+    return isinstance(structure, Movement | Elementwise) and structure.is_view
 
 
 def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
@@ -234,6 +234,8 @@ def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
             return prod(operands[0].shape)
         case Scatter() if structure.combine is not None:
             return prod(operands[structure.updates].shape)
+        case Movement() if structure.adds:
+            return sum([prod(operand.shape) for operand in operands[1:]])
         case Scatter() | Movement() | Gather():
             return 0
         case Contraction():

@@ -19,12 +19,7 @@ import numpy as np
 from funcgrad.passes.workbench import ANY, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.structural import (
-    cast_discrete,
-    cast_inexact,
-    reshape,
-    view,
-)
+from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape, view
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import spec_of

@@ -171,7 +171,7 @@ constant_max: Primitive = reduction(
     factor=None,
     samples=_axis_samples,
     source=reduce_max.source,
-    combine=np.maximum,
+    ufunc=np.maximum,
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.primitives.movement import behind
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.rows import total, total_of_leading
 from funcgrad.primitives.structural import reshape
@@ -72,5 +73,8 @@ broadcast_to: Primitive = Primitive(
     _broadcast_batch,
     _broadcast_samples,
     lambda x, shape: f"np.empty({shape}, {x.dtype})\n{{out}}[...] = {x}",
-    structure=Movement(),
+    structure=Movement(
+        lambda result, x, shape: [(result, x)],
+        rows_last=lambda x, shape: {"shape": behind(shape)} if shape else None,
+    ),
 )

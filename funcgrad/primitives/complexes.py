@@ -25,7 +25,7 @@ from funcgrad.primitives.elementwise import (
     reals,
 )
 from funcgrad.shape import dtype_of
-from funcgrad.structure import Elementwise, Movement
+from funcgrad.structure import Elementwise
 from funcgrad.trace import Value
 
 __all__ = ["conj", "imag", "join_parts", "real"]
@@ -74,7 +74,7 @@ def _part(
         source=lambda x: f"{x.array if x.spec.weak else x}.{part}",
         operator=part,
     )
-    return replace(made, structure=Movement(is_view=True))
+    return replace(made, structure=Elementwise(owns=False, is_view=True))
 
 
 real = _part("real", _real, SAME)

@@ -30,7 +30,15 @@ from funcgrad.primitive import (
 )
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.structure import COMMUTATIVE, JUMPS, ROUNDED_ONCE, TRANSCENDENTAL, Elementwise, Trait
+from funcgrad.structure import (
+    COMMUTATIVE,
+    JUMPS,
+    PRODUCT,
+    ROUNDED_ONCE,
+    TRANSCENDENTAL,
+    Elementwise,
+    Trait,
+)
 from funcgrad.trace import Value, bind1, bind2, number_of
 
 __all__ = [
@@ -268,7 +276,7 @@ multiply = elementwise(
     operator="*",
     partials=(lambda _, _x, y: y, lambda _, x, _y: x),
     samples=_PLANE,
-    traits=ROUNDED_ONCE | COMMUTATIVE,
+    traits=ROUNDED_ONCE | COMMUTATIVE | PRODUCT,
 )
 
 
@@ -320,7 +328,7 @@ square = elementwise(
     operator="**",
     partials=(twice,),
     samples=combined(_LINE, edges(0.0, smooth=True)),
-    traits=ROUNDED_ONCE,
+    traits=ROUNDED_ONCE | PRODUCT,
 )
 
 

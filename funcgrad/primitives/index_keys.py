@@ -31,7 +31,7 @@ from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, TracedValue, Value
 from funcgrad.users_values import operand
 
-__all__ = ["IndexPlan", "Key", "explain_index", "index_text", "is_basic", "plan_index"]
+__all__ = ["IndexPlan", "Key", "explain_index", "index_text", "is_basic", "part_at", "plan_index"]
 
 _BOUNDS: Final = frozenset({int, type(None)})
 _WHOLE: Final = slice(None)
@@ -49,6 +49,11 @@ class Key(tuple[Any, ...]):
     def __hash__(self) -> int:
         # Slices are hashable from Python 3.12 on only.
         return hash(tuple([(e.start, e.stop, e.step) if type(e) is slice else e for e in self]))
+
+
+def part_at(x: Any, key: Key) -> Any:
+    """What an index takes, as an array also where that is one element."""
+    return x[key] if ... in key else x[(*key, ...)]
 
 
 @dataclass(frozen=True, slots=True)

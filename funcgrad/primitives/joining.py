@@ -85,6 +85,22 @@ def _stack_samples() -> Iterator[Sample]:
     yield Sample((x, 1j * x), {"axis": 1})
 
 
+def _section_windows(result: Any, *parts: Any, axis: int) -> Iterator[tuple[Any, Any]]:
+    stop = 0
+    for part in parts:
+        start, stop = stop, stop + part.shape[axis]
+        yield result[_along(axis, slice(start, stop))], part
+
+
+def _layer_windows(result: Any, *parts: Any, axis: int) -> Iterator[tuple[Any, Any]]:
+    for position, part in enumerate(parts):
+        yield result[(*_along(axis, position), ...)], part
+
+
+def _rows_last(*_: Any, axis: int) -> dict[str, Any] | None:
+    return {"axis": axis - 1} if axis else None
+
+
 concatenate: Primitive = Primitive(
     "concatenate",
     lambda *parts, axis: np.concatenate(parts, axis),
@@ -93,7 +109,7 @@ concatenate: Primitive = Primitive(
     _batch,
     _concatenate_samples,
     lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
-    structure=Movement(),
+    structure=Movement(_section_windows, rows_last=_rows_last),
 )
 
 
@@ -110,5 +126,5 @@ stack: Primitive = Primitive(
     _batch,
     _stack_samples,
     _stack_source,
-    structure=Movement(),
+    structure=Movement(_layer_windows, rows_last=_rows_last),
 )

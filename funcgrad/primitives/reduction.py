@@ -65,6 +65,7 @@ def reduction(
     samples: Callable[[], Iterable[Sample]] = tuple,
     source: Callable[..., str | None] | None = None,
     combine: np.ufunc | None = None,
+    ufunc: np.ufunc | None = None,
     traits: Trait = Trait.NONE,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
@@ -83,8 +84,8 @@ def reduction(
     samples : callable
     source : callable, optional
         ``evaluate`` as text, see ``Primitive``.
-    combine : ufunc, optional
-        See ``Reduction``.
+    combine, ufunc : ufunc, optional
+        See ``Reduction``. What puts all elements together also puts parts together.
     traits : Trait
     """
 
@@ -105,7 +106,7 @@ def reduction(
         batch_reduction,
         samples,
         source,
-        structure=Reduction(combine),
+        structure=Reduction(combine or ufunc, ufunc),
         traits=traits,
     )
 
@@ -237,7 +238,7 @@ reduce_sum: Primitive = reduction(
     factor=SAME,
     samples=numbers(),
     source=_sum_source,
-    combine=np.add,
+    ufunc=np.add,
 )
 
 
@@ -363,7 +364,7 @@ reduce_max: Primitive = reduction(
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("maximum"),
-    combine=np.maximum,
+    ufunc=np.maximum,
 )
 reduce_min: Primitive = reduction(
     "min",
@@ -372,7 +373,7 @@ reduce_min: Primitive = reduction(
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("minimum"),
-    combine=np.minimum,
+    ufunc=np.minimum,
 )
 
 
@@ -424,7 +425,7 @@ reduce_any: Primitive = reduction(
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_or"),
-    combine=np.logical_or,
+    ufunc=np.logical_or,
 )
 reduce_all: Primitive = reduction(
     "all",
@@ -432,7 +433,7 @@ reduce_all: Primitive = reduction(
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_and"),
-    combine=np.logical_and,
+    ufunc=np.logical_and,
 )
 count_nonzero: Primitive = reduction(
     "count_nonzero",

@@ -8,7 +8,7 @@ Each is linear, and its transpose moves the cotangent's elements back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -19,16 +19,16 @@ from funcgrad.primitive import (
     DISCRETE,
     SAME,
     Differential,
-    Linear,
     Partials,
     Patch,
     Primitive,
     Sample,
     linear_in_all,
 )
-from funcgrad.primitives.index_keys import Key, index_text
+from funcgrad.primitives.index_keys import Key, index_text, part_at
+from funcgrad.primitives.movement import arrays, axes_before, behind, keys_behind, movement
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
-from funcgrad.structure import ROUNDED_ONCE, Elementwise, Movement, Scatter
+from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, Elementwise, Movement
 from funcgrad.trace import Value
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "reshape",
     "reverse_axes",
     "roll",
-    "structural",
     "swap_last_axes",
     "transpose",
     "unfollowed",
@@ -56,98 +55,23 @@ def _as_array(x: Any) -> np.ndarray[Any, Any]:
     return x if type(x) is np.ndarray else np.asarray(x)
 
 
-def structural(
-    name: str,
-    evaluate: Callable[..., Any],
-    *,
-    shape: Callable[..., Shape],
-    transpose: Callable[..., Value],
-    batch: Callable[..., dict[str, Any]],
-    samples: Callable[[], Iterator[Sample]],
-    is_view: bool,
-    gaps: bool = False,
-    patch: Callable[..., None] | None = None,
-    join: Callable[[Sequence[Patch], Shape], Value] | None = None,
-    source: Callable[..., str | None] | None = None,
-) -> Primitive:
-    """Declare a primitive of one array that only moves elements.
-
-    Parameters
-    ----------
-    name : str
-    evaluate : callable
-        ``(raw value, **params) -> ndarray``; a view where it can be.
-    shape : callable
-        ``(shape, **params) -> shape`` of the result.
-    transpose : callable
-        ``(cotangent, x, **params) -> cotangent of x``. It also gets masks, of dtype bool.
-    batch : callable
-        ``(shape of one example, batch size, **params) -> params`` that do to the array with the
-        batch on axis 0 what ``params`` does to one example.
-    samples : callable
-    is_view : bool
-        Whether the result lies in the memory of the array, where NumPy can do that.
-    gaps : bool
-        Whether the transpose leaves elements untouched.
-    patch, join : callable, optional
-        The transpose in place, and that of many at once, see ``Linear``.
-    source : callable, optional
-        ``evaluate`` as text, see ``Primitive``.
-    """
-
-    def batched(
-        primitive: Primitive, size: int, args: tuple[Value, ...], _: Any, params: dict[str, Any]
-    ) -> Value:
-        return primitive(args[0], **batch(shape_of(args[0])[1:], size, **params))
-
-    return Primitive(
-        name,
-        evaluate,
-        lambda x, **params: Spec(shape(x.shape, **params), x.dtype),
-        Linear((transpose,), structural=True, gaps=gaps, patch=patch, join=join),
-        batched,
-        samples,
-        source,
-        structure=Movement(is_view),
-    )
-
-
-def _arrays(**cases: tuple[Shape, dict[str, Any]]) -> Callable[[], Iterator[Sample]]:
-    """One sample for each shape and params; the first also strided backwards, and complex."""
-
-    def samples() -> Iterator[Sample]:
-        rng = np.random.default_rng(7)
-        for shape, params in cases.values():
-            yield Sample((rng.standard_normal(shape),), params)
-        shape, params = next(iter(cases.values()))
-        yield Sample(
-            (
-                rng.standard_normal(tuple(2 * n for n in shape))[
-                    (slice(None, None, -2),) * len(shape)
-                ],
-            ),
-            params,
-        )
-        yield Sample((rng.standard_normal(shape) + 1j * rng.standard_normal(shape),), params)
-
-    return samples
-
-
 # Shapes and the order of axes.
 
-reshape: Primitive = structural(
+reshape: Primitive = movement(
     "reshape",
     lambda x, shape: _as_array(x).reshape(shape),
     shape=lambda _, shape: shape,
     transpose=lambda ct, x, shape: reshape(ct, shape=shape_of(x)),
     batch=lambda _, size, shape: {"shape": (size, *shape)},
     is_view=True,
-    samples=_arrays(
+    samples=arrays(
         split=((6,), {"shape": (2, 3)}),
         merge=((2, 3), {"shape": (6,)}),
         scalar=((), {"shape": (1, 1)}),
         empty=((0, 3), {"shape": (3, 0)}),
+        rows=((2, 3), {"shape": (2, 1, 3)}),
     ),
+    rows_last=lambda x, shape: {"shape": behind(shape)} if x[:1] == shape[:1] else None,
     source=lambda x, shape: f"{x.array}.reshape({', '.join(map(str, shape)) or shape})",
 )
 
@@ -168,18 +92,22 @@ def _transpose_source(x: Any, axes: tuple[int, ...]) -> str:
     return f"{x.array}.transpose({', '.join(map(str, axes))})"
 
 
-transpose: Primitive = structural(
+transpose: Primitive = movement(
     "transpose",
     lambda x, axes: _as_array(x).transpose(axes),
     shape=lambda shape, axes: tuple([shape[a] for a in axes]),
     transpose=lambda ct, x, axes: transpose(ct, axes=inverse_axes(axes)),
     batch=lambda shape, size, axes: {"axes": (0, *[a + 1 for a in axes])},
     is_view=True,
-    samples=_arrays(
+    samples=arrays(
         matrix=((2, 3), {"axes": (1, 0)}),
         cycle=((2, 3, 4), {"axes": (1, 2, 0)}),
         scalar=((), {"axes": ()}),
         empty=((0, 2), {"axes": (1, 0)}),
+        rows=((2, 3, 4), {"axes": (0, 2, 1)}),
+    ),
+    rows_last=lambda x, axes: (
+        {"axes": behind([(axis - 1) % len(axes) for axis in axes])} if axes[:1] == (0,) else None
     ),
     source=_transpose_source,
 )
@@ -217,19 +145,21 @@ def _reversed(rank: int, axis: tuple[int, ...]) -> Key:
     return Key([slice(None, None, -1) if i in axis else slice(None) for i in range(rank)])
 
 
-flip: Primitive = structural(
+flip: Primitive = movement(
     "flip",
     lambda x, axis: np.flip(x, axis),
     shape=lambda shape, axis: shape,
     transpose=lambda ct, x, axis: flip(ct, axis=axis),
     batch=lambda shape, size, axis: {"axis": tuple([a + 1 for a in axis])},
     is_view=True,
-    samples=_arrays(
+    samples=arrays(
         one=((2, 3), {"axis": (1,)}),
         both=((2, 3), {"axis": (0, 1)}),
         scalar=((), {"axis": ()}),
         empty=((0, 2), {"axis": (0,)}),
     ),
+    windows=lambda result, x, axis: [(result, part_at(x, _reversed(x.ndim, axis)))],
+    rows_last=lambda x, axis: axes_before(x, axis),
     source=lambda x, axis: f"{x.array}[{index_text(_reversed(len(x.spec.shape), axis))}]",
 )
 
@@ -242,14 +172,34 @@ def _roll_source(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
     return f"np.concatenate([{x}[{first}{cut}:], {x}[{first}:{cut}]], {axis[0]})"
 
 
-roll: Primitive = structural(
+def _roll_windows(
+    result: Any, x: Any, shift: tuple[int, ...], axis: tuple[int, ...]
+) -> list[tuple[Any, Any]]:
+    """Along each axis the elements before a place go behind the others."""
+    pairs = [(result, x)]
+    for along, size in enumerate(x.shape):
+        total = sum([n for n, own in zip(shift, axis, strict=True) if own == along])
+        front = (slice(None),) * along
+        if size and total % size:
+            cut = size - total % size
+            moves = (slice(size - cut), slice(cut, None)), (slice(size - cut, None), slice(cut))
+            pairs = [
+                (to[(*front, there)], part[(*front, here)])
+                for to, part in pairs
+                for there, here in moves
+            ]
+    return pairs
+
+
+roll: Primitive = movement(
     "roll",
     lambda x, shift, axis: np.roll(x, shift, axis) if axis else _as_array(x).copy(),
     shape=lambda shape, shift, axis: shape,
     transpose=lambda ct, x, shift, axis: roll(ct, shift=tuple([-s for s in shift]), axis=axis),
     batch=lambda shape, size, shift, axis: {"shift": shift, "axis": tuple([a + 1 for a in axis])},
-    is_view=False,
-    samples=_arrays(
+    windows=_roll_windows,
+    rows_last=lambda x, shift, axis: axes_before(x, axis, shift=shift),
+    samples=arrays(
         one=((2, 5), {"shift": (2,), "axis": (1,)}),
         backward=((2, 5), {"shift": (-7, 1), "axis": (1, 0)}),
         twice=((5,), {"shift": (1, 1), "axis": (0, 0)}),
@@ -269,6 +219,23 @@ def _view(x: Any, key: Key) -> Any:
 
 def _viewed(shape: Shape, key: Key) -> Shape:
     return np.broadcast_to(np.False_, shape)[key].shape
+
+
+def _view_rows_last(x: Shape, key: Key) -> Mapping[str, Any] | None:
+    keys = keys_behind((key,), x)
+    return None if keys is None else {"key": keys[0]}
+
+
+def _place_rows_last(x: Shape, key: Key, shape: Shape) -> Mapping[str, Any] | None:
+    keys = keys_behind((key,), shape)
+    return None if keys is None else {"key": keys[0], "shape": behind(shape)}
+
+
+def _assemble_rows_last(
+    *parts: Shape, keys: tuple[Key, ...], shape: Shape
+) -> Mapping[str, Any] | None:
+    found = keys_behind(keys, shape)
+    return None if found is None else {"keys": found, "shape": behind(shape)}
 
 
 def _place(x: Any, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
@@ -306,14 +273,14 @@ _EVERY_OTHER = Key((slice(None, None, 2), slice(None, None, -1)))
 _TAIL = Key((slice(1, None),))
 _CORNER = Key((..., None, -1))
 
-view: Primitive = structural(
+view: Primitive = movement(
     "view",
     _view,
     shape=_viewed,
     transpose=lambda ct, x, key: _back(ct, key, shape_of(x)),
     batch=lambda shape, size, key: {"key": Key((slice(None), *key))},
     is_view=True,
-    samples=_arrays(
+    samples=arrays(
         steps=((3, 4), {"key": _EVERY_OTHER}),
         tail=((5,), {"key": _TAIL}),
         element=((2, 3), {"key": Key((1, -1))}),
@@ -325,18 +292,21 @@ view: Primitive = structural(
     gaps=True,
     patch=_patch,
     join=_joined,
+    windows=lambda result, x, key: [(result, part_at(x, key))],
+    rows_last=_view_rows_last,
     source=lambda x, key: f"{x.array}[{index_text(key)}]",
 )
 """``x[key]`` for a basic index: a view."""
 
-place: Primitive = structural(
+place: Primitive = movement(
     "place",
     _place,
     shape=lambda _, key, shape: shape,
     transpose=lambda ct, x, key, shape: view(ct, key=key),
     batch=lambda _, size, key, shape: {"key": Key((slice(None), *key)), "shape": (size, *shape)},
-    is_view=False,
-    samples=_arrays(
+    windows=lambda result, x, key, shape: [(part_at(result, key), x)],
+    rows_last=_place_rows_last,
+    samples=arrays(
         steps=((2, 4), {"key": _EVERY_OTHER, "shape": (3, 4)}),
         tail=((4,), {"key": _TAIL, "shape": (5,)}),
         element=((), {"key": Key((1, -1)), "shape": (2, 3)}),
@@ -420,7 +390,13 @@ assemble: Primitive = Primitive(
     _batch_assemble,
     _assemble_samples,
     _assemble_source,
-    structure=Scatter(updates=0, combine=np.add),
+    structure=Movement(
+        lambda result, *parts, keys, shape: [
+            (part_at(result, key), part) for part, key in zip(parts, keys, strict=True)
+        ],
+        adds=True,
+        rows_last=_assemble_rows_last,
+    ),
 )
 """Zeros of a shape, to which parts are added at basic indices: what comes back from many views."""
 
@@ -460,7 +436,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         samples,
         _cast_source,
         structure=Elementwise(),
-        traits=ROUNDED_ONCE,
+        traits=ROUNDED_ONCE | IDEMPOTENT,
     )
 
 
@@ -484,6 +460,6 @@ unfollowed: Primitive = Primitive(
     DISCRETE,
     lambda primitive, size, args, batched, params: primitive(*args),
     source=str,
-    structure=Movement(is_view=True),
+    structure=Elementwise(owns=False, is_view=True),
 )
 """A value that counts as constant in every derivative."""
