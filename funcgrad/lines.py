@@ -15,9 +15,11 @@ import numpy
 __all__ = ["users_line"]
 
 _LIBRARIES: Final = tuple(
-    place + os.sep
-    for file in (__file__, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
-    for place in (dirname(file), dirname(os.path.realpath(file)))
+    dict.fromkeys(
+        place + os.sep
+        for file in (__file__, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
+        for place in (dirname(file), dirname(os.path.realpath(file)))
+    )
 )
 """Where the code lies that is not the user's."""
 

@@ -58,6 +58,7 @@ from funcgrad.transforms.explicit import (
     part,
     staged_call,
 )
+from funcgrad.transforms.kept import Kept
 from funcgrad.transforms.loans import borrower, lent
 from funcgrad.trees import Structure
 
@@ -99,14 +100,13 @@ class Stager(Trace):
 
     __slots__ = (
         "_around",
-        "_constants",
         "_equations",
         "_guards",
         "_has_numbers",
         "_inputs",
         "_is_nested",
+        "_kept",
         "_lock",
-        "_numbers",
         "_open",
         "_reruns",
         "_variables",
@@ -128,8 +128,7 @@ class Stager(Trace):
         self._is_nested = around is not None
         self.knots: Knots = {}
         self._inputs: list[Any] = []
-        self._constants: list[Constant] = []
-        self._numbers: dict[Constant, int] = {}
+        self._kept = Kept()
         self._equations: list[tuple[int, Equation]] = []
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
@@ -289,7 +288,7 @@ class Stager(Trace):
 
     def _closed(self) -> list[Constant]:
         """The traced values that a nested function closes over, in the order of their numbers."""
-        return [each for each in self._constants if self._is_nested and not each.is_raw]
+        return [each for each in self._kept.constants if self._is_nested and not each.is_raw]
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
         """Keep what a conversion to a Python number finds in a raw value as a guard."""
@@ -309,27 +308,22 @@ class Stager(Trace):
         Values around that the function closes over are inputs as well, the last ones.
         """
         outputs = [self._variable(out) for out in outs]
-        given, constants = len(self._inputs), len(self._constants)
-        closed = self._closed()
-        order = sorted(range(constants), key=lambda k: self._constants[k] not in closed)
-        places = {known: given + place for place, known in enumerate(order)}
-
-        def final(variable: int) -> int:
-            # While staging, results follow the inputs at once, and constants count down from -1.
-            if variable < 0:
-                return places[-1 - variable]
-            return variable if variable < given else variable + constants
-
+        known, closed = self._kept.constants, self._closed()
+        given, constants = len(self._inputs), len(known)
+        order = sorted(range(constants), key=lambda place: known[place] not in closed)
+        # While staging, results follow the inputs at once, and constants count down from -1.
+        final = [*range(given), *range(given + constants, self._variables + constants)]
+        final += sorted(range(given, given + constants), key=lambda at: -order[at - given])
         equations = [
-            equation.on(tuple([final(v) for v in equation.operands]))
+            equation.on(tuple([final[variable] for variable in equation.operands]))
             for _, equation in sorted(self._equations, key=itemgetter(0))
         ]
-        guards = [replace(guard, variable=final(guard.variable)) for guard in self._guards]
+        guards = [replace(guard, variable=final[guard.variable]) for guard in self._guards]
         return Program(
             inputs=(*self._inputs, *[constant.spec for constant in closed]),
-            constants=tuple([self._constants[known] for known in order[len(closed) :]]),
+            constants=tuple([known[place] for place in order[len(closed) :]]),
             equations=tuple(equations),
-            outputs=tuple([final(variable) for variable in outputs]),
+            outputs=tuple([final[variable] for variable in outputs]),
             guards=tuple(dict.fromkeys(guards)),
             **rest,
         )
@@ -338,7 +332,8 @@ class Stager(Trace):
         self, operation: Any, args: Sequence[Value], params: Params, outs: Sequence[Value]
     ) -> list[Value]:
         operands = tuple([self._variable(arg) for arg in args])
-        results = tuple([spec_inside(out) for out in outs])
+        found = [self._kept.spec(out) for out in outs]
+        results = found[0] if len(found) == 1 else tuple([spec for (spec,) in found])
         with self._lock:  # a function may use threads of its own
             first = self._variables
             self._variables += len(outs)
@@ -361,12 +356,7 @@ class Stager(Trace):
     def _variable(self, value: Value) -> int:
         if type(value) is Staged and value._trace is self:
             return value._index
-        constant = Constant(concrete(value))
-        with self._lock:
-            known = self._numbers.setdefault(constant, len(self._constants))
-            if known == len(self._constants):
-                self._constants.append(constant)
-        return -1 - known
+        return -1 - self._kept.constant(concrete(value))
 
     def _tracer(self, data: Value, index: int) -> Staged:
         tracer: Staged = _new(Staged)

@@ -1,0 +1,66 @@
+"""What very many operations of one staged function have in common, and what is kept once.
+
+>>> kept = Kept()
+>>> kept.spec(2.0) is kept.spec(3.0), kept.constant(2.0), kept.constant(3.0)
+(True, 0, 1)
+>>> [str(constant) for constant in kept.constants]
+['2.0', '3.0']
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from funcgrad.programs.equation import Constant, spec_inside
+from funcgrad.shape import Spec
+from funcgrad.trace import RAW, Value
+
+__all__ = ["Kept"]
+
+
+class Kept:
+    """The constants and the kinds of values of a program in the making.
+
+    Attributes
+    ----------
+    constants : list of Constant
+        Each once.
+    """
+
+    __slots__ = ("_lock", "_numbers", "_places", "_specs", "constants")
+
+    def __init__(self) -> None:
+        self.constants: list[Constant] = []
+        self._places: dict[Constant, int] = {}
+        self._numbers: dict[int, int] = {}  # the same for numbers, by identity
+        self._specs: dict[Any, tuple[Spec]] = {}
+        self._lock = Lock()  # a function may use threads of its own
+
+    def spec(self, value: Value) -> tuple[Spec]:
+        """The spec of a value, in a tuple: one object for all raw values of a kind."""
+        if type(value) not in RAW:
+            return (spec_inside(value),)
+        # By the dtype's identity, which the spec keeps: not all that are equal are the same.
+        is_array = type(value) is np.ndarray
+        kind = (value.shape, id(value.dtype)) if is_array else type(value)
+        found = self._specs.get(kind)
+        if found is None:
+            found = self._specs[kind] = (spec_inside(value),)
+        return found
+
+    def constant(self, value: Value) -> int:
+        """The place of a value among the constants."""
+        is_number = type(value) is not np.ndarray
+        if is_number and id(value) in self._numbers:  # what a line of a loop says is one object
+            return self._numbers[id(value)]
+        constant = Constant(value)
+        with self._lock:
+            place = self._places.setdefault(constant, len(self.constants))
+            if place == len(self.constants):
+                self.constants.append(constant)
+                if is_number:  # which the constant keeps, so that no other has its identity
+                    self._numbers[id(value)] = place
+        return place
