@@ -10,6 +10,9 @@ NumPy asks the arguments' class what to do with a ufunc (``__array_ufunc__``) or
    numbers, other libraries' ufuncs) is the library's own on concrete tensors: it gets arrays, and
    its arrays become tensors.
 3. A traced value has no numbers to give to it, so that is an error, which says what to do.
+4. What makes arrays of whatever it gets (``np.atleast_1d``, ``2d`` and ``3d``) makes arrays of
+   concrete tensors as ``np.array`` does, which the caller may write to: SciPy's solvers hand them
+   to compiled code. Traced values stay traced, and ``fnp.atleast_1d`` makes tensors.
 
 >>> import funcgrad as fg
 >>> fg.grad(lambda x: np.sum(np.sin(x) ** 2))(0.5)
@@ -95,6 +98,10 @@ _WRITERS: Final[frozenset[Any]] = frozenset(
 """NumPy's functions whose first argument is what they write to."""
 
 
+_CONVERSIONS: Final[frozenset[Any]] = frozenset({np.atleast_1d, np.atleast_2d, np.atleast_3d})
+"""How compiled code asks for arrays: SciPy's solvers do so with what functions return."""
+
+
 def dispatch_ufunc(
     namespace: ModuleType,
     ufunc: np.ufunc,
@@ -138,6 +145,8 @@ def dispatch_function(
     namespace: ModuleType, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """What another NumPy function means on tensors."""
+    if function in _CONVERSIONS and not any(_is_traced(arg) for arg in args):
+        return function(*[np.array(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if function in _WRITERS:
         return _written(function, _path(function), args[:1], args, kwargs)
     own = _counterpart(*_homes(namespace, function), function)
@@ -263,7 +272,7 @@ def _foreign(
     """
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if not tensors or any(leaf._trace is not None for leaf in tensors):
+    if not tensors or any(map(_is_traced, tensors)):
         raise error()
     positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
     return _wrapped(function(*positional, **named))
@@ -276,6 +285,10 @@ def _unknown(function: Any, method: str, reason: str) -> UnknownFunctionError:
         + " Compose it from funcgrad.numpy's functions, give it a rule with fg.custom_jvp or"
         " fg.custom_vjp, or apply it to fg.stop_gradient(t) where no derivative is wanted."
     )
+
+
+def _is_traced(x: Any) -> bool:
+    return isinstance(x, Tensor) and x._trace is not None
 
 
 def _plain(x: Any) -> Any:
@@ -338,7 +351,7 @@ def _written(
             " has no use."
         )
     leaves, structure = flatten((tuple(args), dict(kwargs)))
-    if any(isinstance(leaf, Tensor) and leaf._trace is not None for leaf in leaves):
+    if any(map(_is_traced, leaves)):
         raise TracerError(
             f"{path}: writes into a NumPy array, and an array cannot hold a traced value. {advice}"
         )

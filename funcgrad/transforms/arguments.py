@@ -23,6 +23,7 @@ from funcgrad.errors import (
     LeafError,
     ShapeError,
 )
+from funcgrad.primitives.structural import cast
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.trace import TracedValue, Value, concrete
 from funcgrad.trees import Structure
@@ -335,8 +336,8 @@ def like(
 ) -> list[Value]:
     """The leaves of tangents or cotangents, checked against what they belong to.
 
-    A leaf is None where its primal has no tangent, being an integer or a boolean. Python numbers
-    take the primal's dtype.
+    A leaf is None where its primal has no tangent, being an integer or a boolean. Python numbers,
+    integers and booleans take the primal's dtype.
 
     Raises
     ------
@@ -364,6 +365,8 @@ def _checked(
         )
     if own.weak and (own.dtype.kind != "c" or spec.dtype.kind == "c"):
         return spec.dtype.type(value)
+    if own.dtype.kind in "biu":
+        return cast(value, dtype=spec.dtype)  # directions are often written as [1, 0]
     if own.dtype != spec.dtype:
         raise DtypeError(
             f"{operation}: {name}{structure.paths()[position]}: expected dtype {spec.dtype}, got"
