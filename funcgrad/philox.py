@@ -13,8 +13,7 @@ Tensor([0.27731247, 0.28875498])
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +26,12 @@ from funcgrad.primitives.random_bits import (
     bits_to_uniform,
     random_bits,
 )
-from funcgrad.shape import DTYPES, Shape, dtype_of, shape_of
+from funcgrad.shape import DTYPES, Shape, ShapeLike, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
-    "ShapeLike",
     "as_dtype",
     "as_key",
     "as_shape",
@@ -42,8 +40,6 @@ __all__ = [
     "standard_normal",
     "standard_uniform",
 ]
-
-ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
 
 def as_key(key: ArrayLike, operation: str) -> Value:

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import OPAQUE, Structure, Trait
@@ -47,6 +47,7 @@ __all__ = [
     "Factor",
     "Linear",
     "Linearized",
+    "OperandText",
     "Partials",
     "Patch",
     "Primitive",
@@ -233,6 +234,27 @@ Differential: TypeAlias = Partials | Linear | Linearized | Discrete
 Batch: TypeAlias = Callable[..., Value]
 """``(primitive, size, arguments, batched, params) -> value``: the arguments whose flag in
 ``batched`` is set carry the batch on axis 0, and so does the result."""
+
+
+class OperandText(Protocol):
+    """An operand in the text of an operation, see ``Primitive.source``: it prints as that."""
+
+    @property
+    def spec(self) -> Spec: ...
+
+    @property
+    def dtype(self) -> str:
+        """Its dtype as text."""
+        ...
+
+    @property
+    def array(self) -> str:
+        """The same where an array's methods are wanted."""
+        ...
+
+    def number(self, value: float) -> str:
+        """A number that an elementwise operation has beside this operand."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ __all__ = [
     "DTYPES",
     "AxisLike",
     "Shape",
+    "ShapeLike",
     "Spec",
     "broadcast_shapes",
     "dtype_of",
@@ -37,6 +38,7 @@ __all__ = [
 
 Shape: TypeAlias = tuple[int, ...]
 AxisLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
 DTYPES: Final = frozenset(np.dtype(char) for char in "?bhilqBHILQefdFD")
 """The dtypes that tensors can have: bool, (unsigned) integers, float16 to 64, complex64 and 128."""

@@ -46,6 +46,7 @@ __all__ = [
     "NUMBERS",
     "RAW",
     "STRONG",
+    "Raw",
     "Trace",
     "TracedValue",
     "Value",
@@ -64,8 +65,19 @@ __all__ = [
     "running_traces",
 ]
 
+Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
+"""A raw value, which NumPy computes with: an array, a NumPy scalar or a Python number.
+
+Type checkers hold what is done with it against arrays, and take anything for it: NumPy's stubs know
+few operators of its scalars.
+"""
+
 Value: TypeAlias = Any
-"""A raw value or a tracer: what rules compute with. Its operators are NumPy's either way."""
+"""A raw value or a tracer: what rules compute with. Its operators are NumPy's either way.
+
+Type checkers see ``Any``: they do not narrow by ``type(x) in RAW``, by which raw values are told from
+tracers, and NumPy's stubs take no tracers. A protocol of operators would need some 200 casts.
+"""
 
 RAW: Final = frozenset(
     {np.ndarray, bool, int, float, complex}

@@ -18,8 +18,8 @@ import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.creation import made
-from funcgrad.philox import ShapeLike, as_dtype, as_shape, standard_normal, standard_uniform
-from funcgrad.shape import Shape
+from funcgrad.philox import as_dtype, as_shape, standard_normal, standard_uniform
+from funcgrad.shape import Shape, ShapeLike
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import DtypeError
-from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
+from funcgrad.primitive import OPPOSITE, SAME, OperandText, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad.primitives.reduction import reduce_max, reduction
 from funcgrad.primitives.special import bell, clamp, ndtr, real_floating
 from funcgrad.primitives.transcendental import sech_squared
 from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = [
     "constant_max",
@@ -45,7 +45,7 @@ _SAMPLES: Final = combined(
 )
 
 
-def _relu(x: Any) -> Any:
+def _relu(x: Raw) -> Raw:
     if dtype_of(x).kind == "c":
         raise DtypeError(f"relu: complex numbers ({dtype_of(x)}) have no order.")
     return np.maximum(x, 0)
@@ -61,7 +61,7 @@ relu: Primitive = elementwise(
 )
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Raw) -> Raw:
     array = real_floating(x, "sigmoid")
     small = np.exp(-np.abs(array))  # never overflows
     return np.where(array >= 0, 1, small) / (1 + small)
@@ -77,12 +77,12 @@ sigmoid: Primitive = elementwise(
 )
 
 
-def _softplus(x: Any) -> Any:
+def _softplus(x: Raw) -> Raw:
     array = real_floating(x, "softplus")
     return np.maximum(array, 0) + np.log1p(np.exp(-np.abs(array)))
 
 
-def _softplus_source(x: Any) -> str | None:
+def _softplus_source(x: OperandText) -> str | None:
     if x.spec.dtype.kind != "f" or not x.spec.shape:
         return None
     return f"np.maximum({x}, {x.number(0)}) + np.log1p(np.exp(-np.abs({x})))"
@@ -101,7 +101,7 @@ softplus: Primitive = elementwise(
 def _gated(name: str, gate: Callable[[Array], Any], limit: float) -> Callable[[Any], Any]:
     """``x * gate(x)``, where the gate is fully closed and open at minus and plus the limit."""
 
-    def evaluate(x: Any) -> Any:
+    def evaluate(x: Raw) -> Raw:
         array = real_floating(x, name)
         bounded = np.maximum(array, -limit)
         return bounded * gate(np.minimum(bounded, limit))
@@ -175,7 +175,7 @@ constant_max: Primitive = reduction(
 )
 
 
-def _shift(x: Any, origin: Any) -> Any:
+def _shift(x: Raw, origin: Raw) -> Raw:
     if np.isfinite(origin).all():
         return np.subtract(x, origin)
     x, origin = np.asarray(x), np.asarray(origin)

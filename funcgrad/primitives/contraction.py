@@ -16,26 +16,26 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.primitive import Linear, OperandText, Primitive, Sample
 from funcgrad.primitives.products import compute, plan_product, split_subscripts, text
 from funcgrad.primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import WRITES_INTO, Contraction
-from funcgrad.trace import Value, bind2
+from funcgrad.trace import Raw, Value, bind2
 
 __all__ = ["contract", "matmul", "split_subscripts"]
 
 # The general contraction.
 
 
-def _contract(x: Any, y: Any, subscripts: str) -> Any:
+def _contract(x: Raw, y: Raw, subscripts: str) -> Raw:
     x, y = np.asarray(x), np.asarray(y)
     is_complex = x.dtype.kind == "c" or y.dtype.kind == "c"
     product = plan_product(subscripts, x.shape, y.shape, is_complex)
     return np.einsum(subscripts, x, y) if product is None else compute(product, x, y)
 
 
-def _contract_source(x: Any, y: Any, subscripts: str) -> str:
+def _contract_source(x: OperandText, y: OperandText, subscripts: str) -> str:
     dtype = np.result_type(x.spec.dtype, y.spec.dtype)
     product = plan_product(subscripts, x.spec.shape, y.spec.shape, dtype.kind == "c")
     if product is None:

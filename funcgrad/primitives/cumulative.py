@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Linear, Linearized, Primitive, Sample
+from funcgrad.primitive import Linear, Linearized, OperandText, Primitive, Sample
 from funcgrad.primitives.elementwise import absolute
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
@@ -39,7 +39,7 @@ from funcgrad.primitives.rounding import binary_exponent, ldexp
 from funcgrad.primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Scan
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = [
     "cumulative_prod",
@@ -55,13 +55,13 @@ _multiply: Final[Any] = np.multiply.reduce
 # Running sums.
 
 
-def _cumulative_sum(x: Any, axis: int, reverse: bool) -> Any:
+def _cumulative_sum(x: Raw, axis: int, reverse: bool) -> Raw:
     if not reverse:
         return np.add.accumulate(x, axis)
     return np.flip(np.add.accumulate(np.flip(x, axis), axis), axis)
 
 
-def _cumulative_source(x: Any, axis: int, reverse: bool) -> str:
+def _cumulative_source(x: OperandText, axis: int, reverse: bool) -> str:
     if not reverse:
         return f"np.add.accumulate({x}, {axis})"
     backwards = ":, " * axis + "::-1"
@@ -111,7 +111,7 @@ def _in_precision_of(ct: Value, x: Value) -> Value:
     return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
 
 
-def _pulled(ct: Any, x: Any, axis: int) -> Any:
+def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
     """By division, where the running products say all; else by the factors, one after the other."""
     x = _in_precision_of(ct, x)
     if x.dtype.kind == "f" and x.dtype == ct.dtype and x.size:
@@ -129,7 +129,7 @@ def _pulled(ct: Any, x: Any, axis: int) -> Any:
     return np.moveaxis(one_by_one(behind[::-1], ct[::-1], weights)[::-1], 0, axis)
 
 
-def _running_products(x: Any) -> tuple[Any, Any]:
+def _running_products(x: Raw) -> tuple[Any, Any]:
     """The products of what is before each element, as mantissas and exponents of any size."""
     mantissas, exponents = np.ones_like(x), np.zeros(x.shape, np.int64)
     for k in range(1, len(x)):
@@ -138,7 +138,7 @@ def _running_products(x: Any) -> tuple[Any, Any]:
     return mantissas, exponents
 
 
-def _divided(ct: Any, x: Any, axis: int) -> Any:
+def _divided(ct: Raw, x: Raw, axis: int) -> Raw | None:
     """The sum of all later running products over the element: two passes instead of a recurrence.
 
     That is as exact unless factors are far from 1, or products that vanished would have grown
@@ -234,7 +234,7 @@ cumulative_prod: Primitive = Primitive(
 _FEW: Final = 16
 
 
-def _products_of_others(x: Any) -> Any:
+def _products_of_others(x: Raw) -> Raw:
     """By products of pairs, and of pairs of pairs, of what is not zero: 0 where others are."""
     out = np.empty_like(x)
     zero = x == 0

@@ -37,7 +37,7 @@ _REST: Final = "."  # stands for an ellipsis
 Path = Sequence[Sequence[int]]
 
 
-def _refuse(subscripts: Any, cause: str) -> NoReturn:
+def _refuse(subscripts: object, cause: str) -> NoReturn:
     raise ShapeError(f"einsum({subscripts!r}): {cause}")
 
 
@@ -101,7 +101,7 @@ def _letters_of(labels: Iterable[Any]) -> str:
 
 
 def _without_ellipsis(
-    inputs: tuple[str, ...], output: str | None, shapes: Sequence[Shape], shown: Any
+    inputs: tuple[str, ...], output: str | None, shapes: Sequence[Shape], shown: str
 ) -> tuple[tuple[str, ...], str]:
     """Letters for the axes that ellipses stand for, lined up at their last."""
     counts = []

@@ -11,17 +11,17 @@ array([[1., 2.],
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.structure import WRITES_INTO, Opaque
+from funcgrad.trace import Raw
 
 __all__ = ["identity_product"]
 
 
-def _evaluate(x: Any, axis: int, out: Any = None) -> Any:
+def _evaluate(x: Raw, axis: int, out: Raw = None) -> Raw:
     """The sum of a product starts from 0.0, so -0.0 becomes 0.0.
 
     Where something is not finite the product itself is computed: infinities and NaN spread along

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linear, Patch, Primitive, Sample, Transposes
+from funcgrad.primitive import Linear, OperandText, Patch, Primitive, Sample, Transposes
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import IndexPlan, explain_index, is_basic, plan_index
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad.structure import Gather, Scatter
-from funcgrad.trace import RAW, Value, bind, concrete
+from funcgrad.trace import RAW, Raw, Value, bind, concrete
 
 __all__ = [
     "align_indices",
@@ -58,11 +58,11 @@ def positions(shape: Shape, indices: Sequence[Any], axis: int) -> np.ndarray[Any
     return chosen.reshape(-1)
 
 
-def _gather(x: Any, *indices: Any, axis: int, unique: bool) -> Any:
+def _gather(x: Raw, *indices: Raw, axis: int, unique: bool) -> Raw:
     return np.asarray(x)[index_key(indices, axis)]
 
 
-def _deposit(x: Any, *indices: Any, axis: int, unique: bool, shape: Shape) -> Any:
+def _deposit(x: Raw, *indices: Raw, axis: int, unique: bool, shape: Shape) -> Raw:
     out = np.zeros(shape, dtype_of(x))
     if unique:
         out[index_key(indices, axis)] = x
@@ -71,7 +71,7 @@ def _deposit(x: Any, *indices: Any, axis: int, unique: bool, shape: Shape) -> An
     return out
 
 
-def _patch(buffer: Any, ct: Any, fresh: bool, *indices: Any, axis: int, unique: bool) -> None:
+def _patch(buffer: Raw, ct: Raw, fresh: bool, *indices: Raw, axis: int, unique: bool) -> None:
     key = index_key(indices, axis)
     if fresh and (unique or ct is True):
         buffer[key] = ct
@@ -126,7 +126,9 @@ def positions_text(shape: Shape, indices: Sequence[Any], axis: int) -> str:
     return f"{numbers}[{_indices_text(indices, axis)}].reshape(-1)"
 
 
-def _deposit_source(x: Any, *indices: Any, axis: int, unique: bool, shape: Shape) -> str:
+def _deposit_source(
+    x: OperandText, *indices: OperandText, axis: int, unique: bool, shape: Shape
+) -> str:
     out = f"np.zeros({shape}, {x.dtype})"
     if unique:
         return f"{out}\n{{out}}[{_indices_text(indices, axis)}] = {x}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample, linear_in_all
+from funcgrad.primitive import OperandText, Primitive, Sample, linear_in_all
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import view
@@ -38,7 +38,7 @@ def _batch(
     return primitive(*parts, axis=params["axis"] + 1)
 
 
-def _along(axis: int, entry: Any) -> Key:
+def _along(axis: int, entry: int | slice) -> Key:
     return Key((*(slice(None),) * axis, entry))
 
 
@@ -113,7 +113,7 @@ concatenate: Primitive = Primitive(
 )
 
 
-def _stack_source(*parts: Any, axis: int) -> str:
+def _stack_source(*parts: OperandText, axis: int) -> str:
     key = ", ".join([":"] * axis + ["None"])  # np.stack does the same, in three times the time
     return f"np.concatenate([{', '.join([f'{part.array}[{key}]' for part in parts])}], {axis})"
 

@@ -15,11 +15,12 @@ y.transpose(2, 0, 1).reshape(4, 60) @ x.transpose(1, 2, 0).reshape(60, 60)
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from funcgrad.shape import Shape
+from funcgrad.trace import Raw
 
 __all__ = ["Arranged", "ProductPlan", "compute", "plan_product", "split_subscripts", "text"]
 
@@ -211,7 +212,7 @@ def _size(letters: str, sizes: Sizes) -> int:
 # What they are for.
 
 
-def compute(product: ProductPlan, x: Any, y: Any) -> Any:
+def compute(product: ProductPlan, x: Raw, y: Raw) -> Raw:
     """The result for two arrays."""
     if product.swapped:
         x, y = y, x
@@ -228,7 +229,7 @@ def compute(product: ProductPlan, x: Any, y: Any) -> Any:
     return result if product.axes is None else result.transpose(product.axes)
 
 
-def _arranged(x: Any, arranged: Arranged) -> Any:
+def _arranged(x: Raw, arranged: Arranged) -> Raw:
     if arranged.axes is not None:
         x = x.transpose(arranged.axes)
     if arranged.shape is not None:

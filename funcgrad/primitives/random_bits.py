@@ -28,7 +28,7 @@ from funcgrad.primitives.special import exact_log, ndtri
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, broadcast_shapes, shape_of
 from funcgrad.structure import Random
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = [
     "BITS",
@@ -60,7 +60,7 @@ def _cipher(key: Array, start: int, count: int) -> Array:
     return np.random.Philox(key=key, counter=words).random_raw(count)
 
 
-def _random_bits(key: Any, shape: Shape, stream: int) -> Array:
+def _random_bits(key: Raw, shape: Shape, stream: int) -> Array:
     keys = np.asarray(key, np.uint64)
     lead, count = keys.shape[:-1], math.prod(shape)
     if not lead:
@@ -91,7 +91,7 @@ random_bits: Primitive = Primitive(
 )
 
 
-def _fold_key(key: Any, data: Any) -> Array:
+def _fold_key(key: Raw, data: Raw) -> Array:
     keys, numbers = np.asarray(key, np.uint64), np.asarray(data).astype(np.uint64)
     lead = np.broadcast_shapes(keys.shape[:-1], numbers.shape)
     out = np.empty((*lead, 2), np.uint64)
@@ -103,7 +103,11 @@ def _fold_key(key: Any, data: Any) -> Array:
 
 
 def _batch_fold(
-    primitive: Primitive, size: int, args: tuple[Value, ...], batched: tuple[bool, ...], _: Any
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    _: tuple[Value, ...],
 ) -> Value:
     """Line up the axes of keys and of numbers; those of a key end before its two words."""
     ranks = [
@@ -155,7 +159,7 @@ def _bit_samples(arity: int = 1, **params: Any) -> Callable[[], Iterator[Sample]
 _DIGITS: Final = tuple([(np.dtype(char), np.finfo(char).nmant + 1) for char in "efd"])
 
 
-def _uniform(bits: Any, dtype: np.dtype[Any]) -> Any:
+def _uniform(bits: Raw, dtype: np.dtype[Any]) -> Raw:
     """As many leading bits as the dtype has digits, as a multiple of ``2**-digits``: below 1."""
     digits = dict(_DIGITS)[dtype]
     return (np.asarray(bits) >> np.uint64(64 - digits)).astype(dtype) * dtype.type(2.0**-digits)
@@ -169,7 +173,7 @@ bits_to_uniform: Primitive = elementwise(
 )
 
 
-def _open_uniform(bits: Any) -> Array:
+def _open_uniform(bits: Raw) -> Array:
     """Odd multiples of ``2**-53``: neither 0 nor 1, and symmetric about 1/2."""
     odd = (np.asarray(bits) >> np.uint64(11)) | np.uint64(1)
     result: Array = odd.astype(np.float64) * 2.0**-53
@@ -192,7 +196,7 @@ bits_to_exponential: Primitive = _continuous("bits_to_exponential", lambda u: -e
 bits_to_gumbel: Primitive = _continuous("bits_to_gumbel", lambda u: -exact_log(-exact_log(u)))
 
 
-def _integer(high: Any, low: Any, start: Any, span: Any, dtype: np.dtype[Any]) -> Any:
+def _integer(high: Raw, low: Raw, start: Raw, span: Raw, dtype: np.dtype[Any]) -> Raw:
     """``start + floor(random * span / 2**128)``, of a random number of 128 bits, modulo 2**64.
 
     Lemire's multiplication ("Fast random integer generation in an interval", ACM TOMACS 29, 2019).
@@ -226,7 +230,7 @@ bits_to_integer: Primitive = elementwise(
 )
 
 
-def _search(cumulative: Any, x: Any) -> Array:
+def _search(cumulative: Raw, x: Raw) -> Array:
     """The first position whose cumulative weight exceeds x times the total, row by row."""
     weights, x = np.asarray(cumulative), np.asarray(x)
     lead = weights.shape[:-1]
@@ -241,7 +245,11 @@ def _search(cumulative: Any, x: Any) -> Array:
 
 
 def _batch_search(
-    primitive: Primitive, size: int, args: tuple[Value, ...], batched: tuple[bool, ...], _: Any
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    _: tuple[Value, ...],
 ) -> Value:
     """Give both arguments the batch axis."""
     rows = [

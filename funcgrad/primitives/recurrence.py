@@ -20,7 +20,7 @@ from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Scan
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = [
     "all_finite",
@@ -84,7 +84,7 @@ def batch_along_axis(
 _LONGEST_BLOCK: Final = 64
 
 
-def _recurrence(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+def _recurrence(a: Raw, b: Raw, axis: int, reverse: bool) -> Raw:
     dtype = np.result_type(a, b)
     a, b = [np.moveaxis(np.asarray(part, dtype), axis, 0) for part in (a, b)]
     if not b.size:
@@ -97,12 +97,12 @@ def _recurrence(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     return np.ascontiguousarray(np.moveaxis(out[::-1] if reverse else out, 0, axis))
 
 
-def all_finite(x: Any) -> bool:
+def all_finite(x: Raw) -> bool:
     """Whether there is no infinity and no NaN; in one pass, unless the sum overflows."""
     return bool(np.isfinite(np.add.reduce(x, None)) or np.all(np.isfinite(x)))
 
 
-def _by_blocks(a: Any, b: Any) -> Any:
+def _by_blocks(a: Raw, b: Raw) -> Raw:
     """All blocks of an axis at once, and then from block to block.
 
     This takes a product of the factors in a block. A block is so short that it neither overflows
@@ -159,7 +159,7 @@ _NOTHING: Final = -(1 << 40)
 """The exponent of a zero, which is below all others."""
 
 
-def one_by_one(a: Any, b: Any, weights: Any) -> Any:
+def one_by_one(a: Raw, b: Raw, weights: Raw) -> Raw:
     """The weights times the states, whose exponents may be of any size on the way.
 
     Parameters
@@ -180,7 +180,7 @@ def one_by_one(a: Any, b: Any, weights: Any) -> Any:
     return out
 
 
-def _normal(mantissa: Any, exponent: Any) -> tuple[Any, Any]:
+def _normal(mantissa: Raw, exponent: Raw) -> tuple[Any, Any]:
     mantissa, more = np.frexp(mantissa)
     return mantissa, np.where(mantissa == 0, _NOTHING, np.add(exponent, more, dtype=np.int64))
 

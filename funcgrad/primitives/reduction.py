@@ -19,6 +19,7 @@ from funcgrad.primitive import (
     DISCRETE,
     SAME,
     Factor,
+    OperandText,
     Partials,
     Primitive,
     Sample,
@@ -33,7 +34,7 @@ from funcgrad.primitives.structural import cast, unfollowed, view
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import Shape, Spec, dtype_of, reduced_shape, shape_of
 from funcgrad.structure import TRANSCENDENTAL, Reduction, Trait
-from funcgrad.trace import RAW, Value
+from funcgrad.trace import RAW, Raw, Value
 
 __all__ = [
     "count_nonzero",
@@ -184,7 +185,7 @@ _or: Final[Any] = np.logical_or.reduce
 def reduce_text(ufunc: str) -> Callable[..., str]:
     """The text of a reduction by a ufunc."""
 
-    def source(x: Any, axis: Axes, keepdims: bool, dtype: str = "None") -> str:
+    def source(x: OperandText, axis: Axes, keepdims: bool, dtype: str = "None") -> str:
         arguments = [str(x), str(axis[0] if len(axis) == 1 else axis)]
         if keepdims or dtype != "None":
             arguments += [dtype, "None", "True"] if keepdims else [dtype]
@@ -205,7 +206,7 @@ def _by_columns(ufunc: str) -> Callable[..., str]:
     """
     by_rows = reduce_text(ufunc)
 
-    def source(x: Any, axis: Axes, keepdims: bool) -> str:
+    def source(x: OperandText, axis: Axes, keepdims: bool) -> str:
         *lead, width = x.spec.shape or (0,)
         if axis != (len(lead),) or not 0 < width <= _SHORT_ROW or prod(lead) < _MANY_ROWS:
             return by_rows(x, axis, keepdims)
@@ -223,7 +224,7 @@ _exact_sum_text = _by_columns("add")
 # Sums and means.
 
 
-def _sum_source(x: Any, axis: Axes, keepdims: bool) -> str:
+def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str:
     shape, dtype = x.spec.shape, x.spec.dtype
     if dtype.kind in "biu":
         return _exact_sum_text(x, axis, keepdims)
@@ -250,20 +251,20 @@ def _count(shape: Shape, axis: Axes) -> int:
     return count
 
 
-def _working_dtype(dtype: np.dtype[Any]) -> Any:
-    """What NumPy computes a mean in: None for the dtype itself."""
+def _working_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]] | None:
+    """The dtype that NumPy computes a mean in; None for that of the array itself."""
     if dtype.kind in "fc":
         return np.float32 if dtype.char == "e" else None
     return np.float64
 
 
-def _mean(x: Any, axis: Axes, keepdims: bool) -> Any:
+def _mean(x: Raw, axis: Axes, keepdims: bool) -> Raw:
     dtype = dtype_of(x)
     mean = _add(x, axis, _working_dtype(dtype), None, keepdims) / _count(shape_of(x), axis)
     return mean.astype(dtype) if dtype.char == "e" else mean
 
 
-def _mean_text(x: Any, axis: Axes, keepdims: bool) -> str | None:
+def _mean_text(x: OperandText, axis: Axes, keepdims: bool) -> str | None:
     dtype = x.spec.dtype
     if dtype.char == "e" or not _count(x.spec.shape, axis):
         return None
@@ -281,7 +282,7 @@ reduce_mean: Primitive = reduction(
 )
 
 
-def _freedom(shape: Shape, axis: Axes, correction: float) -> Any:
+def _freedom(shape: Shape, axis: Axes, correction: float) -> np.float64:
     """The number that a sum of squares is divided by, of a type that can be divided by at 0."""
     return np.float64(max(_count(shape, axis) - correction, 0))
 
@@ -290,7 +291,7 @@ def _first(axis: Axes, rank: int) -> tuple[slice, ...]:
     return tuple([slice(1) if i in axis else slice(None) for i in range(rank)])
 
 
-def _var(x: Any, axis: Axes, keepdims: bool, correction: float) -> Any:
+def _var(x: Raw, axis: Axes, keepdims: bool, correction: float) -> Raw:
     x = np.asarray(x)
     dtype = _working_dtype(x.dtype)
     wide = x if dtype is None else x.astype(dtype)
@@ -343,7 +344,7 @@ reduce_std: Primitive = reduction(
 # Extrema.
 
 
-def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Any:
+def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     """Ties share the cotangent equally: the subgradient of least norm. NaN counts as extreme."""
     best = x == y
     if type(best) in RAW and np.count_nonzero(best) == np.size(y) == np.count_nonzero(y == y):
@@ -377,7 +378,7 @@ reduce_min: Primitive = reduction(
 )
 
 
-def _logsumexp(x: Any, axis: Axes, keepdims: bool) -> Any:
+def _logsumexp(x: Raw, axis: Axes, keepdims: bool) -> Raw:
     x = np.asarray(x)
     if x.dtype.kind not in "fc":
         x = x.astype(np.float64)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from funcgrad.primitive import SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad.primitives.structural import cast
 from funcgrad.structure import JUMPS, Elementwise
-from funcgrad.trace import Value, bind1, bind2
+from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = [
     "binary_exponent",
@@ -46,7 +45,7 @@ trunc = elementwise("trunc", np.trunc, partials=None, samples=_SAMPLES)
 rint = elementwise("rint", np.rint, partials=None, samples=combined(_SAMPLES, complexes()))
 
 
-def _round(x: Any, decimals: int) -> Any:
+def _round(x: Raw, decimals: int) -> Raw:
     return np.round(x, decimals)
 
 
@@ -135,18 +134,18 @@ ldexp: Primitive = elementwise(
 )
 
 
-def _binary_exponent(x: Any) -> Any:
+def _binary_exponent(x: Raw) -> Raw:
     return np.frexp(x)[1]
 
 
 binary_exponent = elementwise("binary_exponent", _binary_exponent, partials=None, samples=_SAMPLES)
 
 
-def _fraction(x: Any) -> Any:
+def _fraction(x: Raw) -> Raw:
     return np.modf(x)[0]
 
 
-def _integral(x: Any) -> Any:
+def _integral(x: Raw) -> Raw:
     return np.modf(x)[1]
 
 

@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.trace import Raw
+
 __all__ = ["extremum", "many_rows", "total", "total_of_leading"]
 
 _MANY_ROWS: Final = 64
@@ -44,7 +46,7 @@ def many_rows(shape: tuple[int, ...], char: str, axis: tuple[int, ...]) -> bool:
     )
 
 
-def total(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def total(x: Raw, axis: tuple[int, ...], keepdims: bool) -> Raw:
     """The sum over axes."""
     if (
         type(x) is np.ndarray
@@ -56,7 +58,7 @@ def total(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     return _add(x, axis, None, None, keepdims)
 
 
-def total_of_leading(x: np.ndarray[Any, Any], count: int) -> Any:
+def total_of_leading(x: np.ndarray[Any, Any], count: int) -> Raw:
     """The sum over so many leading axes."""
     if x.size > _MANY_ROWS and x.dtype.char in "fd" and x.flags.c_contiguous:
         height = prod(x.shape[:count])
@@ -67,7 +69,7 @@ def total_of_leading(x: np.ndarray[Any, Any], count: int) -> Any:
     return _add(x, 0 if count == 1 else tuple(range(count)))
 
 
-def extremum(reduce: Callable[..., Any], x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def extremum(reduce: Callable[..., Any], x: Raw, axis: tuple[int, ...], keepdims: bool) -> Raw:
     """The greatest or least elements over axes, by the reduction of a ufunc."""
     if (
         type(x) is np.ndarray

@@ -20,6 +20,7 @@ from funcgrad.primitive import (
     Differential,
     Linear,
     Linearized,
+    OperandText,
     Primitive,
     Sample,
     Transposes,
@@ -42,7 +43,7 @@ from funcgrad.primitives.sorting import argsort
 from funcgrad.primitives.structural import cast, reshape, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad.structure import Scatter
-from funcgrad.trace import RAW, Value
+from funcgrad.trace import RAW, Raw, Value
 
 __all__ = [
     "flat_places",
@@ -58,7 +59,7 @@ __all__ = [
 # ------------------------------------------------------------------------------------ basic keys
 
 
-def _replace(x: Any, u: Any, key: Key) -> Any:
+def _replace(x: Raw, u: Raw, key: Key) -> Raw:
     out = np.array(x)
     out[key] = u
     return out
@@ -118,12 +119,14 @@ def _scatter(
     updates of one place together.
     """
 
-    def evaluate(x: Any, u: Any, *indices: Any, axis: int, unique: bool) -> Any:
+    def evaluate(x: Raw, u: Raw, *indices: Raw, axis: int, unique: bool) -> Raw:
         out = np.array(x, order="C")
         write(out.reshape(-1), positions(out.shape, indices, axis), np.ravel(u))
         return out
 
-    def source(x: Any, u: Any, *indices: Any, axis: int, unique: bool) -> str | None:
+    def source(
+        x: OperandText, u: OperandText, *indices: OperandText, axis: int, unique: bool
+    ) -> str | None:
         if statement is None:
             return None
         places = positions_text(x.spec.shape, indices, axis)
@@ -191,11 +194,11 @@ def _scatter_samples(ties: bool) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
-def _add(out: Any, where_to: Any, u: Any) -> None:
+def _add(out: Raw, where_to: Raw, u: Raw) -> None:
     np.add.at(out, where_to, u)
 
 
-def _set(out: Any, where_to: Any, u: Any) -> None:
+def _set(out: Raw, where_to: Raw, u: Raw) -> None:
     out[where_to] = u
 
 
@@ -243,7 +246,7 @@ scatter_set: Primitive = _scatter(
 """``x`` with ``u`` at index arrays; of several updates for one place the last stays."""
 
 
-def _last(*indices: Any, shape: Shape) -> Any:
+def _last(*indices: Raw, shape: Shape) -> Raw:
     places = positions(shape, indices, 0)
     number = np.arange(places.size)
     stamps = np.empty(int(np.prod(shape)), np.intp)
@@ -283,7 +286,7 @@ last_writes: Primitive = Primitive(
 
 
 def _writes_extremum(ufunc: np.ufunc) -> Callable[[Any, Any, Any], None]:
-    def write(out: Any, where_to: Any, u: Any) -> None:
+    def write(out: Raw, where_to: Raw, u: Raw) -> None:
         with np.errstate(invalid="ignore"):  # ufunc.at warns of NaN where the ufunc does not
             ufunc.at(out, where_to, u)
 
@@ -296,7 +299,13 @@ def _attains(x: Value, best: Value) -> Value:
 
 
 def _push_extremum(
-    tangents: Any, out: Value, x: Value, u: Value, *indices: Value, axis: int, unique: bool
+    tangents: tuple[Value, ...],
+    out: Value,
+    x: Value,
+    u: Value,
+    *indices: Value,
+    axis: int,
+    unique: bool,
 ) -> Value:
     """Those that attain the extremum share it equally: the subgradient of least norm."""
     where_to: Any = {"axis": axis, "unique": unique, "shape": shape_of(x)}

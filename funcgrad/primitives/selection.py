@@ -12,7 +12,6 @@ np.float64(2.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from funcgrad.primitives.logic import (
 )
 from funcgrad.shape import dtype_of
 from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, UNEVEN, Trait
-from funcgrad.trace import RAW, Value, bind1, bind2
+from funcgrad.trace import RAW, Raw, Value, bind1, bind2
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
 
@@ -142,7 +141,7 @@ fmin = _extremum(
 )
 
 
-def _nan_to_num(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+def _nan_to_num(x: Raw, nan: float, posinf: float | None, neginf: float | None) -> Raw:
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 

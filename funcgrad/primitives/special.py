@@ -24,7 +24,7 @@ from funcgrad.primitives.elementwise import elementwise
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["bell", "clamp", "erf", "exact_log", "ndtr", "ndtri", "real_floating"]
 
@@ -40,7 +40,7 @@ def clamp(x: Value, limit: float) -> Value:
     return where(x > limit, limit, where(x < -limit, -limit, x))
 
 
-def real_floating(x: Any, operation: str) -> Array:
+def real_floating(x: Raw, operation: str) -> Array:
     """A raw value as a real floating-point array; integers become float64.
 
     Raises
@@ -60,7 +60,7 @@ def real_floating(x: Any, operation: str) -> Array:
 def _in_double(name: str, function: Callable[..., Array]) -> Callable[..., Any]:
     """Evaluate in float64, and return what came in."""
 
-    def evaluate(x: Any, **params: float) -> Any:
+    def evaluate(x: Raw, **params: float) -> Raw:
         array = real_floating(x, name)
         return function(array.astype(np.float64), **params).astype(array.dtype)[()]
 

@@ -34,7 +34,7 @@ from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.selection import where
 from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, UNEVEN
-from funcgrad.trace import RAW, Value, bind1
+from funcgrad.trace import RAW, Raw, Value, bind1
 
 __all__ = [
     "arccos",
@@ -167,7 +167,7 @@ cbrt = elementwise(
 )
 
 
-def _radius(r: Any) -> Any:
+def _radius(r: Raw) -> Raw:
     """A distance to divide by: at the origin infinite, where the quotient is to be 0."""
     return where(r == 0, np.inf, r)
 
@@ -197,7 +197,7 @@ hypot: Primitive = elementwise(
 )
 
 
-def _ratio_to_hypot(x: Any, y: Any) -> Any:
+def _ratio_to_hypot(x: Raw, y: Raw) -> Raw:
     return np.divide(x, _radius(np.hypot(x, y)))
 
 
@@ -213,7 +213,7 @@ ratio_to_hypot: Primitive = elementwise(
 )
 
 
-def _ratio_to_square_of_hypot(x: Any, y: Any) -> Any:
+def _ratio_to_square_of_hypot(x: Raw, y: Raw) -> Raw:
     r = _radius(np.hypot(x, y))
     return np.divide(np.divide(x, r), r)
 
@@ -290,7 +290,7 @@ cosh: Primitive = elementwise(
 )
 
 
-def _sech_squared(x: Any) -> Any:
+def _sech_squared(x: Raw) -> Raw:
     cosh = np.cosh(x)
     if type(cosh) is np.ndarray:
         return np.square(np.reciprocal(cosh, out=cosh), out=cosh)
@@ -322,7 +322,7 @@ _INTERVAL = combined(
 )
 
 
-def _one_minus_square(x: Any) -> Any:
+def _one_minus_square(x: Raw) -> Raw:
     return np.multiply(np.subtract(1, x), np.add(1, x))  # keeps its digits also near 1 and -1
 
 
@@ -394,7 +394,7 @@ arctanh = elementwise(
 # The cardinal sine.
 
 
-def _sinc_derivative(x: Any, order: int) -> Any:
+def _sinc_derivative(x: Raw, order: int) -> Raw:
     """The derivative of sin(u) / u, u = pi x, of a positive order.
 
     With f = sin(u) / u, differentiating u f = sin(u) n times gives the recurrence
@@ -412,7 +412,7 @@ def _sinc_derivative(x: Any, order: int) -> Any:
     return (out * np.pi**order).astype(kind)[()]
 
 
-def _far_sinc(x: Any, order: int) -> Any:
+def _far_sinc(x: Raw, order: int) -> Raw:
     u, turns = np.pi * x, _waves(x)
     value = turns[0] / u
     for n in range(1, order + 1):
@@ -421,7 +421,7 @@ def _far_sinc(x: Any, order: int) -> Any:
     return value
 
 
-def _near_sinc(u: Any, order: int) -> Any:
+def _near_sinc(u: Raw, order: int) -> Raw:
     """By Horner's rule, in u^2."""
     square, first = u * u, (order + 1) // 2
     series = np.zeros_like(u)

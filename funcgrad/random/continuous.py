@@ -13,7 +13,6 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.philox import (
-    ShapeLike,
     as_dtype,
     as_shape,
     draw,
@@ -28,6 +27,7 @@ from funcgrad.primitives.random_bits import (
 from funcgrad.primitives.special import ndtr, ndtri
 from funcgrad.primitives.structural import cast
 from funcgrad.random.parameters import parameter, require
+from funcgrad.shape import ShapeLike
 from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.users_values import ArrayLike
 

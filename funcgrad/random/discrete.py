@@ -16,7 +16,6 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.philox import (
-    ShapeLike,
     as_dtype,
     as_key,
     as_shape,
@@ -32,7 +31,7 @@ from funcgrad.primitives.random_bits import (
 )
 from funcgrad.primitives.structural import cast
 from funcgrad.random.parameters import check_broadcast, require
-from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.shape import Shape, ShapeLike, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, operand

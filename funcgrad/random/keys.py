@@ -14,10 +14,10 @@ import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
 from funcgrad.numpy import stack
-from funcgrad.philox import ShapeLike, as_key, as_shape, random_words
+from funcgrad.philox import as_key, as_shape, random_words
 from funcgrad.primitives.random_bits import SPLIT, fold_key, random_bits
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of, shape_of
+from funcgrad.shape import ShapeLike, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
