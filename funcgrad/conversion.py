@@ -7,7 +7,7 @@ of numbers: ``_reveal`` decides, and every conversion goes through it.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -106,7 +106,7 @@ class Conversions(Habits):
             )
         return np.asarray(value).item()
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: SupportsIndex) -> Any:
         """One element as a Python number, chosen as by ``ndarray.item``."""
         return np.asarray(self._reveal("t.item()", exact=True)).item(*args)
 

@@ -24,6 +24,7 @@ to be saved stands at the top of a module.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from funcgrad.primitive import (
@@ -73,6 +74,7 @@ from funcgrad.structure import (
     Trait,
 )
 from funcgrad.tensor import Tensor, apply, wrap
+from funcgrad.users_values import ArrayLike
 
 __all__ = [
     "COMMUTATIVE",
@@ -122,7 +124,7 @@ __all__ = [
 ]
 
 
-def apply_several(primitive: Primitive, *args: Any, **params: Any) -> tuple[Tensor, ...]:
+def apply_several(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> tuple[Tensor, ...]:
     """Apply an operation with several results to what a user passed; ``apply`` is for one."""
     outs: Any = apply(primitive, *args, **params)  # as values: it wraps one result
     return tuple([wrap(out) for out in outs])

@@ -183,7 +183,7 @@ def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
     """What is to happen when somebody assigns to an attribute."""
     advice = f"Write {_ASSIGNED[name]}" if name in _ASSIGNED else "Make another one"
 
-    def assign(self: Any, value: Any) -> NoReturn:
+    def assign(self: TracedValue, value: object) -> NoReturn:
         raise ImmutableAttributeError(f"t.{name} = ... : tensors never change. {advice}.")
 
     return assign

@@ -6,10 +6,14 @@ deferred import of the house.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, SupportsIndex
+
+from numpy.typing import DTypeLike
 
 from funcgrad.habits import Habits
 from funcgrad.shape import AxisLike, dtype_of
+from funcgrad.users_values import ArrayLike
 
 __all__ = ["ArrayMethods"]
 
@@ -23,18 +27,18 @@ class ArrayMethods(Habits):
         """The function of that name in the array namespace, of this tensor."""
         raise NotImplementedError
 
-    def astype(self, dtype: Any, *, copy: bool = True) -> Self:
+    def astype(self, dtype: DTypeLike | None, *, copy: bool = True) -> Self:
         """In another dtype; a complex tensor becomes real by its real part."""
         return self._call("astype", dtype, copy=copy)
 
     def sum(
         self,
         axis: AxisLike = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         *,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
     ) -> Self:
         """The sum over axes."""
         return self._call("sum", axis, dtype, keepdims=keepdims, initial=initial, where=where)
@@ -42,11 +46,11 @@ class ArrayMethods(Habits):
     def prod(
         self,
         axis: AxisLike = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         *,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
     ) -> Self:
         """The product over axes."""
         return self._call("prod", axis, dtype, keepdims=keepdims, initial=initial, where=where)
@@ -54,10 +58,10 @@ class ArrayMethods(Habits):
     def mean(
         self,
         axis: AxisLike = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         *,
         keepdims: bool = False,
-        where: Any = None,
+        where: ArrayLike | None = None,
     ) -> Self:
         """The mean over axes."""
         return self._call("mean", axis, dtype, keepdims=keepdims, where=where)
@@ -65,11 +69,11 @@ class ArrayMethods(Habits):
     def var(
         self,
         axis: AxisLike = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         *,
         ddof: float | None = None,
         keepdims: bool = False,
-        where: Any = None,
+        where: ArrayLike | None = None,
         correction: float = 0.0,
     ) -> Self:
         """The variance over axes."""
@@ -86,11 +90,11 @@ class ArrayMethods(Habits):
     def std(
         self,
         axis: AxisLike = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         *,
         ddof: float | None = None,
         keepdims: bool = False,
-        where: Any = None,
+        where: ArrayLike | None = None,
         correction: float = 0.0,
     ) -> Self:
         """The standard deviation over axes."""
@@ -109,8 +113,8 @@ class ArrayMethods(Habits):
         axis: AxisLike = None,
         *,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
     ) -> Self:
         """The greatest element over axes; ties share the gradient."""
         return self._call("max", axis, keepdims=keepdims, initial=initial, where=where)
@@ -120,17 +124,21 @@ class ArrayMethods(Habits):
         axis: AxisLike = None,
         *,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
     ) -> Self:
         """The least element over axes; ties share the gradient."""
         return self._call("min", axis, keepdims=keepdims, initial=initial, where=where)
 
-    def any(self, axis: AxisLike = None, *, keepdims: bool = False, where: Any = None) -> Self:
+    def any(
+        self, axis: AxisLike = None, *, keepdims: bool = False, where: ArrayLike | None = None
+    ) -> Self:
         """Whether any element over axes is true."""
         return self._call("any", axis, keepdims=keepdims, where=where)
 
-    def all(self, axis: AxisLike = None, *, keepdims: bool = False, where: Any = None) -> Self:
+    def all(
+        self, axis: AxisLike = None, *, keepdims: bool = False, where: ArrayLike | None = None
+    ) -> Self:
         """Whether all elements over axes are true."""
         return self._call("all", axis, keepdims=keepdims, where=where)
 
@@ -142,27 +150,33 @@ class ArrayMethods(Habits):
         """The position of the least element."""
         return self._call("argmin", axis=axis, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Self:
+    def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Self:
         """The running sum."""
         return self._call("cumsum", axis, dtype)
 
-    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Self:
+    def cumprod(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Self:
         """The running product."""
         return self._call("cumprod", axis, dtype)
 
-    def argsort(self, axis: int | None = -1, kind: Any = None, *, stable: bool = True) -> Self:
+    def argsort(
+        self, axis: int | None = -1, kind: str | None = None, *, stable: bool = True
+    ) -> Self:
         """The positions that sort along an axis."""
         return self._call("argsort", axis, kind, stable=stable)
 
-    def argpartition(self, kth: Any, axis: int | None = -1) -> Self:
+    def argpartition(
+        self, kth: SupportsIndex | Sequence[SupportsIndex], axis: int | None = -1
+    ) -> Self:
         """The positions that put elements in order around some of them."""
         return self._call("argpartition", kth, axis)
 
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Self:
+    def searchsorted(
+        self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
+    ) -> Self:
         """Where to insert elements so that the tensor stays sorted."""
         return self._call("searchsorted", v, side, sorter)
 
-    def clip(self, min: Any = None, max: Any = None) -> Self:
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike = None) -> Self:
         """Limited to an interval."""
         return self._call("clip", min, max)
 
@@ -178,11 +192,11 @@ class ArrayMethods(Habits):
         """With two axes interchanged."""
         return self._call("swapaxes", axis1, axis2)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Self:
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Self:
         """With elements repeated."""
         return self._call("repeat", repeats, axis=axis)
 
-    def take(self, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Self:
+    def take(self, indices: ArrayLike, axis: int | None = None, *, mode: str = "raise") -> Self:
         """The elements at positions along an axis."""
         return self._call("take", indices, axis, mode=mode)
 
@@ -190,11 +204,13 @@ class ArrayMethods(Habits):
         """The elements on a diagonal."""
         return self._call("diagonal", offset=offset, axis1=axis1, axis2=axis2)
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Self:
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
+    ) -> Self:
         """The sum of a diagonal."""
         return self._call("trace", offset, axis1, axis2, dtype)
 
-    def dot(self, other: Any) -> Self:
+    def dot(self, other: ArrayLike) -> Self:
         """The dot product with another array."""
         return self._call("dot", other)
 
@@ -232,7 +248,7 @@ class ArrayMethods(Habits):
         """In another shape of as many elements; one size may be -1."""
         return self._call("reshape", shape[0] if len(shape) == 1 else shape, order)
 
-    def transpose(self, *axes: Any) -> Self:
+    def transpose(self, *axes: AxisLike) -> Self:
         """The axes in another order, reversed by default."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self._call("transpose", order)

@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, LeafError, ShapeError
 from funcgrad.numpy.options import shape_argument
@@ -87,7 +88,7 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
     return sizes
 
 
-def as_dtype(dtype: Any, kinds: str, operation: str) -> np.dtype[Any]:
+def as_dtype(dtype: DTypeLike, kinds: str, operation: str) -> np.dtype[Any]:
     """A dtype of one of NumPy's kinds that tensors have: ``"f"`` real, ``"c"`` complex, ``"iu"``.
 
     Raises

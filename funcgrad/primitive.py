@@ -28,7 +28,7 @@ transformations derive forward and reverse mode:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -172,7 +172,11 @@ def linear_in_all(split: Callable[..., Sequence[Value]]) -> Linear:
 
 
 def _of_one(
-    split: Callable[..., Sequence[Value]], position: int, ct: Value, *args: Value, **params: Any
+    split: Callable[..., Sequence[Value]],
+    position: int,
+    ct: Value,
+    *args: Value,
+    **params: Hashable,
 ) -> Value:
     return split(ct, *args, **params)[position]
 
@@ -214,7 +218,7 @@ def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]])
         its arguments behind the tangent, and its parameters.
     """
 
-    def push(tangents: tuple[Value, ...], out: Value, x: Value, **params: Any) -> Value:
+    def push(tangents: tuple[Value, ...], out: Value, x: Value, **params: Hashable) -> Value:
         operation, others, own = carry(out, x, **params)
         return operation(tangents[0], *others, **own)
 
@@ -337,7 +341,7 @@ class Primitive:
         additive = quick and all(isinstance(factor, UnitFactor) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
 
-    def results(self, *specs: Spec, **params: Any) -> tuple[Spec, ...]:
+    def results(self, *specs: Spec, **params: Hashable) -> tuple[Spec, ...]:
         """The specs of all results."""
         found = self.result(*specs, **params)
         return found if isinstance(found, tuple) else (found,)
@@ -361,7 +365,7 @@ class Primitive:
         ]
         return followed[0] if len(followed) == 1 else list(map(any, zip(*followed, strict=True)))
 
-    def __call__(self, *args: Value, **params: Any) -> Value:
+    def __call__(self, *args: Value, **params: Hashable) -> Value:
         if not params:  # rules call cos(x) and matmul(x, y) all the time
             if len(args) == 1:
                 return bind1(self, args[0])

@@ -14,12 +14,13 @@ Tensor([2., 5.])
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from operator import index as as_index
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Never, NoReturn, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.conversion import Conversions
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
@@ -318,7 +319,7 @@ class Tensor(ArrayMethods, Conversions):
     def __copy__(self) -> Tensor:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Tensor:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return self
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Self:
@@ -348,7 +349,7 @@ def wrap(value: Value) -> Tensor:
     return value  # type: ignore[no-any-return]  # a tracer
 
 
-def apply(primitive: Primitive, *args: Any, **params: Any) -> Tensor:
+def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
     """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``."""
     if not primitive.operator:
         return wrap(_operated(primitive, args, params))
@@ -378,7 +379,7 @@ def _truth(x: Value) -> Value:
     return cast(x, dtype=np.dtype(np.bool_))
 
 
-def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
+def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Tensor:
     """``apply`` for one argument and no parameter, quicker: keyword-only ones would take longer."""
     if not isinstance(x, Tensor):
         x = wrap(operand(x, primitive.name))
@@ -403,7 +404,7 @@ def apply1(primitive: Primitive, x: Any, as_operator: bool = False) -> Tensor:
     return value  # type: ignore[no-any-return]  # a tracer
 
 
-def apply2(primitive: Primitive, x: Any, y: Any, as_operator: bool = False) -> Tensor:
+def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool = False) -> Tensor:
     """``apply`` for two arguments and no parameter, quicker."""
     if type(x) is Tensor:
         x = x._value
@@ -429,7 +430,7 @@ def apply2(primitive: Primitive, x: Any, y: Any, as_operator: bool = False) -> T
     return value  # type: ignore[no-any-return]  # a tracer
 
 
-def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:
+def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tensor:
     """An operator: it leaves what is no array to the other operand's class."""
     try:
         return apply2(primitive, x, y, True)
@@ -437,7 +438,7 @@ def operate_generally(primitive: Primitive, x: Any, y: Any) -> Tensor:
         return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 
 
-def tensor(obj: ArrayLike, dtype: Any = None, **habits: Never) -> Tensor:
+def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **habits: Never) -> Tensor:
     """An immutable tensor of the elements of an array, number, or nested sequence of them.
 
     Parameters
@@ -481,7 +482,7 @@ def tensor(obj: ArrayLike, dtype: Any = None, **habits: Never) -> Tensor:
     return wrap(value)
 
 
-def _of_numbers(numbers: Any, value: Value, dtype: np.dtype[Any]) -> Value:
+def _of_numbers(numbers: object, value: Value, dtype: np.dtype[Any]) -> Value:
     """Python numbers in a dtype that they have to fit, as in NumPy: -1 is no unsigned integer."""
     if type(value) not in RAW:
         return value

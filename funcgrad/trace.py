@@ -34,6 +34,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from operator import pos
 from time import perf_counter_ns
+from types import TracebackType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -75,7 +76,7 @@ few operators of its scalars.
 Value: TypeAlias = Any
 """A raw value or a tracer: what rules compute with. Its operators are NumPy's either way.
 
-Type checkers see ``Any``: they do not narrow by ``type(x) in RAW``, by which raw values are told from
+Type checkers see ``Any``: they do not narrow by ``type(x) in RAW``, which tells raw values from
 tracers, and NumPy's stubs take no tracers. A protocol of operators would need some 200 casts.
 """
 
@@ -168,7 +169,7 @@ class Trace:
         """
         return None
 
-    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
+    def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
         """A tracer of this trace with the values inside it changed."""
         raise escaped()
 
@@ -202,7 +203,12 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         self._quiet.__enter__()
         return self.level
 
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         try:
             self._quiet.__exit__(kind, error, traceback)
         finally:
@@ -319,7 +325,7 @@ def bind2(primitive: Operation, x: Value, y: Value) -> Value:
     return primitive.evaluate(x, y)
 
 
-def number_of(evaluate: Callable[..., Any], operator: str, *args: Any, **params: Any) -> Any:
+def number_of(evaluate: Callable[..., Any], operator: str, *args: Raw, **params: Any) -> Any:
     """What an operator makes of Python numbers: one again, with NumPy's arithmetic.
 
     Truth values count as 0 and 1, as in Python, where a plus sign makes them so; but they stay

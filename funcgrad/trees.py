@@ -294,7 +294,7 @@ def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, An
     return made[0]
 
 
-def _check_function(name: str, f: Any) -> None:
+def _check_function(name: str, f: object) -> None:
     if not callable(f):
         raise FunctionError(f"{name}: expected a function, got {type(f).__name__}.")
 

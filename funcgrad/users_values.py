@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import (
     ArgumentError,
@@ -136,7 +137,7 @@ def is_weak(value: Value) -> bool:
     return type(value) in NUMBERS
 
 
-def operand(x: Any, operation: str) -> Value:
+def operand(x: ArrayLike, operation: str) -> Value:
     """A value for something that a user passed to an operation.
 
     Raises
@@ -173,7 +174,7 @@ def operand(x: Any, operation: str) -> Value:
     return array
 
 
-def checked_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
+def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
     """A dtype that tensors can have.
 
     Raises
@@ -207,7 +208,7 @@ def first_tensor(x: Any) -> Any:
     return x if isinstance(x, TracedValue) else None
 
 
-def leaf_remedy(leaf: Any) -> str:
+def leaf_remedy(leaf: object) -> str:
     """What to do about an object in a pytree that is neither a container nor an array."""
     kind = type(leaf)
     if is_dataclass(kind):
@@ -226,12 +227,12 @@ def leaf_remedy(leaf: Any) -> str:
     )
 
 
-def _shown(x: Any) -> str:
+def _shown(x: object) -> str:
     text = repr(x)
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def described(x: Any) -> str:
+def described(x: object) -> str:
     """What an object is in a user's words, in which there are no classes of traced values.
 
     >>> described((1, 2, 3)), described(None)
@@ -244,7 +245,7 @@ def described(x: Any) -> str:
     return type(x).__name__
 
 
-def explained(error: Exception, operation: str, *args: Any, **params: Any) -> Exception:
+def explained(error: Exception, operation: str, *args: object, **params: object) -> Exception:
     """NumPy's complaint about an operation, with the operation and its arguments named."""
     if isinstance(error, FuncgradError):
         return error

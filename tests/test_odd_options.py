@@ -20,11 +20,11 @@ LIBRARY: Any = fg  # so that types do not stand in the way of wrong ones
         lambda: fg.random.normal(KEY, 2, scale=1j),
         lambda: fg.random.uniform(KEY, 2, minval=1j),
         lambda: fg.random.truncated_normal(KEY, 1j, 2.0),
-        lambda: fg.random.normal(KEY, 2, np),
-        lambda: fg.nn.he_normal(KEY, (2, 3), np),
+        lambda: fg.random.normal(KEY, 2, np),  # type: ignore[arg-type]
+        lambda: fg.nn.he_normal(KEY, (2, 3), np),  # type: ignore[arg-type]
         lambda: fg.nn.one_hot([1], "3"),  # type: ignore[arg-type]
         lambda: fg.nn.one_hot([1], 3, "no such"),
-        lambda: fg.numpy.zeros(2, np),
+        lambda: fg.numpy.zeros(2, np),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_kinds(call: Any) -> None:

@@ -32,6 +32,7 @@ from typing import Any, Protocol
 
 from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
+from funcgrad.trace import Raw
 
 __all__ = ["Backend", "Compiled", "evaluated"]
 
@@ -58,7 +59,7 @@ class Compiled:
 def evaluated(program: Program) -> Compiled:
     """A program that is evaluated operation by operation."""
 
-    def run(*values: Any) -> tuple[Any, ...] | None:
+    def run(*values: Raw) -> tuple[Any, ...] | None:
         try:
             return tuple(program.evaluate(values))
         except GuardError:

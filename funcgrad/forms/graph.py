@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -158,7 +158,7 @@ class _GraphDraft:
             self.homes[variable] = place
 
 
-def _setting(name: str, value: Any) -> str:
+def _setting(name: str, value: object) -> str:
     """A static parameter in short."""
     if isinstance(value, Key):
         return f"{name}=[{index_text(value)}]"

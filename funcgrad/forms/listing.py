@@ -12,7 +12,6 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from funcgrad.programs.equation import Equation, body_of
 from funcgrad.programs.program import Program
@@ -59,7 +58,7 @@ def _guards(program: Program, names: Sequence[str], variables: range) -> Iterato
             yield f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     """A static parameter; a program stands below."""
     return f"<{value.name}>" if isinstance(value, Program) else repr(value)
 

@@ -36,7 +36,7 @@ import numpy as np
 from funcgrad.errors import ProgramError
 from funcgrad.primitives.index_keys import Key
 from funcgrad.shape import DTYPES
-from funcgrad.trace import RAW
+from funcgrad.trace import RAW, Raw
 
 __all__ = [
     "DTYPE_NAMES",
@@ -165,7 +165,7 @@ def to_base64(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode()
 
 
-def bytes_of(value: Any) -> bytes:
+def bytes_of(value: Raw) -> bytes:
     """The bytes of a NumPy value: little-endian, in C order."""
     return np.asarray(value, value.dtype.newbyteorder("<")).tobytes()
 

@@ -11,7 +11,7 @@ length or keys, how many of the entries that follow are inside it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
@@ -108,7 +108,7 @@ def _length(data: Data, name: str, place: str) -> int:
     return length
 
 
-def _hashed(value: Any, place: str) -> Any:
+def _hashed(value: object, place: str) -> Hashable:
     try:
         hash(value)
     except TypeError as error:  # a slice has no hash before Python 3.12

@@ -12,9 +12,9 @@ True
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.creation import made
@@ -26,7 +26,7 @@ from funcgrad.users_values import ArrayLike
 __all__ = ["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "ones", "zeros"]
 
 
-def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Uniform numbers of variance ``2 / (inputs + outputs)``, for tanh and the like.
 
     Parameters
@@ -63,7 +63,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) ->
     return _uniform(key, sizes, dtype, (inputs + outputs) / 2, "glorot_uniform")
 
 
-def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Normal numbers of variance ``2 / (inputs + outputs)``; see ``glorot_uniform``.
 
     Examples
@@ -77,7 +77,7 @@ def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> 
     return _normal(key, sizes, dtype, (inputs + outputs) / 2, "glorot_normal")
 
 
-def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Uniform numbers of variance ``2 / inputs``; see ``he_normal``.
 
     Examples
@@ -90,7 +90,7 @@ def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Ten
     return _uniform(key, sizes, dtype, _fans(sizes, "he_uniform")[0] / 2, "he_uniform")
 
 
-def he_normal(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Normal numbers of variance ``2 / inputs``, for relu and the like.
 
     Parameters
@@ -126,7 +126,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: Any = np.float64) -> Tens
     return _normal(key, sizes, dtype, _fans(sizes, "he_normal")[0] / 2, "he_normal")
 
 
-def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Zeros, for biases. The key is not looked at: it makes the signature that of the others.
 
     Examples
@@ -137,7 +137,7 @@ def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> T
     return made(np.zeros, "zeros", as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros"))
 
 
-def ones(key: ArrayLike | None, shape: ShapeLike, dtype: Any = np.float64) -> Tensor:
+def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Ones, for scales. The key is not looked at: it makes the signature that of the others.
 
     Examples
@@ -159,7 +159,7 @@ def _fans(shape: Shape, initializer: str) -> tuple[int, int]:
 
 
 def _uniform(
-    key: ArrayLike, shape: Shape, dtype: Any, precision: float, initializer: str
+    key: ArrayLike, shape: Shape, dtype: DTypeLike, precision: float, initializer: str
 ) -> Tensor:
     """Of mean 0 and variance ``1 / precision``."""
     wanted = as_dtype(dtype, "f", initializer)
@@ -167,7 +167,9 @@ def _uniform(
     return standard_uniform(key, shape, wanted, initializer) * (2 * bound) - bound
 
 
-def _normal(key: ArrayLike, shape: Shape, dtype: Any, precision: float, initializer: str) -> Tensor:
+def _normal(
+    key: ArrayLike, shape: Shape, dtype: DTypeLike, precision: float, initializer: str
+) -> Tensor:
     wanted = as_dtype(dtype, "f", initializer)
     deviation = math.sqrt(1 / precision) if precision else 0.0
     return standard_normal(key, shape, wanted, initializer) * deviation

@@ -6,9 +6,10 @@ Tensor([0.69314718, 0.        ])
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.logits import log_total, real_value, relative_logits
@@ -29,7 +30,7 @@ __all__ = ["cross_entropy", "one_hot", "squared_error"]
 
 
 def one_hot(
-    labels: ArrayLike, num_classes: int, dtype: Any = np.float64, axis: SupportsIndex = -1
+    labels: ArrayLike, num_classes: int, dtype: DTypeLike = np.float64, axis: SupportsIndex = -1
 ) -> Tensor:
     """1 at the position that a label names, else 0.
 

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.options import converted, integer, natural, optional_dtype, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
+from funcgrad.shape import ShapeLike, broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
@@ -43,7 +44,7 @@ __all__ = [
 
 
 def array(
-    object: ArrayLike, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0
+    object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, ndmin: int = 0
 ) -> Tensor:
     """A tensor of the elements of an array, a number or nested sequences: ``fg.tensor``.
 
@@ -75,7 +76,7 @@ def array(
     return result
 
 
-def asarray(a: ArrayLike, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
+def asarray(a: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> Tensor:
     """A tensor of the elements of something, itself if it is one already.
 
     A Python number becomes an array like any other, whose dtype does not give way to that of what
@@ -96,7 +97,7 @@ def asarray(a: ArrayLike, dtype: Any = None, *, copy: bool | None = None) -> Ten
     return tensor(a, dtype)
 
 
-def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Tensor:
+def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True) -> Tensor:
     """The elements in another dtype.
 
     A complex number becomes real by its real part. The derivative is 1 between floating and
@@ -143,7 +144,7 @@ def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -
     return result
 
 
-def zeros(shape: Any, dtype: Any = np.float64) -> Tensor:
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
     """Zeros of a shape.
 
     Examples
@@ -154,7 +155,7 @@ def zeros(shape: Any, dtype: Any = np.float64) -> Tensor:
     return made(np.zeros, "zeros", shape_argument(shape, "zeros"), float_dtype(dtype, "zeros"))
 
 
-def ones(shape: Any, dtype: Any = np.float64) -> Tensor:
+def ones(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
     """Ones of a shape.
 
     Examples
@@ -165,7 +166,7 @@ def ones(shape: Any, dtype: Any = np.float64) -> Tensor:
     return made(np.ones, "ones", shape_argument(shape, "ones"), float_dtype(dtype, "ones"))
 
 
-def empty(shape: Any, dtype: Any = np.float64) -> Tensor:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
     """Zeros of a shape: what cannot be written to has no use for elements left undefined.
 
     Examples
@@ -176,7 +177,7 @@ def empty(shape: Any, dtype: Any = np.float64) -> Tensor:
     return zeros(shape, dtype)
 
 
-def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Tensor:
+def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """One value everywhere, or an array repeated; differentiable in the value.
 
     Examples
@@ -194,11 +195,13 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Tensor:
     return result
 
 
-def float_dtype(dtype: Any, operation: str) -> np.dtype[Any]:
+def float_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
     return checked_dtype(np.float64 if dtype is None else dtype, operation)
 
 
-def _like(x: ArrayLike, dtype: Any, shape: Any, operation: str) -> tuple[Any, np.dtype[Any]]:
+def _like(
+    x: ArrayLike, dtype: DTypeLike | None, shape: ShapeLike | None, operation: str
+) -> tuple[Any, np.dtype[Any]]:
     value = operand(x, operation)
     return (
         shape_of(value) if shape is None else shape,
@@ -206,7 +209,9 @@ def _like(x: ArrayLike, dtype: Any, shape: Any, operation: str) -> tuple[Any, np
     )
 
 
-def zeros_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Tensor:
+def zeros_like(
+    a: ArrayLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+) -> Tensor:
     """Zeros of the shape and the dtype of an array.
 
     Examples
@@ -217,7 +222,9 @@ def zeros_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Tensor:
     return zeros(*_like(a, dtype, shape, "zeros_like"))
 
 
-def ones_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Tensor:
+def ones_like(
+    a: ArrayLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+) -> Tensor:
     """Ones of the shape and the dtype of an array.
 
     Examples
@@ -228,7 +235,9 @@ def ones_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Tensor:
     return ones(*_like(a, dtype, shape, "ones_like"))
 
 
-def empty_like(prototype: ArrayLike, /, dtype: Any = None, *, shape: Any = None) -> Tensor:
+def empty_like(
+    prototype: ArrayLike, /, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+) -> Tensor:
     """Zeros of the shape and the dtype of an array; see ``empty``.
 
     Examples
@@ -240,7 +249,11 @@ def empty_like(prototype: ArrayLike, /, dtype: Any = None, *, shape: Any = None)
 
 
 def full_like(
-    a: ArrayLike, fill_value: ArrayLike, dtype: Any = None, *, shape: Any = None
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    shape: ShapeLike | None = None,
 ) -> Tensor:
     """One value everywhere, in the shape and the dtype of an array; differentiable in the value.
 
@@ -253,7 +266,9 @@ def full_like(
     return full(sizes, fill_value, kind)
 
 
-def eye(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def eye(
+    N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: DTypeLike | None = None
+) -> Tensor:
     """Ones on a diagonal of a matrix, zeros elsewhere.
 
     Examples
@@ -265,7 +280,7 @@ def eye(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any
     return made(np.eye, "eye", *_matrix("eye", N, M, k), float_dtype(dtype, "eye"))
 
 
-def _matrix(operation: str, rows: Any, columns: Any, offset: Any) -> tuple[int, int, int]:
+def _matrix(operation: str, rows: object, columns: object, offset: object) -> tuple[int, int, int]:
     """The sizes of a matrix, square by default, and the offset of a diagonal."""
     count = natural(rows, operation, "N")
     return (
@@ -275,7 +290,7 @@ def _matrix(operation: str, rows: Any, columns: Any, offset: Any) -> tuple[int, 
     )
 
 
-def identity(n: SupportsIndex, dtype: Any = None) -> Tensor:
+def identity(n: SupportsIndex, dtype: DTypeLike | None = None) -> Tensor:
     """The unit matrix.
 
     Examples
@@ -286,7 +301,9 @@ def identity(n: SupportsIndex, dtype: Any = None) -> Tensor:
     return eye(n, dtype=dtype)
 
 
-def tri(N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def tri(
+    N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: DTypeLike | None = None
+) -> Tensor:
     """Ones on and below a diagonal of a matrix, zeros above.
 
     Examples

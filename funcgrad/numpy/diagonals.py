@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.creation import made
@@ -79,7 +80,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
 
 
 def trace(
-    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Tensor:
     """The sum of the elements on a diagonal of two axes.
 
@@ -195,7 +196,7 @@ def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = Fals
 
 
 def _triangle_indices(
-    find: Callable[..., Any], operation: str, n: Any, k: Any, m: Any
+    find: Callable[..., Any], operation: str, n: object, k: object, m: object
 ) -> tuple[Tensor, ...]:
     rows = natural(n, operation, "n")
     columns = rows if m is None else natural(m, operation, "m")

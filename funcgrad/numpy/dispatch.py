@@ -142,7 +142,10 @@ def dispatch_ufunc(
 
 
 def dispatch_function(
-    namespace: ModuleType, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    namespace: ModuleType,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
 ) -> Any:
     """What another NumPy function means on tensors."""
     if function in _CONVERSIONS and not any(_is_traced(arg) for arg in args):
@@ -175,7 +178,7 @@ def dispatch_function(
 # ------------------------------------------------------------------------------------- who is who
 
 
-def _counterpart(ours: Any, theirs: Any, function: Any) -> Any:
+def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., Any]) -> Any:
     """Our function of the name that NumPy has a function under; None if there is none."""
     name = function.__name__
     if getattr(theirs, name, None) is function:
@@ -183,7 +186,7 @@ def _counterpart(ours: Any, theirs: Any, function: Any) -> Any:
     return getattr(ours, _UNNAMED[function]) if function in _UNNAMED else None
 
 
-def _homes(namespace: ModuleType, function: Any) -> tuple[Any, Any]:
+def _homes(namespace: ModuleType, function: Callable[..., Any]) -> tuple[Any, Any]:
     """Our module and NumPy's for the functions of the module that a function is from."""
     ours: Any = namespace
     theirs: Any = np
@@ -192,7 +195,7 @@ def _homes(namespace: ModuleType, function: Any) -> tuple[Any, Any]:
     return ours, theirs
 
 
-def _path(function: Any, method: str = "__call__") -> str:
+def _path(function: Callable[..., Any], method: str = "__call__") -> str:
     """What users call a function, as well as can be known."""
     name = function.__name__
     if getattr(np, name, None) is function:
@@ -230,7 +233,7 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def _by_name(
-    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]] | None:
     """Arguments under NumPy's names, without those that say what is the default anyway.
 
@@ -278,7 +281,7 @@ def _foreign(
     return _wrapped(function(*positional, **named))
 
 
-def _unknown(function: Any, method: str, reason: str) -> UnknownFunctionError:
+def _unknown(function: Callable[..., Any], method: str, reason: str) -> UnknownFunctionError:
     return UnknownFunctionError(
         f"{_path(function, method)} is not available for traced tensors"
         + (f" with these arguments: {reason}." if reason else ".")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.shape import dtype_of
 from funcgrad.trace import TracedValue
@@ -56,7 +57,7 @@ isdtype = np.isdtype
 promote_types = np.promote_types
 
 
-def _bare(x: Any) -> Any:
+def _bare(x: object) -> Any:
     """For NumPy's functions about dtypes: the dtype of a tensor, anything else as it is."""
     return dtype_of(x) if isinstance(x, TracedValue) else x
 
@@ -73,7 +74,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return found
 
 
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+def can_cast(from_: Any, to: DTypeLike, casting: Any = "safe") -> Any:
     """Whether a cast from a dtype, or the dtype of a tensor, to another is possible.
 
     Examples
@@ -84,7 +85,7 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
     return np.can_cast(_bare(from_), to, casting)
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: DTypeLike) -> np.finfo[Any]:
     """What a floating dtype, or that of a tensor, can represent: NumPy's ``finfo``.
 
     Examples
@@ -95,7 +96,7 @@ def finfo(dtype: Any) -> Any:
     return np.finfo(_bare(dtype))
 
 
-def iinfo(dtype: Any, /) -> Any:
+def iinfo(dtype: DTypeLike, /) -> np.iinfo[Any]:
     """What an integer dtype, or that of a tensor, can represent: NumPy's ``iinfo``.
 
     Examples

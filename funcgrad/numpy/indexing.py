@@ -20,7 +20,7 @@ from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.sorting import take_along_axis as _take_along
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import dtype_of, normalize_axis, shape_of
+from funcgrad.shape import ShapeLike, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import operand
@@ -281,7 +281,7 @@ def flatnonzero(a: ArrayLike) -> Tensor:
     return found
 
 
-def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
     """Positions counted row by row as positions along each axis of a shape.
 
     Raises
@@ -312,7 +312,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Tensor, ...]:
     return tuple(found[::-1])
 
 
-def ravel_multi_index(multi_index: Any, dims: Any) -> Tensor:
+def ravel_multi_index(multi_index: ArrayLike, dims: ShapeLike) -> Tensor:
     """Positions along each axis of a shape as positions counted row by row.
 
     Parameters

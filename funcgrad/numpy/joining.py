@@ -7,9 +7,10 @@ Tensor([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, LeafError, ShapeError
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
@@ -45,7 +46,7 @@ __all__ = [
 # -------------------------------------------------------------------------------------- together
 
 
-def _parts(arrays: Any, operation: str) -> list[Value]:
+def _parts(arrays: Sequence[ArrayLike], operation: str) -> list[Value]:
     """The values to join: a sequence of arrays, or the slices of one along its first axis."""
     if isinstance(arrays, (Tensor, np.ndarray)):
         arrays = unstack(arrays)
@@ -63,7 +64,11 @@ def _parts(arrays: Any, operation: str) -> list[Value]:
 
 
 def concatenate(
-    arrays: Sequence[ArrayLike], /, axis: SupportsIndex | None = 0, *, dtype: Any = None
+    arrays: Sequence[ArrayLike],
+    /,
+    axis: SupportsIndex | None = 0,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Arrays one behind the other along an axis that they have.
 
@@ -105,7 +110,7 @@ def concatenate(
     return _typed(_p.concatenate(*values, axis=axis), dtype, "concatenate")
 
 
-def _typed(x: Value, dtype: Any, operation: str) -> Tensor:
+def _typed(x: Value, dtype: DTypeLike | None, operation: str) -> Tensor:
     if dtype is None:
         return wrap(x)
     kind = checked_dtype(dtype, operation)
@@ -120,7 +125,9 @@ def _typed(x: Value, dtype: Any, operation: str) -> Tensor:
 concat = concatenate
 
 
-def stack(arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: Any = None) -> Tensor:
+def stack(
+    arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """Arrays of one shape along a new axis.
 
     Raises
@@ -142,7 +149,7 @@ def stack(arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: Any = 
     return _typed(_p.stack(*values, axis=axis), dtype, "stack")
 
 
-def vstack(tup: Sequence[ArrayLike], *, dtype: Any = None) -> Tensor:
+def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Arrays one below the other; 1-d ones are rows.
 
     Examples
@@ -158,7 +165,7 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: Any = None) -> Tensor:
 row_stack = vstack
 
 
-def hstack(tup: Sequence[ArrayLike], *, dtype: Any = None) -> Tensor:
+def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Arrays side by side: along axis 1, or 0 where they are 1-d.
 
     Examples
@@ -199,7 +206,7 @@ def column_stack(tup: Sequence[ArrayLike]) -> Tensor:
     return concatenate(columns, 1)
 
 
-def block(arrays: Any) -> Tensor:
+def block(arrays: ArrayLike) -> Tensor:
     """Arrays put together as nested lists show them: innermost along the last axis.
 
     Examples
@@ -213,17 +220,17 @@ def block(arrays: Any) -> Tensor:
     return _block(arrays, depth, rank)
 
 
-def _depth(arrays: Any) -> int:
+def _depth(arrays: ArrayLike) -> int:
     return 1 + max([_depth(x) for x in arrays], default=0) if isinstance(arrays, list) else 0
 
 
-def _ranks(arrays: Any) -> list[int]:
+def _ranks(arrays: ArrayLike) -> list[int]:
     if isinstance(arrays, list):
         return [0, *[rank for x in arrays for rank in _ranks(x)]]
     return [0, len(shape_of(operand(arrays, "block")))]
 
 
-def _block(arrays: Any, depth: int, rank: int) -> Tensor:
+def _block(arrays: ArrayLike, depth: int, rank: int) -> Tensor:
     if isinstance(arrays, list):
         return concatenate([_block(x, depth - 1, rank) for x in arrays], -depth)
     if depth:
@@ -270,7 +277,9 @@ def _sections(x: Value, bounds: Sequence[int], axis: int) -> list[Tensor]:
     return [wrap(view(x, key=Key((*lead, slice(start, stop))))) for start, stop in pairs]
 
 
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
+def array_split(
+    ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0
+) -> list[Tensor]:
     """Cut along an axis into so many parts, the first ones longer if need be, or at positions.
 
     Examples
@@ -291,7 +300,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 
     return _sections(value, np.cumsum(sizes)[:-1].tolist(), place)
 
 
-def split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Tensor]:
+def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0) -> list[Tensor]:
     """Cut along an axis into so many equal parts, or at positions.
 
     Raises
@@ -319,7 +328,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: SupportsIndex = 0) -> 
     return array_split(value, indices_or_sections, place)
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
+def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Tensor]:
     """``split`` along axis 1, or 0 for a 1-d array.
 
     Examples
@@ -331,7 +340,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
     return split(value, indices_or_sections, 1 if len(shape_of(value)) > 1 else 0)
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
+def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Tensor]:
     """``split`` along axis 0 of an array of at least two.
 
     Examples
@@ -342,7 +351,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
     return _split_at_least("vsplit", ary, indices_or_sections, 0, 2)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
+def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Tensor]:
     """``split`` along axis 2.
 
     Examples
@@ -354,7 +363,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Tensor]:
 
 
 def _split_at_least(
-    operation: str, x: ArrayLike, indices_or_sections: Any, axis: int, rank: int
+    operation: str, x: ArrayLike, indices_or_sections: ArrayLike, axis: int, rank: int
 ) -> list[Tensor]:
     value = operand(x, operation)
     shape: Shape = shape_of(value)

@@ -11,7 +11,9 @@ Tensor([2., 2., 2., 2., 2.])
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
+
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contraction, diagonals
@@ -121,7 +123,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     return contraction.outer(x, y)
 
 
-def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sums of the diagonals of matrices.
 
     Parameters

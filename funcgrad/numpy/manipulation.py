@@ -20,6 +20,7 @@ from funcgrad.primitives.structural import move_axis
 from funcgrad.shape import (
     AxisLike,
     Shape,
+    ShapeLike,
     broadcast_shapes,
     normalize_axes,
     normalize_axis,
@@ -105,7 +106,9 @@ def size(a: ArrayLike, axis: SupportsIndex | None = None) -> int:
     return sizes[normalize_axis(axis, len(sizes), "size")]
 
 
-def reshape(a: ArrayLike, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
+def reshape(
+    a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool | None = None
+) -> Tensor:
     """The same elements, row by row, in another shape; a view.
 
     Parameters
@@ -250,7 +253,7 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
     return _at_least("atleast_3d", arrays, widen)
 
 
-def broadcast_to(array: ArrayLike, shape: Any) -> Tensor:
+def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Tensor:
     """An array repeated along new axes and along those of size 1.
 
     Raises
@@ -460,7 +463,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     return flip(swapaxes(value, first, second), second)
 
 
-def roll(a: ArrayLike, shift: Any, axis: AxisLike = None) -> Tensor:
+def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     """The elements shifted along axes; those that leave at the end come in at the front.
 
     Parameters

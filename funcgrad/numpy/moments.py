@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.options import integer, real_number
@@ -48,7 +49,7 @@ def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
 def mean(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     keepdims: bool = False,
     where: ArrayLike | None = None,
@@ -94,7 +95,7 @@ def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> T
     return in_dtype(_shared(total, count), dtype if is_inexact(dtype) else None)
 
 
-def _shared(total: Tensor, count: Any) -> Tensor:
+def _shared(total: Tensor, count: Value) -> Tensor:
     """A quotient in the dtype of what is divided."""
     quotient = total / count
     dtype = total.dtype
@@ -109,7 +110,7 @@ def _squeezed(kept: Tensor, x: Value, axis: AxisLike) -> Tensor:
 def var(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     ddof: float | None = None,
     keepdims: bool = False,
@@ -152,7 +153,7 @@ def var(
     )
 
 
-def _spread_dtype(dtype: Any) -> Any:
+def _spread_dtype(dtype: DTypeLike | None) -> Any:
     """The dtype of a variance or deviation: where one was asked for it is that, as in NumPy."""
     return dtype if dtype is not None and is_inexact(np.dtype(dtype)) else None
 
@@ -170,7 +171,7 @@ def _var_where(
 def std(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     ddof: float | None = None,
     keepdims: bool = False,

@@ -7,9 +7,9 @@ variances and extrema are NaN (eager evaluation warns of the division by zero, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.moments import mean, std, var
@@ -42,7 +42,7 @@ def _numbers(a: ArrayLike, name: str) -> tuple[Value, Value | None]:
 
 
 def nansum(
-    a: ArrayLike, axis: AxisLike = None, dtype: Any = None, *, keepdims: bool = False
+    a: ArrayLike, axis: AxisLike = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """The sum over axes of what is no NaN; see ``sum``.
 
@@ -57,7 +57,7 @@ def nansum(
 
 
 def nanprod(
-    a: ArrayLike, axis: AxisLike = None, dtype: Any = None, *, keepdims: bool = False
+    a: ArrayLike, axis: AxisLike = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """The product over axes of what is no NaN; see ``prod``.
 
@@ -72,7 +72,7 @@ def nanprod(
 
 
 def nanmean(
-    a: ArrayLike, axis: AxisLike = None, dtype: Any = None, *, keepdims: bool = False
+    a: ArrayLike, axis: AxisLike = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """The mean over axes of what is no NaN; see ``mean``.
 
@@ -89,7 +89,7 @@ def nanmean(
 def nanvar(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     ddof: float | None = None,
     keepdims: bool = False,
@@ -109,7 +109,7 @@ def nanvar(
 def nanstd(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     ddof: float | None = None,
     keepdims: bool = False,
@@ -131,7 +131,7 @@ def _spread(
     name: str,
     a: ArrayLike,
     axis: AxisLike,
-    dtype: Any,
+    dtype: DTypeLike | None,
     ddof: float,
     keepdims: bool,
 ) -> Tensor:

@@ -15,6 +15,7 @@ from operator import index
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.primitives.structural import cast
@@ -59,7 +60,7 @@ def integer(x: Any, operation: str, argument: str) -> int:
         raise DtypeError(f"{operation}: {argument} has to be an integer, not {x!r}.") from None
 
 
-def natural(x: Any, operation: str, argument: str) -> int:
+def natural(x: object, operation: str, argument: str) -> int:
     """An integer that is not negative.
 
     Raises
@@ -92,7 +93,7 @@ def real_number(x: Any, operation: str, argument: str) -> float:
     raise DtypeError(f"{operation}: {argument} has to be a real number, not {x!r}.")
 
 
-def is_integer(x: Any) -> bool:
+def is_integer(x: object) -> bool:
     """Whether something is one integer, rather than a sequence of them."""
     return hasattr(x, "__index__") and not shape_of(x)
 
@@ -128,7 +129,7 @@ def sequence(x: Any, operation: str, argument: str) -> list[Any]:
         ) from None
 
 
-def shape_argument(shape: Any, operation: str) -> Shape:
+def shape_argument(shape: object, operation: str) -> Shape:
     """A shape: an integer, or a sequence of integers.
 
     Raises
@@ -160,12 +161,12 @@ def sized(shape: Shape, operation: str) -> Shape:
 _MOST_ELEMENTS = 2**63 - 1
 
 
-def optional_dtype(dtype: Any, operation: str) -> np.dtype[Any] | None:
+def optional_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any] | None:
     """A dtype that tensors can have, or None."""
     return None if dtype is None else checked_dtype(dtype, operation)
 
 
-def choice(x: Any, options: tuple[str, ...], operation: str, argument: str) -> str:
+def choice(x: object, options: tuple[str, ...], operation: str, argument: str) -> str:
     """One of some words.
 
     Raises
@@ -249,7 +250,7 @@ def check_lossless(source: np.dtype[Any], target: np.dtype[Any], operation: str,
         )
 
 
-def initial_value(x: Any, dtype: np.dtype[Any], operation: str) -> Value:
+def initial_value(x: object, dtype: np.dtype[Any], operation: str) -> Value:
     """What a reduction begins with, in the dtype of its result.
 
     Raises

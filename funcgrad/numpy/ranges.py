@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, FunctionError, TracerError
 from funcgrad.numpy.creation import astype, made
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-def _concrete_number(x: Any, operation: str) -> Any:
+def _concrete_number(x: ArrayLike, operation: str) -> Any:
     """A number on which the shape of a result depends."""
     value = operand(x, operation)
     try:
@@ -48,7 +49,7 @@ def _concrete_number(x: Any, operation: str) -> Any:
 
 
 def arange(
-    start: ArrayLike, stop: ArrayLike = None, step: ArrayLike = 1, dtype: Any = None
+    start: ArrayLike, stop: ArrayLike = None, step: ArrayLike = 1, dtype: DTypeLike | None = None
 ) -> Tensor:
     """Numbers from ``start`` (0 when it stands alone) up to, without, ``stop``.
 
@@ -82,7 +83,7 @@ def linspace(
     num: SupportsIndex = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
     """So many numbers, evenly spaced, from ``start`` to ``stop``; differentiable in both.
@@ -139,7 +140,7 @@ def logspace(
     num: SupportsIndex = 50,
     endpoint: bool = True,
     base: ArrayLike = 10.0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Tensor:
     """Powers of a base, with evenly spaced exponents; differentiable in all three.
@@ -159,7 +160,7 @@ def geomspace(
     stop: ArrayLike,
     num: SupportsIndex = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Tensor:
     """Numbers with a constant ratio from ``start`` to ``stop``; differentiable in both.
@@ -220,7 +221,9 @@ def meshgrid(
     return tuple([wrap(broadcast_to(x, shape=full_shape)) for x in flat])
 
 
-def indices(dimensions: Sequence[SupportsIndex], dtype: Any = int, sparse: bool = False) -> Any:
+def indices(
+    dimensions: Sequence[SupportsIndex], dtype: DTypeLike | None = int, sparse: bool = False
+) -> Any:
     """For each axis of a shape, the position of every element along it.
 
     Examples
@@ -240,7 +243,7 @@ def fromfunction(
     function: Callable[..., Any],
     shape: Sequence[SupportsIndex],
     *,
-    dtype: Any = float,
+    dtype: DTypeLike | None = float,
     **kwargs: Any,
 ) -> Any:
     """A function of the positions of the elements, called once with an array for each axis.

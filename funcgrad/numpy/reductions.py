@@ -8,9 +8,11 @@ no harm.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.numpy.options import converted, initial_value
@@ -30,7 +32,7 @@ from funcgrad.shape import (
     shape_of,
 )
 from funcgrad.tensor import Tensor, apply2, wrap
-from funcgrad.trace import Value, bind
+from funcgrad.trace import Raw, Value, bind
 from funcgrad.users_values import ArrayLike, checked_dtype, explained, operand
 
 __all__ = [
@@ -54,7 +56,7 @@ _EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
 
 
 def reduced(
-    primitive: Primitive, a: ArrayLike, axis: AxisLike, keepdims: bool, **params: Any
+    primitive: Primitive, a: ArrayLike, axis: AxisLike, keepdims: bool, **params: Hashable
 ) -> Tensor:
     """Apply a reduction to what a user passed."""
     x = a._value if type(a) is Tensor else operand(a, primitive.name)
@@ -67,7 +69,9 @@ def reduced(
     return wrap(value)
 
 
-def prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill: Any) -> Value:
+def prepared(
+    a: ArrayLike, name: str, dtype: DTypeLike | None, where: ArrayLike | None, fill: Raw
+) -> Value:
     """In another dtype, and with a number in place of the elements that do not count."""
     x = operand(a, name)
     if dtype is not None:
@@ -76,14 +80,14 @@ def prepared(a: ArrayLike, name: str, dtype: Any, where: ArrayLike | None, fill:
     return x if where is None else masked(x, where, fill, name)
 
 
-def in_dtype(result: Value, dtype: Any) -> Tensor:
+def in_dtype(result: Value, dtype: DTypeLike | None) -> Tensor:
     """A sum or product in the dtype that was asked for: small integers widen by default."""
     if dtype is None or dtype_of(result) == dtype:
         return wrap(result)
     return wrap(cast(result, dtype=np.dtype(dtype)))
 
 
-def masked(x: Value, where: ArrayLike, fill: Any, name: str) -> Value:
+def masked(x: Value, where: ArrayLike, fill: Raw, name: str) -> Value:
     """An array with a number in place of the elements that do not count."""
     mask = as_mask(where, name)
     broadcast_shapes(f"{name} with where", shape_of(x), shape_of(mask))
@@ -110,7 +114,7 @@ def as_mask(where: ArrayLike, name: str) -> Value:
 def sum(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     keepdims: bool = False,
     initial: ArrayLike | None = None,
@@ -153,7 +157,7 @@ def sum(
 def prod(
     a: ArrayLike,
     axis: AxisLike = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     keepdims: bool = False,
     initial: ArrayLike | None = None,

@@ -20,9 +20,9 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.structural import move_axis, place, reshape
-from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.shape import Shape, ShapeLike, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
+from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.users_values import explained, operand
 
 __all__ = ["delete", "insert", "pad", "repeat", "resize", "tile"]
@@ -78,12 +78,12 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
     return _chosen(value, np.repeat(np.arange(shape[along]), counts), along)
 
 
-def _chosen(x: Value, positions: Any, axis: int, unique: bool = False) -> Tensor:
+def _chosen(x: Value, positions: Raw, axis: int, unique: bool = False) -> Tensor:
     result: Tensor = wrap(gather(x, positions, axis=axis, unique=unique))
     return result
 
 
-def tile(A: ArrayLike, reps: Any) -> Tensor:
+def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
     """The whole array repeated, so many times along each axis.
 
     Parameters
@@ -114,7 +114,7 @@ def tile(A: ArrayLike, reps: Any) -> Tensor:
     return result
 
 
-def resize(a: ArrayLike, new_shape: Any) -> Tensor:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Tensor:
     """The elements row by row in another shape, cut off or begun anew where the number differs.
 
     Examples
@@ -140,7 +140,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Tensor:
 _MODES = ("edge", "reflect", "symmetric", "wrap")
 
 
-def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Tensor:
+def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: Any) -> Tensor:
     """With elements added before and behind along each axis.
 
     Parameters
@@ -190,7 +190,7 @@ def _refuse_rest(kwargs: Mapping[str, Any]) -> None:
         raise ArgumentError(f"pad: the mode has no parameter {', '.join(kwargs)}.")
 
 
-def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+def _widths(pad_width: ArrayLike, rank: int) -> list[tuple[int, int]]:
     """The numbers of elements before and behind, for each axis."""
     if isinstance(pad_width, Mapping):
         widths = [(0, 0)] * rank
@@ -208,7 +208,7 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     return [(int(before), int(behind)) for before, behind in pairs]
 
 
-def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: Any) -> Tensor:
+def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: ArrayLike) -> Tensor:
     constant = _constant(constants, len(widths))
     if type(constant) in RAW and not np.any(constant):
         shape = shape_of(x)
@@ -229,7 +229,7 @@ def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: Any) -
     return wrap(x)
 
 
-def _constant(constants: Any, rank: int) -> Value:
+def _constant(constants: ArrayLike, rank: int) -> Value:
     """The constants as a value that broadcasts to (axes, 2)."""
     if isinstance(constants, Mapping):
         table = np.zeros((rank, 2))
@@ -241,7 +241,7 @@ def _constant(constants: Any, rank: int) -> Value:
     return operand(constants, "pad")
 
 
-def _stacked(constants: Any) -> Value:
+def _stacked(constants: ArrayLike) -> Value:
     flat = [
         _stacked(each) if isinstance(each, (tuple, list)) else operand(each, "pad")
         for each in constants
@@ -254,7 +254,7 @@ def _stacked(constants: Any) -> Value:
 # --------------------------------------------------------------------------- inserting, deleting
 
 
-def _positions(obj: Any, operation: str) -> np.ndarray[Any, Any]:
+def _positions(obj: ArrayLike, operation: str) -> np.ndarray[Any, Any]:
     """Concrete positions; an empty list is of floats, and means none.
 
     Small integers widen: where sizes are added to them, NumPy's own ``insert`` refuses them.
@@ -264,7 +264,7 @@ def _positions(obj: Any, operation: str) -> np.ndarray[Any, Any]:
     return found.astype(np.intp) if widens else found
 
 
-def delete(arr: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tensor:
+def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """Without the slices at positions along an axis.
 
     Parameters
@@ -290,7 +290,7 @@ def delete(arr: ArrayLike, obj: Any, axis: SupportsIndex | None = None) -> Tenso
 
 
 def insert(
-    arr: ArrayLike, obj: Any, values: ArrayLike, axis: SupportsIndex | None = None
+    arr: ArrayLike, obj: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None
 ) -> Tensor:
     """With values put in before positions along an axis.
 

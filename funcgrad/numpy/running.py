@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.numpy.options import converted, integer
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running sum.
 
     Parameters
@@ -60,7 +61,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
     return wrap(_accumulated(_sums, operand(a, "cumsum"), axis, dtype, "cumsum"))
 
 
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running product. The gradient is exact where elements are zero, at every order.
 
     Parameters
@@ -89,7 +90,7 @@ def cumulative_sum(
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
     """The running sum, by the array API's rules.
@@ -127,7 +128,7 @@ def cumulative_prod(
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
     """The running product, by the array API's rules.
@@ -143,7 +144,7 @@ def cumulative_prod(
     return _cumulative(_products, x, axis, dtype, 1 if include_initial else None, "cumulative_prod")
 
 
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running sum, for which NaN count as 0.
 
     Examples
@@ -156,7 +157,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tenso
     return wrap(_accumulated(_sums, x, axis, dtype, "nancumsum"))
 
 
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running product, for which NaN count as 1.
 
     Examples
@@ -185,7 +186,7 @@ def _products(x: Value, axis: int) -> Value:
 
 
 def _accumulated(
-    accumulate: Accumulation, x: Value, axis: int | None, dtype: Any, name: str
+    accumulate: Accumulation, x: Value, axis: int | None, dtype: DTypeLike | None, name: str
 ) -> Value:
     if dtype is not None:
         dtype = checked_dtype(dtype, name)
@@ -199,7 +200,7 @@ def _cumulative(
     accumulate: Accumulation,
     a: ArrayLike,
     axis: int | None,
-    dtype: Any,
+    dtype: DTypeLike | None,
     initial: int | None,
     name: str,
 ) -> Tensor:

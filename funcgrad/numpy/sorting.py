@@ -9,6 +9,7 @@ Tensor([1., 2., 3.])
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -54,7 +55,7 @@ def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Va
 def sort(
     a: ArrayLike,
     axis: SupportsIndex | None = -1,
-    kind: Any = None,
+    kind: str | None = None,
     *,
     descending: bool = False,
     stable: bool = True,
@@ -92,7 +93,7 @@ def sort(
 def argsort(
     a: ArrayLike,
     axis: SupportsIndex | None = -1,
-    kind: Any = None,
+    kind: str | None = None,
     *,
     descending: bool = False,
     stable: bool = True,
@@ -119,7 +120,9 @@ def argsort(
     return result
 
 
-def argpartition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Tensor:
+def argpartition(
+    a: ArrayLike, kth: SupportsIndex | Sequence[SupportsIndex], axis: SupportsIndex | None = -1
+) -> Tensor:
     """The positions of ``partition``.
 
     Examples
@@ -131,7 +134,9 @@ def argpartition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Ten
     return wrap(_partition_order(value, kth, place, "argpartition"))
 
 
-def _partition_order(x: Value, kth: Any, axis: int, operation: str) -> Value:
+def _partition_order(
+    x: Value, kth: SupportsIndex | Sequence[SupportsIndex], axis: int, operation: str
+) -> Value:
     size = shape_of(x)[axis]
     places = np.atleast_1d(revealed(kth, operation, "kth"))
     if places.ndim > 1 or places.dtype.kind not in "biu":
@@ -142,7 +147,9 @@ def _partition_order(x: Value, kth: Any, axis: int, operation: str) -> Value:
     return _p.argpartition(x, kth=tuple([k % size for k in marks]), axis=axis)
 
 
-def partition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Tensor:
+def partition(
+    a: ArrayLike, kth: SupportsIndex | Sequence[SupportsIndex], axis: SupportsIndex | None = -1
+) -> Tensor:
     """Partly sorted: the element at ``kth`` is where sorting would put it.
 
     None before it is greater, and none behind it is less.
@@ -164,7 +171,7 @@ def partition(a: ArrayLike, kth: Any, axis: SupportsIndex | None = -1) -> Tensor
     return result
 
 
-def lexsort(keys: Any, axis: SupportsIndex = -1) -> Tensor:
+def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     """The positions that sort by several keys, of which the last matters most.
 
     Parameters

@@ -18,12 +18,12 @@ from funcgrad.primitives.contraction import contract
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import bind
-from funcgrad.users_values import operand
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["einsum"]
 
 
-def einsum(*operands: Any, optimize: Any = None) -> Tensor:
+def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
     """Einstein's summation convention: products of any number of arguments, summed over indices.
 
     Parameters

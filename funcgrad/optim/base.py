@@ -214,7 +214,7 @@ def check_state(state: Any, kind: type[Any], operation: str) -> None:
         )
 
 
-def check_rate(learning_rate: Any, optimizer: str) -> None:
+def check_rate(learning_rate: object, optimizer: str) -> None:
     """Check a learning rate that is not a schedule and not traced."""
     if not callable(learning_rate):
         check_number(optimizer, "learning_rate", learning_rate)

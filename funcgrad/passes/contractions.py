@@ -16,11 +16,11 @@ program <lambda>(x: float64[30,20,10], y: float64[20,10,40]) -> float64[30,40]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import prod
 from string import ascii_letters
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitive import Primitive
@@ -80,7 +80,7 @@ class _Site:
         maker = self.bench.makers[variable]
         return maker if maker is not None and self.bench.is_read_once(variable) else None
 
-    def append(self, operation: Primitive, *operands: int, **params: Any) -> int:
+    def append(self, operation: Primitive, *operands: int, **params: Hashable) -> int:
         """The variable of a new equation in place of this one."""
         return self.bench.put(self.equation, operation, operands, tuple(sorted(params.items())))
 

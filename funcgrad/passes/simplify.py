@@ -46,7 +46,7 @@ def simplify(program: Program) -> Program:
 # --------------------------------------------------------------------------------- neutral elements
 
 
-def _is(bench: Workbench, variable: int, *numbers: Any) -> bool:
+def _is(bench: Workbench, variable: int, *numbers: float) -> bool:
     """Whether a variable is a constant whose elements all are one of some numbers, to the sign."""
     constant = bench.constants.get(variable)
     if constant is None or not constant.is_raw or constant.spec.dtype.kind == "c":

@@ -22,10 +22,11 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Constant, Equation, Params, fingerprint
+from funcgrad.programs.equation import Constant, Equation, Operation, Params, fingerprint
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Trait
+from funcgrad.trace import Raw
 
 __all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
 
@@ -137,7 +138,7 @@ class Workbench:
 
     # What rules do.
 
-    def constant(self, value: Any) -> int:
+    def constant(self, value: Raw) -> int:
         """The variable of a constant."""
         constant = Constant(value)
         variable = self._numbers.setdefault(constant, len(self.specs))
@@ -226,7 +227,7 @@ class Workbench:
         return at
 
     def _key(
-        self, operation: Any, operands: tuple[int, ...], params: Params, epoch: int
+        self, operation: Operation, operands: tuple[int, ...], params: Params, epoch: int
     ) -> Hashable:
         if _is_commutative(operation) and operands[0] > operands[1]:
             x, y = operands
@@ -366,7 +367,7 @@ def _uses(program: Program, total: int) -> list[int]:
     return uses
 
 
-def _is_commutative(operation: Any) -> bool:
+def _is_commutative(operation: Operation) -> bool:
     return isinstance(operation, Primitive) and Trait.COMMUTATIVE in operation.traits
 
 

@@ -13,7 +13,7 @@ NumPy's answers are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -230,7 +230,7 @@ def edges(*points: Any, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
 
 
 def combined(
-    *makers: Callable[[], Iterable[Sample]], **params: Any
+    *makers: Callable[[], Iterable[Sample]], **params: Hashable
 ) -> Callable[[], Iterator[Sample]]:
     """The samples of several makers one after the other, all with the same static parameters."""
 

@@ -16,7 +16,7 @@ that every machine rounds alike, because NumPy may change those of its ``Generat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -146,7 +146,7 @@ fold_key: Primitive = Primitive(
 # ------------------------------------------------------------------------------ bits into numbers
 
 
-def _bit_samples(arity: int = 1, **params: Any) -> Callable[[], Iterator[Sample]]:
+def _bit_samples(arity: int = 1, **params: Hashable) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         bits = np.array([0, 1, 2**11, 2**63, 2**64 - 1, 12345678901234567890], np.uint64)
         for x in (bits, bits[::-2], bits[:0], bits[5]):

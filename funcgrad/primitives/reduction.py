@@ -9,7 +9,7 @@ array([3., 3.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from math import prod
 from typing import Any, Final
 
@@ -90,7 +90,7 @@ def reduction(
     traits : Trait
     """
 
-    def result(x: Spec, axis: Axes, keepdims: bool, **params: Any) -> Spec:
+    def result(x: Spec, axis: Axes, keepdims: bool, **params: Hashable) -> Spec:
         example = np.ones((1,) * len(x.shape), x.dtype)
         with np.errstate(all="ignore"):  # one element has no variance with a correction
             value = evaluate(example, axis=axis, keepdims=keepdims, **params)
@@ -125,7 +125,7 @@ def batch_reduction(
 
 
 def numbers(
-    *, empty: bool = True, imaginary: bool = True, ties: bool = False, **params: Any
+    *, empty: bool = True, imaginary: bool = True, ties: bool = False, **params: Hashable
 ) -> Callable[[], Iterator[Sample]]:
     """Samples over shapes and axes.
 

@@ -229,7 +229,7 @@ class Guard:
         """What it finds in a value; a tracer answers, or refuses, as it would in the function."""
         return read_number(value, self.use)
 
-    def holds(self, found: Any) -> bool:
+    def holds(self, found: object) -> bool:
         """Whether the function would go the same way: 0.0 is not -0.0 then, and NaN is NaN."""
         return fingerprint(found) == fingerprint(self.value)
 

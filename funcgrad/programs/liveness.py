@@ -16,9 +16,10 @@ program <lambda>(x: float64[3]) -> float64[2]
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import Operation
 from funcgrad.programs.program import Program
 
 __all__ = ["Aliases", "aliases", "makes_its_own"]
@@ -26,7 +27,7 @@ __all__ = ["Aliases", "aliases", "makes_its_own"]
 Aliases: TypeAlias = list[tuple[int, ...]]
 
 
-def makes_its_own(operation: Any) -> bool:
+def makes_its_own(operation: Operation) -> bool:
     """Whether the result of an operation is sure to have memory of its own.
 
     A reshape, an index or a transposition may return a view of its operand.

@@ -80,7 +80,7 @@ class Program:
     def __copy__(self) -> Program:
         return self  # nothing in it ever changes
 
-    def __deepcopy__(self, memo: Any) -> Program:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self
 
     @property

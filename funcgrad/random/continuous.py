@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.philox import (
@@ -37,7 +38,7 @@ __all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
 def uniform(
     key: ArrayLike,
     shape: ShapeLike = (),
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Tensor:
@@ -82,7 +83,7 @@ def uniform(
 def normal(
     key: ArrayLike,
     shape: ShapeLike = (),
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
@@ -124,7 +125,7 @@ def normal(
 
 
 def exponential(
-    key: ArrayLike, shape: ShapeLike = (), dtype: Any = np.float64, scale: ArrayLike = 1.0
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = np.float64, scale: ArrayLike = 1.0
 ) -> Tensor:
     """Numbers distributed exponentially: positive, with the density ``exp(-x / scale) / scale``.
 
@@ -156,7 +157,7 @@ def exponential(
 def gumbel(
     key: ArrayLike,
     shape: ShapeLike = (),
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
@@ -191,7 +192,7 @@ def truncated_normal(
     lower: ArrayLike,
     upper: ArrayLike,
     shape: ShapeLike = (),
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
 ) -> Tensor:
     """Numbers of the standard normal distribution, given that they lie between two bounds.
 

@@ -12,6 +12,7 @@ import math
 from typing import Any, Final, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
@@ -80,7 +81,7 @@ def randint(
     shape: ShapeLike,
     minval: ArrayLike,
     maxval: ArrayLike,
-    dtype: Any = np.int64,
+    dtype: DTypeLike = np.int64,
 ) -> Tensor:
     """Integers from ``minval`` to ``maxval - 1``, all with the same probability.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -164,5 +164,5 @@ def _integer(number: ArrayLike, operation: str, name: str, limit: int) -> Value:
     return concrete
 
 
-def _described(x: Any) -> str:
+def _described(x: object) -> str:
     return f"{x!r}" if isinstance(x, (int, float, complex)) else f"an array of {dtype_of(x)}"

@@ -343,7 +343,7 @@ class Capture:
                 self._watch.contents(value, read)
                 yield from found
 
-    def _object(self, value: Any) -> Iterator[Any]:
+    def _object(self, value: object) -> Iterator[Any]:
         """The class and the attributes of an object, also those in slots."""
         kind, watch = type(value), self._watch
         fields = getattr(value, "__dict__", None)
@@ -400,7 +400,7 @@ class _Observer:
     def __init__(self, capture: Capture, before: Callable[..., Any] | None) -> None:
         self._capture, self._before = capture, before
 
-    def note(self, frame: types.FrameType, event: str, arg: Any) -> None:
+    def note(self, frame: types.FrameType, event: str, arg: object) -> None:
         """What the interpreter calls where a function begins, and elsewhere."""
         if event == "call":
             self._capture.enter(frame.f_code, frame.f_globals)
@@ -408,7 +408,7 @@ class _Observer:
             self._before(frame, event, arg)
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: object) -> bool:
     kind = type(value)
     return kind in _CONSTANTS or (issubclass(kind, np.generic) and kind in RAW)
 

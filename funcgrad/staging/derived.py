@@ -400,7 +400,7 @@ class _ProgramEntry(Entry):
             return [None] * len(self.recording.connected)
         return self.recording.push(self.kept, given)
 
-    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         """Pull a list of cotangents; what is absent, or has gaps, stays so."""
         for operand, g in zip(self.operands, self.recording.pull(self.kept, ct), strict=True):
             if operand >= 0 and g is not None:

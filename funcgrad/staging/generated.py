@@ -31,7 +31,7 @@ class Body:
         """Append a line, indented so many steps."""
         self._lines.append("    " * depth + text)
 
-    def name(self, value: Any) -> str:
+    def name(self, value: object) -> str:
         """What stands for an object: a global name of the function."""
         if value is None or value is True or value is False:
             return repr(value)
@@ -41,7 +41,7 @@ class Body:
             self._names[known] = value
         return known
 
-    def literal(self, value: Any) -> str:
+    def literal(self, value: object) -> str:
         """What stands for an object where only its value matters."""
         return repr(value) if type(value) in (str, int) else self.name(value)
 

@@ -152,7 +152,7 @@ class Libraries:
         self._known.update(dict.fromkeys(tops, False))
         self._known.update(dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True))
 
-    def has(self, module: Any) -> bool:
+    def has(self, module: object) -> bool:
         """Whether a module, by its name, is a library's."""
         top = _top(module)
         if top not in self._known:
@@ -175,7 +175,7 @@ class Libraries:
         return not isinstance(module, str) or self.has(module)
 
 
-def _top(module: Any) -> str:
+def _top(module: object) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
@@ -185,5 +185,5 @@ def _is_standard(top: str) -> bool:
     return known and _file(sys.modules.get(top)).startswith(_STANDARD)
 
 
-def _file(module: Any) -> str:
+def _file(module: object) -> str:
     return str(getattr(module, "__file__", None) or _STANDARD)

@@ -19,7 +19,7 @@ from funcgrad.trees import Structure
 __all__ = ["exact", "parts_of", "static_places"]
 
 
-def static_places(f: Callable[..., Any], numbers: Any, names: Any) -> frozenset[int | str]:
+def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
     """Where static arguments may stand: their positions as well as their names.
 
     Parameters
@@ -56,7 +56,7 @@ def static_places(f: Callable[..., Any], numbers: Any, names: Any) -> frozenset[
     return frozenset(places)
 
 
-def _many(option: str, given: Any, kind: type[Any], expected: str) -> tuple[Any, ...]:
+def _many(option: str, given: object, kind: type[Any], expected: str) -> tuple[Any, ...]:
     """An option that is one value or a sequence of them, as a tuple."""
     values = tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
     if not all(isinstance(value, kind) for value in values):

@@ -140,7 +140,7 @@ class Watch:
         self._add(f"{name}.shape == {array.shape!r}")
         self._add(f"{name}.dtype == {self._body.name(array.dtype)}")
 
-    def _is(self, text: str, value: Any) -> None:
+    def _is(self, text: str, value: object) -> None:
         """What is found is the same object, or a number or text that cannot be told from it."""
         name = self._body.name(value)
         if type(value) in _PLAIN:
@@ -172,7 +172,7 @@ def _same(now: Sequence[Any], before: Sequence[Any]) -> bool:
     return not any(map(is_not, now, before)) or all(map(_alike, now, before))
 
 
-def _alike(value: Any, other: Any) -> bool:
+def _alike(value: object, other: object) -> bool:
     """Whether two objects are the same, or numbers or texts that cannot be told apart."""
     if value is other:
         return True

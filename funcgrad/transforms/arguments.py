@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-def check_function(operation: str, f: Any) -> None:
+def check_function(operation: str, f: object) -> None:
     """Check that something can be called.
 
     Raises
@@ -76,7 +76,7 @@ def is_whole(x: Any) -> bool:
     return True
 
 
-def forgotten(operation: str, what: str, given: Any) -> str:
+def forgotten(operation: str, what: str, given: object) -> str:
     """The message for an option that is likely an argument of the function.
 
     >>> print(forgotten("vmap", "in_axes has to be an integer", 2.0))
@@ -88,14 +88,14 @@ def forgotten(operation: str, what: str, given: Any) -> str:
     )
 
 
-def _given(x: Any) -> str:
+def _given(x: object) -> str:
     if isinstance(x, TracedValue | np.ndarray):
         return f"an array of shape {shape_of(x)}"
     text = described(x) if isinstance(x, (list, tuple)) else repr(x)
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def check_argnums(operation: str, argnums: Any, has_aux: Any) -> None:
+def check_argnums(operation: str, argnums: object, has_aux: object) -> None:
     """Check that ``argnums`` and ``has_aux`` are none of the function's arguments.
 
     Raises

@@ -237,7 +237,7 @@ def vmap(
     return batched
 
 
-def _check_in_axes(in_axes: Any) -> None:
+def _check_in_axes(in_axes: object) -> None:
     """Check that ``in_axes`` consists of axes."""
     for axis in trees.leaves(in_axes):
         if not is_whole(axis):
@@ -320,7 +320,7 @@ def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
     return trees.unflatten(structure, placed)
 
 
-def _placed(batcher: Batcher, value: Value, axis: Any, structure: Structure, leaf: int) -> Value:
+def _placed(batcher: Batcher, value: Value, axis: object, structure: Structure, leaf: int) -> Value:
     if axis is None:
         data, flag = batcher.parts(value)
         if flag:

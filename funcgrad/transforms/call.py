@@ -179,7 +179,7 @@ class CallEntry(Entry):
     def push(self, tangents: Variables) -> Sequence[Value]:
         return self.push_map([tangents[operand] for operand in self.operands])
 
-    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         reached = _reached(ct)
         for operand, g in zip(self.operands, self.pull_map(ct), strict=True):
             if operand >= 0 and g is not None:

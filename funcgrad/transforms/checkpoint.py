@@ -27,6 +27,7 @@ from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad.transforms.explicit import Frames, within
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.loans import borrower, lent
+from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import Staged, Stager
@@ -207,7 +208,7 @@ class _CheckpointEntry(Entry):
         push_through(entries, own)
         return [own[index] for index in outs]
 
-    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         entries, outs = self._again()
         own = Sparse()
         pull_back(reversed(entries), own, outs, ct)

@@ -97,7 +97,7 @@ UNFINISHED: Final = frozenset({Patchwork, Collage})
 """The types of cotangents in the making, to which more may be added in place."""
 
 
-def finished(ct: Any) -> Any:
+def finished(ct: Cotangent) -> Cotangent:
     """A cotangent that is no longer in the making; None and lists of cotangents as they are."""
     return ct.settle() if type(ct) in UNFINISHED else ct
 

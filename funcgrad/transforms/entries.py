@@ -93,7 +93,7 @@ class Entry:
             cotangents[self.index] = None
             self.pull_from(cotangents, ct.settle() if type(ct) in UNFINISHED else ct)
 
-    def pull_from(self, cotangents: Variables, ct: Any) -> None:
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         """Add to the cotangents of operands what this one of the variable contributes."""
         raise NotImplementedError
 

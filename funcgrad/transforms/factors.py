@@ -106,7 +106,7 @@ def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = 
     return v * factor(out, x)
 
 
-def conjugated(factor: Any) -> Any:
+def conjugated(factor: Value) -> Any:
     """The factor of cotangents, where this is that of tangents; a constant is its own."""
     if type(factor) is UnitFactor or type(factor) is float or dtype_of(factor).kind != "c":
         return factor

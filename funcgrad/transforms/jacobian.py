@@ -20,7 +20,7 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import concrete
+from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_argnums, check_function, choose, pair
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.callables import Argnums, Auxiliary, Jacobian, Primal, Result
@@ -49,7 +49,7 @@ def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, A
     return parts
 
 
-def _split(x: Any, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
+def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
     """Cut the axis of all unit vectors, the last or the first, into the leaves' own axes."""
     value, start = concrete(x), 0
     own = shape_of(value)[:-1] if axis_last else shape_of(value)[1:]

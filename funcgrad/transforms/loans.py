@@ -22,7 +22,7 @@ _LOANS: Final[ContextVar[Any]] = ContextVar("funcgrad_loans", default=None)
 
 
 @contextmanager
-def lent(lender: Any, to: Any) -> Iterator[None]:
+def lent(lender: object, to: Any) -> Iterator[None]:
     """Within this context, operations on a trace's tracers alone are another's, or its own again.
 
     Only the trace next to it may borrow: tracers of traces in between must not hold its own.
@@ -34,7 +34,7 @@ def lent(lender: Any, to: Any) -> Iterator[None]:
         _LOANS.reset(token)
 
 
-def borrower(lender: Any) -> Any:
+def borrower(lender: object) -> Any:
     """Who borrows a trace's tracers in this context; None if nobody does."""
     loans = _LOANS.get()
     while loans is not None:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.primitive import SAME, Selection
+from funcgrad.primitive import SAME, Factor, Selection
 from funcgrad.primitives.broadcasting import broadcast_to, sum_to
 from funcgrad.primitives.logic import logical_and, logical_or
 from funcgrad.primitives.selection import where
@@ -63,7 +63,7 @@ class Masked:
         self.value = value
         self.mask = mask
 
-    def times(self, factor: Any) -> Masked:
+    def times(self, factor: Factor | Value) -> Masked:
         """Times a factor that may be anything outside the mask."""
         if factor is SAME:
             return self

@@ -22,7 +22,7 @@ from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder
-from funcgrad.users_values import operand
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["ProbeSet", "check_names", "collect_probes", "probe", "probe_again", "running_probes"]
 
@@ -181,7 +181,7 @@ class _ProbeCall(Call):
         return self
 
 
-def probe(x: Any, name: str) -> Tensor:
+def probe(x: ArrayLike, name: str) -> Tensor:
     """Mark an intermediate value, so that ``grad`` can return its gradient as well.
 
     Parameters

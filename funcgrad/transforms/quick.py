@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import OPPOSITE, Primitive
+from funcgrad.primitive import OPPOSITE, Factor, Primitive
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind2
@@ -137,7 +137,9 @@ def push_quick(
     return fit_tangent(plus(first, second), out)
 
 
-def _fitted(g: Value, ct: Value, factor: Any, out: Value, x: Value, y: Value, own: Value) -> Value:
+def _fitted(
+    g: Value, ct: Value, factor: Factor | Value, out: Value, x: Value, y: Value, own: Value
+) -> Value:
     """The cotangent of the argument ``own``, where g is the factor times that of the result."""
     if g.dtype.kind == "c" and callable(factor):  # the factor's conjugate is meant
         g = times(ct, conj(factor(out, x) if y is None else factor(out, x, y)))

@@ -9,7 +9,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.contraction import matmul
 from funcgrad.tensor import Tensor, operate_generally
-from funcgrad.users_values import FREE, explained
+from funcgrad.users_values import FREE, ArrayLike, explained
 
 __all__ = ["Recorded"]
 
@@ -21,7 +21,7 @@ def _operators(primitive: Primitive) -> tuple[Any, Any]:
     are left out where the other operand is a number, a concrete tensor or recorded likewise.
     """
 
-    def operate(self: Recorded, other: Any) -> Any:
+    def operate(self: Recorded, other: ArrayLike) -> Any:
         trace, kind = self._trace, type(other)
         if kind is Recorded and other._trace is trace:
             second, y = other._index, other._value
@@ -38,7 +38,7 @@ def _operators(primitive: Primitive) -> tuple[Any, Any]:
         except (ValueError, TypeError, OverflowError) as error:
             raise explained(error, primitive.name, self, other) from error
 
-    def reflected(self: Recorded, other: Any) -> Any:
+    def reflected(self: Recorded, other: ArrayLike) -> Any:
         trace = self._trace
         if type(other) in FREE and trace.is_plain:
             return trace.record2(primitive, -1, self._index, other, self._value)

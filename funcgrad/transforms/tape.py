@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from funcgrad.trace import Value, concrete, escaped
+from funcgrad.trace import TracedValue, Value, concrete, escaped
 from funcgrad.transforms.masked import each
 
 __all__ = ["Tape", "reading"]
@@ -56,7 +56,7 @@ class Tape:
             raise escaped()
         return self.entries
 
-    def append(self, entry: Any) -> bool:
+    def append(self, entry: object) -> bool:
         """Add an entry where it goes in this context; True where it goes nowhere."""
         entries = self.current()
         if entries is not None:
@@ -74,7 +74,7 @@ class Tape:
             _ASIDE.reset(token)
 
 
-def reading(tape: Tape, kind: Any, rule: Callable[[Any], Sequence[Value]]) -> Any:
+def reading(tape: Tape, kind: type[TracedValue], rule: Callable[[Any], Sequence[Value]]) -> Any:
     """A rule that is run later, and may close over a recorder's tracers: it reads them.
 
     Where the call is made by a rule that itself reads tracers of another recorder, so does this.

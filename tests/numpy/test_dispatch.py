@@ -337,7 +337,11 @@ def test_round_and_trunc():
         (lambda: fnp.linspace(0, 1, HALF), fg.errors.DtypeError, "num has to be an integer"),
         (lambda: fnp.arange(0, 1, 0), fg.errors.ArgumentError, "division by zero"),
         (lambda: fnp.tile([1.0], -1), fg.errors.ShapeError, "reps must not be negative"),
-        (lambda: fnp.roll([1.0], 1.5), fg.errors.DtypeError, "shift has to be an integer, not 1.5"),
+        (
+            lambda: fnp.roll([1.0], 1.5),  # type: ignore[arg-type]
+            fg.errors.DtypeError,
+            "shift has to be an integer, not 1.5",
+        ),
         (lambda: fnp.ediff1d([True, False]), fg.errors.DtypeError, "subtract"),
         (lambda: fnp.reshape(MATRIX, -1, "K"), fg.errors.ArgumentError, "one of 'C', 'F', not 'K'"),
         (lambda: f"{fg.tensor(MATRIX):.2f}", fg.errors.ShapeError, "is for one number"),

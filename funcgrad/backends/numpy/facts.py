@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import reshape, view
 from funcgrad.programs.builder import Draft
@@ -121,7 +122,9 @@ class DraftWriter:
         self._facts = facts
         self._known = known
 
-    def append(self, like: Equation, operation: Any, operands: Sequence[int], **params: Any) -> int:
+    def append(
+        self, like: Equation, operation: Primitive, operands: Sequence[int], **params: Hashable
+    ) -> int:
         """The variable of one more equation, which comes from where another one came from.
 
         Parameters
@@ -137,7 +140,7 @@ class DraftWriter:
             operation,
             tuple(operands),
             tuple(sorted(params.items())),
-            (operation.result(*specs, **params),),
+            operation.results(*specs, **params),
             like.source,
             like.epoch,
         )
@@ -149,7 +152,7 @@ class DraftWriter:
             return variable
         return self.append(like, reshape, [variable], shape=shape)
 
-    def part(self, like: Equation, variable: int, *key: Any) -> int:
+    def part(self, like: Equation, variable: int, *key: int | slice) -> int:
         """What an index takes of a new variable."""
         return self.append(like, view, [variable], key=Key(key))
 

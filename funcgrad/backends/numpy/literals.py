@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.trace import Raw
+
 __all__ = [
     "array_text",
     "dtype_text",
@@ -28,7 +30,7 @@ _SPELLED_OUT: Final = 8
 """Up to so many elements an array is written out."""
 
 
-def number_text(value: Any) -> str:
+def number_text(value: Raw) -> str:
     """A Python number."""
     if type(value) is complex:
         return f"complex({number_text(value.real)}, {number_text(value.imag)})"
@@ -49,7 +51,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
     return f"np.{dtype.type.__name__}"
 
 
-def element_text(value: Any) -> str:
+def element_text(value: Raw) -> str:
     """A NumPy scalar as a Python number, as short as the dtype allows."""
     number = value.item()
     if type(number) is float and number == number and abs(number) != np.inf:
@@ -60,7 +62,7 @@ def element_text(value: Any) -> str:
     return text[1:-1] if text.startswith("(") else text
 
 
-def array_text(value: Any) -> str | None:
+def array_text(value: Raw) -> str | None:
     """A NumPy scalar or a small array; None for what is too long."""
     dtype = dtype_text(value.dtype)
     if isinstance(value, np.generic):
@@ -83,7 +85,7 @@ def _nested(array: Any) -> str:
     return f"[{', '.join([_nested(part) for part in array])}]"
 
 
-def plain_text(value: Any) -> str | None:
+def plain_text(value: Raw) -> str | None:
     """A static parameter that the text has words for."""
     if isinstance(value, np.dtype):
         return f"np.dtype({dtype_text(value)})"

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, blocked_operands, is_total, steps
 from funcgrad.backends.numpy.slots import Life, leaving, slots_of, takes_a_place
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Equation
+from funcgrad.programs.equation import Equation, Operation
 from funcgrad.programs.liveness import Aliases, aliases, makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
@@ -67,7 +66,7 @@ class Plan:
     leaving: frozenset[int]
 
 
-def is_plain_ufunc(operation: Any) -> bool:
+def is_plain_ufunc(operation: Operation) -> bool:
     """Whether an operation is an elementwise function of NumPy's, which takes a place for its
     result after its arguments."""
     return (

@@ -357,7 +357,7 @@ class _RowsLastWriter:
     def _append(
         self,
         like: Equation,
-        operation: Any,
+        operation: Primitive,
         operands: Sequence[int],
         params: Mapping[str, Any],
         result: Spec,

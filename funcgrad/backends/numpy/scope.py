@@ -24,7 +24,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import index_text
 from funcgrad.programs.names import letters
 from funcgrad.shape import spec_of
-from funcgrad.trace import RAW
+from funcgrad.trace import RAW, Raw
 
 __all__ = ["Scope"]
 
@@ -162,12 +162,12 @@ class Scope:
             self.known[key] = self.given(value, self.fresh(name or "given"))
         return self.known[key]
 
-    def given(self, value: Any, name: str, comment: str = "") -> str:
+    def given(self, value: Raw, name: str, comment: str = "") -> str:
         self.globals.append(f"{name} = constants[{len(self.constants)}]{comment}")
         self.constants.append(value)
         return name
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: Raw) -> str:
         """What stands for a constant: a number itself, or the name of what is made once."""
         if type(value) in (bool, int, float, complex):
             return number_text(value)

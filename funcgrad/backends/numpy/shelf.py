@@ -45,7 +45,7 @@ class Shelf:
     def __init__(self) -> None:
         self._kept: list[np.ndarray[Any, Any]] = []
 
-    def take(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    def take(self, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An array with any numbers in it."""
         for _ in range(len(self._kept)):
             try:

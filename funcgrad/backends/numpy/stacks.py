@@ -37,7 +37,7 @@ from funcgrad.primitives.structural import (
     transpose,
     view,
 )
-from funcgrad.programs.equation import Equation, fingerprint
+from funcgrad.programs.equation import Equation, Operation, fingerprint
 from funcgrad.programs.program import Program
 from funcgrad.structure import Trait
 
@@ -158,7 +158,7 @@ def _codes(program: Program) -> list[int]:
     return codes
 
 
-def _is_rowwise(operation: Any) -> bool:
+def _is_rowwise(operation: Operation) -> bool:
     """Whether an operation does to each row of an array what it does to an array."""
     if not isinstance(operation, Primitive) or Trait.UNEVEN in operation.traits:
         return False
