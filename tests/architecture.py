@@ -495,3 +495,38 @@ def primitives_in(source: Source) -> tuple[set[str], set[str]]:
 
 
 PRIMITIVES = "funcgrad.primitives"
+
+
+# --------------------------------------------------------------------------- types that say nothing
+
+KNOWN_ANY: Mapping[str, int] = {
+    # The user's: pytrees and their leaves, functions' arguments and results, keys in brackets,
+    # options that are checked. The rest is to get a type.
+    "funcgrad": 57,
+    "funcgrad.backends": 1,
+    "funcgrad.backends.numpy": 10,
+    "funcgrad.forms": 4,
+    "funcgrad.numpy": 30,
+    "funcgrad.optim": 2,
+    "funcgrad.primitives": 14,
+    "funcgrad.programs": 5,
+    "funcgrad.random": 1,
+    "funcgrad.staging": 31,
+    "funcgrad.testing": 4,
+    "funcgrad.transforms": 86,
+}
+"""How many parameters of a package's functions may be anything. These numbers may only fall."""
+
+
+def parameters_of_any_type(source: Source) -> Iterator[str]:
+    """Parameters that are annotated with ``Any`` alone."""
+    for function, _ in functions_of(source.tree):
+        own = function.args
+        extras = [each for each in (own.vararg, own.kwarg) if each is not None]
+        for each in (*own.posonlyargs, *own.args, *own.kwonlyargs, *extras):
+            if each.annotation is not None and dotted_name(each.annotation).endswith("Any"):
+                yield f"{source.name}:{function.lineno} {function.name}: {each.arg}"
+
+
+def package_of(source: Source) -> str:
+    return source.name if source.is_package else source.name.rpartition(".")[0]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.architecture import (
     DEFERRED_IMPORTS,
+    KNOWN_ANY,
     KNOWN_OPERATIONS,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
@@ -32,6 +33,8 @@ from tests.architecture import (
     missing_annotations,
     missing_exports,
     operations_by_name,
+    package_of,
+    parameters_of_any_type,
     shared_state,
     unfinished_business,
     unlisted_names,
@@ -160,6 +163,29 @@ def test_nobody_asks_for_particular_operations() -> None:
 def test_asking_for_a_particular_operation_is_seen(text: str) -> None:
     assert list(operations_by_name(Source("funcgrad.passes.new", text)))
     assert not list(operations_by_name(Source("funcgrad.passes.simplify", text)))
+
+
+def test_any_is_the_users() -> None:
+    found = Counter(package_of(each) for each in SOURCES for _ in parameters_of_any_type(each))
+    assert {name: count for name, count in found.items() if count > KNOWN_ANY.get(name, 0)} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x: Any) -> None: ...",
+        "def f(*xs: Any) -> None: ...",
+        "def f(*, x: typing.Any) -> None: ...",
+        "class C:\n  def f(self, **xs: Any) -> None: ...",
+    ],
+)
+def test_a_parameter_of_any_type_is_seen(text: str) -> None:
+    assert list(parameters_of_any_type(Source("funcgrad.sample", text)))
+
+
+def test_a_parameter_that_says_more_may_mention_any() -> None:
+    text = "def f(x: dict[str, Any], y: np.dtype[Any]) -> Any: ..."
+    assert list(parameters_of_any_type(Source("funcgrad.sample", text))) == []
 
 
 def test_import_loads_only_numpy_and_the_standard_library() -> None:
