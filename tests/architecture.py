@@ -502,13 +502,13 @@ PRIMITIVES = "funcgrad.primitives"
 KNOWN_ANY: Mapping[str, int] = {
     # The user's: pytrees and their leaves, functions' arguments and results, keys in brackets,
     # options that are checked. The rest is to get a type.
-    "funcgrad": 57,
+    "funcgrad": 60,
     "funcgrad.backends": 1,
     "funcgrad.backends.numpy": 10,
     "funcgrad.forms": 4,
-    "funcgrad.numpy": 30,
+    "funcgrad.numpy": 31,
     "funcgrad.optim": 2,
-    "funcgrad.primitives": 14,
+    "funcgrad.primitives": 20,
     "funcgrad.programs": 5,
     "funcgrad.random": 1,
     "funcgrad.staging": 31,

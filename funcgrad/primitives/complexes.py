@@ -26,14 +26,14 @@ from funcgrad.primitives.elementwise import (
 )
 from funcgrad.shape import dtype_of
 from funcgrad.structure import Elementwise
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["conj", "imag", "join_parts", "real"]
 
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
 
 
-def _array(x: Any) -> Any:
+def _array(x: Raw) -> Raw:
     """What has NumPy's attributes: Python numbers have their own."""
     return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
 
@@ -50,11 +50,11 @@ conj: Primitive = Primitive(
 )
 
 
-def _real(x: Any) -> Any:
+def _real(x: Raw) -> Raw:
     return _array(x).real
 
 
-def _imag(x: Any) -> Any:
+def _imag(x: Raw) -> Raw:
     return _array(x).imag
 
 
@@ -81,7 +81,7 @@ real = _part("real", _real, SAME)
 imag = _part("imag", _imag, _imag_factor)
 
 
-def _join_parts(x: Any, y: Any) -> Any:
+def _join_parts(x: Raw, y: Raw) -> Raw:
     dtype = np.result_type(np.result_type(x, y), np.complex64)
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
     out.real = x

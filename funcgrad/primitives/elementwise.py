@@ -24,6 +24,7 @@ from funcgrad.primitive import (
     SAME,
     Factor,
     Linearized,
+    OperandText,
     Partials,
     Primitive,
     Sample,
@@ -39,7 +40,7 @@ from funcgrad.structure import (
     Elementwise,
     Trait,
 )
-from funcgrad.trace import Value, bind1, bind2, number_of
+from funcgrad.trace import Raw, Value, bind1, bind2, number_of
 
 __all__ = [
     "absolute",
@@ -140,7 +141,7 @@ def elementwise_result(
     return result
 
 
-def _example(spec: Spec, size: int) -> Any:
+def _example(spec: Spec, size: int) -> Raw:
     one = np.ones((size,) * bool(spec.shape), spec.dtype)
     return one.item() if spec.weak else one[()]
 
@@ -216,7 +217,7 @@ def _arranged(draw: Callable[..., np.ndarray[Any, Any]], arity: int) -> Iterator
         yield Sample((draw(), draw(3)))
 
 
-def edges(*points: Any, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
+def edges(*points: Raw, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
     """A sample of given points, each a number or a tuple of one for each argument.
 
     By default points where finite differences do not apply: kinks, ties, infinities, NaN.
@@ -373,13 +374,13 @@ power: Primitive = elementwise(
 )
 
 
-def _constant_power(x: Any, exponent: float) -> Any:
+def _constant_power(x: Raw, exponent: float) -> Raw:
     if type(exponent) is int and exponent == 2 and is_inexact(dtype_of(x)):
         return np.square(x)  # six times quicker
     return np.power(x, exponent)
 
 
-def _power_source(x: Any, exponent: float) -> str | None:
+def _power_source(x: OperandText, exponent: float) -> str | None:
     if type(exponent) is int and exponent == 2 and is_inexact(x.spec.dtype):
         return f"np.square({x})"
     return f"np.power({x}, {exponent!r})" if np.isfinite(exponent) else None

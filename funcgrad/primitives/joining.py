@@ -18,7 +18,7 @@ from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
 from funcgrad.structure import Movement
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["concatenate", "stack"]
 
@@ -85,14 +85,14 @@ def _stack_samples() -> Iterator[Sample]:
     yield Sample((x, 1j * x), {"axis": 1})
 
 
-def _section_windows(result: Any, *parts: Any, axis: int) -> Iterator[tuple[Any, Any]]:
+def _section_windows(result: Any, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
     stop = 0
     for part in parts:
         start, stop = stop, stop + part.shape[axis]
         yield result[_along(axis, slice(start, stop))], part
 
 
-def _layer_windows(result: Any, *parts: Any, axis: int) -> Iterator[tuple[Any, Any]]:
+def _layer_windows(result: Any, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
     for position, part in enumerate(parts):
         yield result[(*_along(axis, position), ...)], part
 

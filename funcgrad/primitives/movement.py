@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from funcgrad.primitive import Linear, Patch, Primitive, Sample
 from funcgrad.primitives.index_keys import Key
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Movement
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["arrays", "axes_before", "behind", "keys_behind", "movement"]
 
@@ -79,7 +79,7 @@ def movement(
     ) -> Value:
         return primitive(args[0], **batch(shape_of(args[0])[1:], size, **params))
 
-    def viewed(result: Any, x: Any, **params: Any) -> list[tuple[Any, Any]]:
+    def viewed(result: Any, x: Raw, **params: Hashable) -> list[tuple[Any, Any]]:
         return [(result, evaluate(x, **params))]
 
     return Primitive(
@@ -124,7 +124,7 @@ def behind(parts: Sequence[Any]) -> tuple[Any, ...]:
     return (*parts[1:], *parts[:1])
 
 
-def axes_before(shape: Shape, axes: tuple[int, ...], **params: Any) -> dict[str, Any] | None:
+def axes_before(shape: Shape, axes: tuple[int, ...], **params: Hashable) -> dict[str, Any] | None:
     """Parameters where axis 0, which is none of the axes, is behind the others."""
     if not shape or 0 in axes:
         return None

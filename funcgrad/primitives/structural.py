@@ -19,6 +19,7 @@ from funcgrad.primitive import (
     DISCRETE,
     SAME,
     Differential,
+    OperandText,
     Partials,
     Patch,
     Primitive,
@@ -29,7 +30,7 @@ from funcgrad.primitives.index_keys import Key, index_text, part_at
 from funcgrad.primitives.movement import arrays, axes_before, behind, keys_behind, movement
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, Elementwise, Movement
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = [
     "assemble",
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 
-def _as_array(x: Any) -> np.ndarray[Any, Any]:
+def _as_array(x: Raw) -> np.ndarray[Any, Any]:
     return x if type(x) is np.ndarray else np.asarray(x)
 
 
@@ -86,7 +87,7 @@ def inverse_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-def _transpose_source(x: Any, axes: tuple[int, ...]) -> str:
+def _transpose_source(x: OperandText, axes: tuple[int, ...]) -> str:
     if axes == tuple(reversed(range(len(axes)))):
         return f"{x.array}.T"
     return f"{x.array}.transpose({', '.join(map(str, axes))})"
@@ -164,7 +165,7 @@ flip: Primitive = movement(
 )
 
 
-def _roll_source(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
+def _roll_source(x: OperandText, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
     if len(axis) != 1 or not x.spec.shape[axis[0]]:
         return f"np.roll({x}, {shift}, {axis})" if axis else f"{x.array}"
     size = x.spec.shape[axis[0]]
@@ -173,7 +174,7 @@ def _roll_source(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> str:
 
 
 def _roll_windows(
-    result: Any, x: Any, shift: tuple[int, ...], axis: tuple[int, ...]
+    result: Any, x: Raw, shift: tuple[int, ...], axis: tuple[int, ...]
 ) -> list[tuple[Any, Any]]:
     """Along each axis the elements before a place go behind the others."""
     pairs = [(result, x)]
@@ -213,7 +214,7 @@ roll: Primitive = movement(
 # Basic indexing.
 
 
-def _view(x: Any, key: Key) -> Any:
+def _view(x: Raw, key: Key) -> Raw:
     return x[key] if type(x) is np.ndarray else np.asarray(x)[key]
 
 
@@ -238,13 +239,13 @@ def _assemble_rows_last(
     return None if found is None else {"keys": found, "shape": behind(shape)}
 
 
-def _place(x: Any, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
+def _place(x: Raw, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
     out = np.zeros(shape, dtype_of(x))
     out[key] = x
     return out
 
 
-def _patch(buffer: np.ndarray[Any, Any], ct: Any, fresh: bool, key: Key) -> None:
+def _patch(buffer: np.ndarray[Any, Any], ct: Raw, fresh: bool, key: Key) -> None:
     if fresh:
         buffer[key] = ct
         return
@@ -318,7 +319,7 @@ place: Primitive = movement(
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
 
 
-def _assemble(*parts: Any, keys: tuple[Key, ...], shape: Shape) -> np.ndarray[Any, Any]:
+def _assemble(*parts: Raw, keys: tuple[Key, ...], shape: Shape) -> np.ndarray[Any, Any]:
     out = np.zeros(shape, np.result_type(*map(dtype_of, parts)))
     for position, (part, key) in enumerate(zip(parts, keys, strict=True)):
         _patch(out, part, not position, key)
@@ -363,7 +364,7 @@ def _assemble_samples() -> Iterator[Sample]:
         yield Sample((parts[0] * 1j, *parts[1:]), params)
 
 
-def _assemble_source(*parts: Any, keys: tuple[Key, ...], shape: Shape) -> str:
+def _assemble_source(*parts: OperandText, keys: tuple[Key, ...], shape: Shape) -> str:
     dtype = np.result_type(*(part.spec.dtype for part in parts))
     lines = [f"np.zeros({shape}, np.{dtype.type.__name__})"]
     for position, (part, key) in enumerate(zip(parts, keys, strict=True)):
@@ -404,14 +405,14 @@ assemble: Primitive = Primitive(
 # Dtypes.
 
 
-def _cast(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _cast(x: Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     array = _as_array(x)
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
     return array.astype(dtype)
 
 
-def _cast_source(x: Any, dtype: np.dtype[Any]) -> str:
+def _cast_source(x: OperandText, dtype: np.dtype[Any]) -> str:
     part = ".real" if x.spec.dtype.kind == "c" and dtype.kind not in "cb" else ""
     return f"{x.array}{part}.astype(np.{dtype.type.__name__})"
 
