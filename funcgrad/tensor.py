@@ -1,8 +1,7 @@
 """``Tensor``: an immutable array value, and what Python's operators do with it.
 
-A tensor holds a raw value: an ``ndarray`` that nobody else can write to, or a NumPy scalar where
-there are no dimensions (arithmetic on those is three times quicker than on 0-d arrays). Tracers are
-tensors too, so ``isinstance(x, Tensor)`` holds inside transformations.
+A tensor holds a raw value: an ``ndarray`` that nobody else can write to, or a NumPy scalar, three
+times quicker than a 0-d array. Tracers are tensors too, also for ``isinstance(x, Tensor)``.
 
 The operators bind their primitives directly, since a detour through the array namespace costs as
 much as the operation itself on small arrays; the methods (``t.mean()``) take it.
@@ -358,7 +357,7 @@ def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
 
 
 def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, Any]) -> Value:
-    """What ``apply`` computes; of Python numbers an operator makes one."""
+    """The value that ``apply`` wraps; of Python numbers an operator makes one."""
     name = primitive.name
     args = tuple([arg._value if type(arg) is Tensor else operand(arg, name) for arg in args])
     try:
@@ -368,12 +367,12 @@ def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, 
 
 
 def strong(value: Value) -> Tensor:
-    """What a function returns, as opposed to an operator: never a number that gives way."""
+    """The tensor that a function returns: unlike an operator's, its dtype never gives way."""
     return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
 
 
 def _truth(x: Value) -> Value:
-    """What a function takes: truth values are NumPy's, where operators count them as 0 and 1."""
+    """An argument of a function, with truth values as NumPy's: operators count them as 0 and 1."""
     if type(x) is not bool and (type(x) in RAW or dtype_of(x).kind != "b" or not is_weak(x)):
         return x
     return cast(x, dtype=np.dtype(np.bool_))
