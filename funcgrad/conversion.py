@@ -28,7 +28,7 @@ __all__ = ["Conversions", "reveal_primal"]
 
 
 class Conversions(Habits):
-    """What turns a tensor into something else."""
+    """The conversions of a tensor to something else."""
 
     __slots__ = ()
 
@@ -207,8 +207,8 @@ def _shown(array: np.ndarray[Any, Any], name: str = "Tensor", more: str = "") ->
 
 
 def _traced(tracer: Conversions) -> str:
-    """What a tracer is, the transformations from the inside outwards, and its numbers if it has
-    some that are the function's own: those of a batch, or of what is being staged, are not."""
+    """The text of a tracer: its transformations, from the inside outwards, and its numbers where
+    they are the function's own. Those of a batch, or of a value that is being staged, are not."""
     more, has_numbers = "", True
     value: Any = tracer
     while isinstance(value, TracedValue):

@@ -1,4 +1,4 @@
-"""What arrays and tensors of other libraries have and these do not: in words, what to write.
+"""Attributes that other libraries' arrays have and tensors lack, each with what to write instead.
 
 There are three kinds. What another library's tensors have and these lack is an ``AttributeError``,
 so that ``hasattr`` and ``getattr`` with a default say what is true; a method that would write to
@@ -180,7 +180,7 @@ def _refusing(name: str, advice: str) -> Callable[..., NoReturn]:
 
 
 def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
-    """What is to happen when somebody assigns to an attribute."""
+    """The setter of an attribute: it raises, with advice."""
     advice = f"Write {_ASSIGNED[name]}" if name in _ASSIGNED else "Make another one"
 
     def assign(self: TracedValue, value: object) -> NoReturn:

@@ -19,7 +19,7 @@ __all__ = ["ArrayMethods"]
 
 
 class ArrayMethods(Habits):
-    """What ``ndarray`` has methods for and a tensor can do; see the functions for the details."""
+    """The methods that a tensor shares with ``ndarray``; see the functions for the details."""
 
     __slots__ = ()
 

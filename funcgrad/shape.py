@@ -57,7 +57,7 @@ _TEXTS: Final[tuple[Any, ...]] = (str, bytes, memoryview)
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of a value without its numbers.
+    """The shape and the dtype of a value, which are known without its numbers.
 
     Attributes
     ----------

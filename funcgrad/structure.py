@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Trait(Flag):
-    """What holds of an operation for all operands; several are joined by ``|``.
+    """Properties that an operation has for all operands; several are joined by ``|``.
 
     Attributes
     ----------

@@ -108,7 +108,9 @@ _COVER: Final = "setting an array element with a sequence."
 
 
 class TracedValue:
-    """What ``bind`` sees of a wrapper: its trace (None when concrete) and the value inside.
+    """The attributes that ``bind`` reads of a tensor: its trace, and the value inside it.
+
+    The trace of a concrete tensor is None.
 
     That is not called ``_data``: under this name ``numpy.ma`` looks for the array in any object,
     and would take the number out of a tracer without its derivative.
@@ -234,7 +236,7 @@ def rerun(run: object) -> Iterator[None]:
 
 
 def current_rerun() -> object | None:
-    """What stands for the second run that this context is in; None in first runs.
+    """The object that marks the second run that this context is in; None in first runs.
 
     Staging asks, so that a program does not take what is done again for a repetition.
     """
@@ -326,7 +328,7 @@ def bind2(primitive: Operation, x: Value, y: Value) -> Value:
 
 
 def number_of(evaluate: Callable[..., Any], operator: str, *args: Raw, **params: Any) -> Any:
-    """What an operator makes of Python numbers: one again, with NumPy's arithmetic.
+    """The result of an operator on Python numbers: a Python number, by NumPy's arithmetic.
 
     Truth values count as 0 and 1, as in Python, where a plus sign makes them so; but they stay
     truth values where bits are combined.

@@ -155,7 +155,7 @@ def key_path_text(path: KeyPath, name: str = "") -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """What remains of a pytree without its leaves, as one flat tuple of tokens in prefix order.
+    """A pytree without its leaves, as one flat tuple of tokens in prefix order.
 
     >>> structure({"b": (1, None), "a": 2})
     Structure({'a': *, 'b': (*, None)})

@@ -209,7 +209,7 @@ def first_tensor(x: Any) -> Any:
 
 
 def leaf_remedy(leaf: object) -> str:
-    """What to do about an object in a pytree that is neither a container nor an array."""
+    """Advice about an object in a pytree that is neither a container nor an array."""
     kind = type(leaf)
     if is_dataclass(kind):
         return (
@@ -233,7 +233,7 @@ def _shown(x: object) -> str:
 
 
 def described(x: object) -> str:
-    """What an object is in a user's words, in which there are no classes of traced values.
+    """An object in a user's words, in which there are no classes of traced values.
 
     >>> described((1, 2, 3)), described(None)
     ('a tuple of 3', 'NoneType')

@@ -288,7 +288,7 @@ def _refused(name: str) -> None:
 
 
 def _each(document: Data, word: str, make: Callable[[Data, str], T], place: str) -> tuple[T, ...]:
-    """What an entry of a document, whose name is a word in the plural, is a list of."""
+    """The objects that a list in a document describes; its key is the word in the plural."""
     records = listed(document, f"{word}s", dict, place)
     return tuple([make(each, f"{place}, {word} {number}") for number, each in enumerate(records)])
 

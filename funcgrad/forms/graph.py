@@ -71,7 +71,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What a program looks like.
+    """The graph of a program: a node for each input, constant, equation, guard and output.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ _MOST_LINES: Final = 2000
 
 
 def markdown(program: Program) -> str:
-    """What notebooks show: the graph, which they draw, or the text of a program too long for it."""
+    """The graph in Mermaid, which notebooks draw; of a program too long for that, its text."""
     if len(program.equations) <= _MOST:
         return f"```mermaid\n{mermaid(program_graph(program))}\n```"
     lines = program.to_text().splitlines()

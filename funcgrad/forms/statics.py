@@ -266,7 +266,7 @@ _READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
 
 
 def named(reference: str, place: str) -> Any:
-    """What a module has under a name; the module is imported.
+    """The object that a module has under a name; the module is imported.
 
     Raises
     ------

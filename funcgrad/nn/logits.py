@@ -1,4 +1,4 @@
-"""What softmax and cross-entropy share: logits relative to their greatest.
+"""Logits relative to their greatest, which softmax and cross-entropy share.
 
 >>> relative_logits(np.array([1.0, 3.0]), (0,), "softmax")
 array([-2.,  0.])

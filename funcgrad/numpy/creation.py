@@ -136,7 +136,7 @@ def copy(a: ArrayLike) -> Tensor:
 
 
 def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -> Tensor:
-    """What a function of NumPy makes, with its errors explained."""
+    """The array that a function of NumPy makes, as a tensor; its errors are explained."""
     try:
         result: Tensor = wrap(build(*args, **kwargs)[()])
     except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:

@@ -109,7 +109,7 @@ def dispatch_ufunc(
     inputs: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """What ``ufunc(...)``, ``ufunc.reduce(...)`` and so on mean on tensors."""
+    """Call a ufunc, or a method of it such as ``reduce``, of which an argument is a tensor."""
     if method == "at" or kwargs.get("out") is not None:
         return _written_by_ufunc(ufunc, method, inputs, kwargs)
     given = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
@@ -147,7 +147,7 @@ def dispatch_function(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """What another NumPy function means on tensors."""
+    """Call a function of NumPy that is no ufunc, and of which an argument is a tensor."""
     if function in _CONVERSIONS and not any(_is_traced(arg) for arg in args):
         return function(*[np.array(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if function in _WRITERS:
@@ -196,7 +196,7 @@ def _homes(namespace: ModuleType, function: Callable[..., Any]) -> tuple[Any, An
 
 
 def _path(function: Callable[..., Any], method: str = "__call__") -> str:
-    """What users call a function, as well as can be known."""
+    """The name by which users call a function, as well as can be known."""
     name = function.__name__
     if getattr(np, name, None) is function:
         home = "np"
@@ -265,7 +265,7 @@ def _foreign(
     kwargs: Mapping[str, Any],
     error: Callable[[], Exception],
 ) -> Any:
-    """What a function that is not ours makes of concrete tensors.
+    """Call a function that is not ours, with arrays in the place of concrete tensors.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def _written(
     advice: str = "Use the result; or write w = fnp.asarray(w).at[i].set(t), fnp.where(mask, t, w),"
     " or fnp.full(shape, t) for np.full, which make new tensors.",
 ) -> Any:
-    """What a function that writes does with the numbers of tensors.
+    """Call a function that writes into an argument, with arrays in the place of the other tensors.
 
     Raises
     ------

@@ -86,7 +86,7 @@ def can_cast(from_: Any, to: DTypeLike, casting: Any = "safe") -> Any:
 
 
 def finfo(dtype: DTypeLike) -> np.finfo[Any]:
-    """What a floating dtype, or that of a tensor, can represent: NumPy's ``finfo``.
+    """The limits of a floating dtype, or of that of a tensor: NumPy's ``finfo``.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def finfo(dtype: DTypeLike) -> np.finfo[Any]:
 
 
 def iinfo(dtype: DTypeLike, /) -> np.iinfo[Any]:
-    """What an integer dtype, or that of a tensor, can represent: NumPy's ``iinfo``.
+    """The limits of an integer dtype, or of that of a tensor: NumPy's ``iinfo``.
 
     Examples
     --------

@@ -251,7 +251,7 @@ def check_lossless(source: np.dtype[Any], target: np.dtype[Any], operation: str,
 
 
 def initial_value(x: object, dtype: np.dtype[Any], operation: str) -> Value:
-    """What a reduction begins with, in the dtype of its result.
+    """The value that a reduction begins with, in the dtype of its result.
 
     Raises
     ------

@@ -328,7 +328,7 @@ def ediff1d(
 
 
 def _end(x: Value, dtype: np.dtype[Any]) -> Value:
-    """What stands before or after differences, in their dtype."""
+    """The values to put before or after differences, in their dtype."""
     if not (is_weak(x) or np.can_cast(dtype_of(x), dtype, "same_kind")):
         raise DtypeError(
             f"ediff1d: to_end and to_begin of dtype {dtype_of(x)} cannot stand among differences of"

@@ -269,7 +269,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
 
 
 class UniqueAllResult(NamedTuple):
-    """What ``unique_all`` returns."""
+    """The results of ``unique_all``."""
 
     values: Any
     indices: Any
@@ -278,14 +278,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What ``unique_counts`` returns."""
+    """The results of ``unique_counts``."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """What ``unique_inverse`` returns."""
+    """The results of ``unique_inverse``."""
 
     values: Any
     inverse_indices: Any

@@ -1,4 +1,4 @@
-"""What optimizers share: their type, the way updates are applied, the checks of what comes in.
+"""The type of optimizers, the way their updates are applied, and the checks of their arguments.
 
 >>> from funcgrad.tensor import tensor
 >>> apply_updates([tensor(1.0)], [tensor(-0.25)])

@@ -205,7 +205,7 @@ def _contraction(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tuple[int, str]:
-    """What a factor is made of, and its indices."""
+    """The variable that a factor is transposed or broadcast from, with the letters of its axes."""
     maker = site.bench.makers[variable]
     if maker is not None and maker.operation is transpose:
         variable = maker.operands[0]
@@ -255,7 +255,7 @@ def _transposition(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _before_turning(site: _Site, variable: int) -> int | None:
-    """What a matrix is the transposition of."""
+    """The variable of which a matrix is the transposition; None if it is none."""
     maker = site.bench.makers[variable]
     if maker is None or maker.operation is not transpose or dict(maker.params)["axes"] != (1, 0):
         return None

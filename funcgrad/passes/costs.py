@@ -1,4 +1,4 @@
-"""What a program costs: arithmetic, memory that is read and written, memory needed at once.
+"""The costs of a program: arithmetic, memory that is read and written, memory needed at once.
 
 In flows a ``Program``, out flows ``Costs``. All is counted from shapes and dtypes; nothing runs.
 
@@ -46,7 +46,7 @@ __all__ = ["Costs", "OperationCosts", "bytes_of", "costs", "memory_homes", "peak
 
 @dataclass(frozen=True, slots=True)
 class OperationCosts:
-    """What all equations of one operation cost together.
+    """The costs of all equations of one operation together.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class OperationCosts:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a program costs.
+    """The costs of a program.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
 
 
 def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int | None:
-    """What programs cost that run so often; None where one of it is not known."""
+    """The sum of a cost over programs and how often each runs; None where any is unknown."""
     total = 0
     for program, times in runs:
         found = costs(program)
@@ -268,7 +268,7 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 def _rank(row: OperationCosts) -> tuple[bool, int, int, str]:
-    """What is not known comes first."""
+    """The key to sort by: unknown costs first, then the greatest."""
     moved = row.bytes_read + row.bytes_written
     return row.arithmetic is not None, -(row.arithmetic or 0), -moved, row.name
 

@@ -209,7 +209,7 @@ def _scaled_sum(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _kept_factor(bench: Workbench, small: int, rank: int, params: dict[str, Any]) -> int | None:
-    """What to multiply a sum over some axes with, in place of each summand with ``small``."""
+    """The factor of a sum over some axes that replaces the factor ``small`` of each summand."""
     shape = bench.specs[small].shape
     own = (1,) * (rank - len(shape)) + shape
     axes = params["axis"]

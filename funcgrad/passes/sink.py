@@ -134,7 +134,7 @@ def _common(first: Shape, second: Shape) -> int:
 
 
 def _operand(bench: Workbench, variable: int) -> int:
-    """What an operand with axes is broadcast or reshaped from, and any other itself."""
+    """The variable that an operand with axes is broadcast or reshaped from; else the operand."""
     maker = bench.makers[variable] if bench.specs[variable].shape else None
     return variable if maker is None else maker.operands[0]
 

@@ -124,7 +124,7 @@ class Workbench:
         return once
 
     def analysis(self, analyze: Callable[[Program], T]) -> T:
-        """What a function finds out about the program as it was, asked once."""
+        """The result of an analysis of the program as it was at first; it runs once."""
         if analyze not in self._analyses:
             self._analyses[analyze] = analyze(self.program)
         found: T = self._analyses[analyze]

@@ -34,7 +34,7 @@ _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex
 
 
 def _array(x: Raw) -> Raw:
-    """What has NumPy's attributes: Python numbers have their own."""
+    """The value with NumPy's attributes: a Python number as a NumPy scalar."""
     return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
 
 

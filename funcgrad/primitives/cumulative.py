@@ -99,7 +99,7 @@ def _push_product(tangents: tuple[Value, ...], out: Value, x: Value, axis: int) 
 
 
 def _factors(ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
-    """What is later than an element, summed up, and the product of what is before."""
+    """For each element, the sum over the later ones and the product of the earlier ones."""
     behind = shifted(conjugate(x), axis, 0.0, backward=True)
     later = recurrence(behind, ct, axis=axis, reverse=True)
     return later, conjugate(shifted(cumulative_prod(x, axis=axis), axis, 1.0, backward=False))

@@ -52,7 +52,7 @@ class Key(tuple[Any, ...]):
 
 
 def part_at(x: Any, key: Key) -> Any:
-    """What an index takes, as an array also where that is one element."""
+    """The part of an array that an index takes: a view, also where that is one element."""
     return x[key] if ... in key else x[(*key, ...)]
 
 
@@ -122,7 +122,7 @@ def is_basic(key: tuple[Any, ...]) -> bool:
 
 
 def index_text(key: Iterable[Any]) -> str:
-    """What stands in the brackets for a basic index.
+    """A basic index as it is written in the brackets.
 
     >>> index_text((slice(1, None), None, ..., -1))
     '1:, None, ..., -1'
@@ -293,7 +293,7 @@ def _chosen(mask: np.ndarray[Any, Any], shape: Shape, axis: int) -> _Arrays:
 
 
 def explain_index(shape: Shape, key: Any, error: Exception) -> Exception:
-    """What is wrong with a key, in words that name the axis, its size and the index."""
+    """The error for a key that does not fit: it names the axis, its size and the index."""
     if isinstance(error, FuncgradError):
         return error
     axis = 0

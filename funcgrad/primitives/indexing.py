@@ -329,7 +329,7 @@ def index(x: Value, key: Any) -> Value:
 
 
 def indexed_part(x: Value, plan: IndexPlan) -> Value:
-    """What the basic part of a key leaves, with the axes in the order for the advanced part."""
+    """The array after the basic part of a key, with its axes in the order for the advanced part."""
     if plan.key is not None:
         x = bind(view, (x,), {"key": plan.key})
     return x if plan.order is None else transpose(x, axes=plan.order)

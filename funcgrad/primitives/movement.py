@@ -116,7 +116,7 @@ def arrays(**cases: tuple[Shape, dict[str, Any]]) -> Callable[[], Iterator[Sampl
 
 
 def behind(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """What belongs to the axes of an array, with that of axis 0 behind the others.
+    """One entry for each axis of an array, with that of axis 0 moved behind the others.
 
     >>> behind((1000, 25, 10))
     (25, 10, 1000)

@@ -141,7 +141,7 @@ def _block_length(a: np.ndarray[Any, Any], size: int) -> int:
 
 
 def _carried(factors: np.ndarray[Any, Any], states: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What comes into each block from the blocks before it."""
+    """The state with which each block begins, from the blocks before it."""
     carried = np.zeros_like(states)
     if states.shape[1] > 1:
         for k in range(1, len(states)):

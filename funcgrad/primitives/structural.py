@@ -333,7 +333,7 @@ def _batch_assemble(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """What all examples share is assembled once."""
+    """The batching rule: parts that all examples share are assembled once."""
     keys, shape = params["keys"], params["shape"]
     own = [k for k, flag in enumerate(batched) if flag]
     shared = [k for k, flag in enumerate(batched) if not flag]

@@ -40,7 +40,7 @@ class CalledOperation(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in print."""
+        """The name of the operation in the text of a program."""
         ...
 
     @property
@@ -226,7 +226,7 @@ class Guard:
         return hash(self._key())
 
     def finds(self, value: Value) -> Any:
-        """What it finds in a value; a tracer answers, or refuses, as it would in the function."""
+        """The answer of a value; a tracer answers, or refuses, as it would in the function."""
         return read_number(value, self.use)
 
     def holds(self, found: object) -> bool:

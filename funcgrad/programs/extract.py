@@ -59,7 +59,7 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
 def needed(
     program: Program, wanted: Collection[int], given: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """What it takes to compute some variables from others.
+    """The equations that compute some variables from others.
 
     Parameters
     ----------

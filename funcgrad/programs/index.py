@@ -18,7 +18,7 @@ __all__ = ["Index"]
 
 
 class Index:
-    """What is asked of the variables of a program, each by the number of the variable.
+    """Facts about the variables of a program, by number: makers, uses, last uses, specs.
 
     Attributes
     ----------

@@ -230,7 +230,7 @@ class Program:
         return numpy_source(self, lines).text
 
     def numpy_constants(self) -> tuple[Any, ...]:
-        """What the text of ``to_numpy_source`` has no words for: it makes the function of it.
+        """The constants that the text of ``to_numpy_source`` takes, since it cannot write them out.
 
         Examples
         --------

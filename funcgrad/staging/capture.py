@@ -1,4 +1,4 @@
-"""What a function reads from outside of its arguments, watched for changes.
+"""The places outside of its arguments that a function reads, watched for changes.
 
 A ``Capture`` finds all places that a function may read, so that a later call notices a name that
 was bound anew, an element or attribute that was replaced, and an array that was written to. The
@@ -257,7 +257,7 @@ class Capture:
             yield from self._object(value)
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
-        """What a function's code may read: globals, closed-over names, defaults, attributes."""
+        """The objects that a function may read: globals, captured names, defaults, attributes."""
         code, watch, space = function.__code__, self._watch, function.__globals__
         is_library = self._libraries.has(space.get("__name__"))
         if not (is_library or self._expected or id(code) in self._ran):
@@ -285,7 +285,7 @@ class Capture:
         yield from self._code(code, space)
 
     def _code(self, code: types.CodeType, space: dict[str, Any]) -> Iterator[Any]:
-        """What code looks up."""
+        """The objects that code looks up by name."""
         found = lookups(code)
         self._names |= found.attributes
         self._codes.append(code)
@@ -327,7 +327,7 @@ class Capture:
         )
 
     def _contents(self, value: Any) -> Iterator[Any]:
-        """What is inside of a container."""
+        """The objects inside a container, which is watched itself if it can change."""
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             if not is_frozen(value):
                 self._watch.array(value)
@@ -401,7 +401,7 @@ class _Observer:
         self._capture, self._before = capture, before
 
     def note(self, frame: types.FrameType, event: str, arg: object) -> None:
-        """What the interpreter calls where a function begins, and elsewhere."""
+        """The hook that the interpreter calls where a function begins, and elsewhere."""
         if event == "call":
             self._capture.enter(frame.f_code, frame.f_globals)
         if self._before is not None:

@@ -77,7 +77,7 @@ _MOST: Final = 32
 
 
 class _Memo:
-    """What was made for a key: the latest few, safe from many threads at once."""
+    """A cache of the latest few objects that were made, by key; many threads may use it at once."""
 
     __slots__ = ("_lock", "_made")
 
@@ -86,7 +86,7 @@ class _Memo:
         self._made: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made for the key, or is made now."""
+        """The object that was made for the key, or is made now."""
         found: T | None = self._made.get(key)
         if found is not None:
             return found
@@ -169,7 +169,7 @@ class ProgramCall:
 
     @property
     def name(self) -> str:
-        """What it is called in print."""
+        """The name of the operation in the text of a program."""
         return self.program.name
 
     bind = apply
@@ -267,7 +267,7 @@ class _Map:
     widths: tuple[int, ...]
 
     def apply(self, kept: Sequence[Value], given: Sequence[Cotangent]) -> list[Cotangent]:
-        """What it finds."""
+        """The cotangents, or tangents, that the program finds."""
         values = [*[kept[k] for k in self.reads], *flat(given)]
         return restored(self.widths, self.call.apply(values))
 
@@ -366,7 +366,7 @@ class _Recording:
         return [found[k] for k in self.connected]
 
     def _map(self, kind: str, both: WithDerivative, given: Sequence[int] | None = None) -> _Map:
-        """What is left of a program with its derivative when the results are known.
+        """The part of a program with its derivative that is left when the results are known.
 
         ``given`` are the inputs of it that are cotangents or tangents, when those are not all after
         the arguments. Another such program than the one that chose the residuals may lack one;
@@ -418,5 +418,5 @@ def _some_cotangent(spec: Spec) -> Value:
 
 
 def _fact(guard: Guard, numbers: Sequence[int | None]) -> Hashable:
-    """What a guard says, whatever program it stands in."""
+    """A guard in terms of value numbers, which do not depend on the program it stands in."""
     return numbers[guard.variable], guard.use, fingerprint(guard.value)

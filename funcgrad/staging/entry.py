@@ -68,7 +68,7 @@ MISS: Final[Any] = object()
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What an entry is written for.
+    """The form of the arguments that an entry is written for.
 
     Attributes
     ----------
@@ -349,7 +349,7 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
 
 
 def _written(body: Body, structure: Structure) -> str:
-    """What stands for a tree of the tensors t0, t1, ...; see ``trees.unflatten``.
+    """The expression that makes a tree of the tensors t0, t1, ...; see ``trees.unflatten``.
 
     A line for each container: one display inside another might go too deep for Python.
     """

@@ -32,7 +32,7 @@ class Body:
         self._lines.append("    " * depth + text)
 
     def name(self, value: object) -> str:
-        """What stands for an object: a global name of the function."""
+        """The global name that an object has in the function."""
         if value is None or value is True or value is False:
             return repr(value)
         known = self._known.get(id(value))  # the names below keep it, so the number stays its own
@@ -42,11 +42,11 @@ class Body:
         return known
 
     def literal(self, value: object) -> str:
-        """What stands for an object where only its value matters."""
+        """The text of an object of which only the value matters: a literal, if it has one."""
         return repr(value) if type(value) in (str, int) else self.name(value)
 
     def value(self, text: str) -> Any:
-        """What an expression in these names is worth."""
+        """The value of an expression in these names."""
         return eval(text, {"__name__": __name__, **self._names})
 
     def function(self, name: str, parameters: str) -> Callable[..., Any]:

@@ -90,7 +90,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What runs for arguments of one kind; it prints as the program and its source.
+    """The program that runs for arguments of one kind; it prints with the backend's source.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Lowered:
 
     @property
     def source(self) -> str:
-        """What the backend makes of the optimized program."""
+        """The backend's text of the optimized program."""
         return self.backend.inspect(self.optimized)
 
     @property
@@ -310,7 +310,7 @@ class Jitted(Generic[P, R]):
     # Staging.
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
-        """What would run for these arguments: the program, before and after passes, and its source.
+        """The program that would run for these arguments, before and after passes, and its source.
 
         A method is lowered by way of its class: ``Model.apply.lower(model, x)``.
 
@@ -354,7 +354,7 @@ class Jitted(Generic[P, R]):
         return call
 
     def _roots(self, args: Any, kwargs: Any) -> Iterable[Any]:
-        """What the function has at hand besides the numbers that are its arguments."""
+        """All that the function can reach besides the numbers that are its arguments."""
         static, given = self._split(args, kwargs)
         yield self._function
         for _, _, value in static:

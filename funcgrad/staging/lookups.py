@@ -1,4 +1,4 @@
-"""What code reads by name, and whose code is followed.
+"""The names that code looks up, and the modules whose code is followed.
 
 The names tell what of a module, of an object or of a class a function may read, which is mostly
 little of it: a trainer's ``step`` reads its ``rate`` and not its ``history``.
@@ -67,7 +67,7 @@ class Lookups(NamedTuple):
 
 
 def lookups(code: CodeType) -> Lookups:
-    """What a function's code looks up."""
+    """The names that a function's code looks up."""
     found = Lookups(set(), set(), set(), set())
     strings = set[str]()
     waiting: list[Any] = [code]

@@ -1,4 +1,4 @@
-"""What a jitted function keeps for one kind of arguments: the variants of the function.
+"""The variants of a jitted function for one kind of arguments.
 
 A *variant* is the function staged along one way through its control flow. It holds while what the
 function reads from outside stands unchanged, for numbers for which its guards hold.

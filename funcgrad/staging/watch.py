@@ -141,7 +141,7 @@ class Watch:
         self._add(f"{name}.dtype == {self._body.name(array.dtype)}")
 
     def _is(self, text: str, value: object) -> None:
-        """What is found is the same object, or a number or text that cannot be told from it."""
+        """Watch that an expression gives the same object, or a number or text just like it."""
         name = self._body.name(value)
         if type(value) in _PLAIN:
             self._add(f"({text} is {name} or {self._body.name(_alike)}({text}, {name}))")

@@ -342,7 +342,7 @@ class _Trial:
         return rows
 
     def hints(self, mode: str, comparison: Comparison) -> list[str]:
-        """What may be the reason."""
+        """Possible reasons for a difference, in words."""
         if not np.isfinite(comparison.numerical):
             return [
                 "The function is not finite at the point or a step away from it: choose a point"

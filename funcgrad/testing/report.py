@@ -1,4 +1,4 @@
-"""What a failed check says: which derivative is wrong, by how much, and where to look.
+"""The message of a failed check: which derivative is wrong, by how much, and where to look.
 
 Comparing comes first: analytic against numerical, elementwise, each element with its tolerance.
 """
@@ -21,7 +21,7 @@ _COLUMNS: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the user allows; None for what fits the dtype and the method."""
+    """The tolerances that the user gave; None for one that fits the dtype and the method."""
 
     absolute: float | None
     relative: float | None

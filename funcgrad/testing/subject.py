@@ -1,4 +1,4 @@
-"""What a check is about: a function of a list of arrays, and the point where it is checked.
+"""The subject of a check: a function of a list of arrays, and the point where it is checked.
 
 Users' functions take and return pytrees, with integers and flags among them. A ``Subject`` is such
 a function with everything but its inexact arrays fixed, and the derivative of a subject, in either

@@ -1,4 +1,4 @@
-"""What users pass to transformations, checked and taken apart; and put together again.
+"""The arguments of transformations, checked and taken apart; results put together again.
 
 Every error names the transformation, the argument and the path of the leaf within it.
 """
@@ -322,7 +322,7 @@ def scalar(operation: str, out: Any, value: Value) -> None:
 
 
 def pair(operation: str, out: Any) -> tuple[Any, Any]:
-    """What a function returned with ``has_aux``, checked to be a pair."""
+    """The result of a function with ``has_aux``, checked to be a pair."""
     if not isinstance(out, tuple) or len(out) != 2:
         raise DifferentiationError(
             f"{operation}: with has_aux=True the function has to return a pair (value, aux), but it"

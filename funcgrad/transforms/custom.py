@@ -102,7 +102,7 @@ class _Custom(Generic[P, R]):
         return {k: positional[k] for k in self._static}
 
     def _origin(self, static: dict[int, Any]) -> Hashable:
-        """What two calls that follow the same rules have in common: this, and what is static."""
+        """A key that two calls have in common if they follow the same rules."""
         return id(self), tuple([(place, id(value)) for place, value in static.items()])
 
     def _call(

@@ -77,7 +77,7 @@ class StagedCall:
 
     @property
     def name(self) -> str:
-        """What it is called in print."""
+        """The name of the operation in the text of a program."""
         return self.call.name
 
     def bind(self, values: Sequence[Value]) -> list[Value]:
@@ -239,7 +239,7 @@ def _closed(frames: Frames) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Recursion(Call):
-    """What stands in a rule for the call that the rule is of.
+    """The call that a rule belongs to, as it stands within that rule.
 
     Attributes
     ----------

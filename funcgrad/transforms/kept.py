@@ -1,4 +1,4 @@
-"""What very many operations of one staged function have in common, and what is kept once.
+"""Specs and constants that very many operations of one staged function share, each kept once.
 
 >>> kept = Kept()
 >>> kept.spec(2.0) is kept.spec(3.0), kept.constant(2.0), kept.constant(3.0)

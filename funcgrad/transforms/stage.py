@@ -260,7 +260,7 @@ class Stager(Trace):
         values: Sequence[Value],
         knots: Knots | None = None,
     ) -> tuple[Program, list[Value], list[Value]]:
-        """What ``body`` does, by a stager within this one."""
+        """Stage a function as ``body`` does, by a stager within this one."""
         is_next = running_traces()[0] is self
         with begin_level() as level:
             stager = Stager(level, self._has_numbers, self)
@@ -342,7 +342,7 @@ class Stager(Trace):
         return [self._tracer(out, first + k) for k, out in enumerate(outs)]
 
     def _source(self) -> str:
-        """What to say of where an equation comes from."""
+        """The user's line that an equation comes from."""
         return users_line()
 
     def _epoch(self) -> int:
@@ -447,7 +447,7 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
 
 
 def stage(operation: str, f: Callable[..., Any], args: Any, kwargs: Any) -> Program:
-    """What ``program`` does, for whatever operation the user called."""
+    """Stage a function, in the name of the operation that the user called."""
     leaves, structure = trees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)
     if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
