@@ -292,7 +292,7 @@ class Primitive:
         ``(*raw arguments, **params) -> raw value``; it must neither keep nor write its arguments.
     result : callable
         ``(*specs, **params) -> Spec`` of what ``evaluate`` returns. An operation with several
-        results returns a tuple, and so does this.
+        results, or with as many as it is asked for, returns a tuple, and so does this.
     differential : Partials, Linear, Linearized or DISCRETE
     batch : callable
         See ``Batch``.
@@ -310,6 +310,9 @@ class Primitive:
     structure : Structure
         How elements of the result come from elements of the operands, see ``funcgrad.structure``.
     traits : Trait
+    label : callable, optional
+        ``(**params) -> str``: what is printed in the place of name and parameters, as of a call the
+        name of what is called.
     """
 
     name: str
@@ -322,6 +325,7 @@ class Primitive:
     operator: str = ""
     structure: Structure = OPAQUE
     traits: Trait = Trait.NONE
+    label: Callable[..., str] | None = None
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     reads: tuple[tuple[bool, ...], ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)

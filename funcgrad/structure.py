@@ -19,6 +19,7 @@ import numpy as np
 
 __all__ = [
     "COMMUTATIVE",
+    "FOREIGN",
     "IDEMPOTENT",
     "JUMPS",
     "OPAQUE",
@@ -51,6 +52,9 @@ class Trait(Flag):
     ----------
     COMMUTATIVE
         f(x, y) has the bits of f(y, x), but where both are complex.
+    FOREIGN
+        It runs a Python function of a user's, of which nobody knows what it does: it may print, and
+        keep what it is called with. Such operations keep their order.
     IDEMPOTENT
         f(x, x) is x, where it has the dtype of x; and f(x), where there is one operand.
     JUMPS
@@ -69,6 +73,7 @@ class Trait(Flag):
 
     NONE = 0
     COMMUTATIVE = auto()
+    FOREIGN = auto()
     IDEMPOTENT = auto()
     JUMPS = auto()
     PRODUCT = auto()
@@ -79,6 +84,7 @@ class Trait(Flag):
 
 
 COMMUTATIVE: Final = Trait.COMMUTATIVE
+FOREIGN: Final = Trait.FOREIGN
 IDEMPOTENT: Final = Trait.IDEMPOTENT
 JUMPS: Final = Trait.JUMPS
 PRODUCT: Final = Trait.PRODUCT
@@ -289,9 +295,13 @@ class Control:
     ----------
     runs : callable
         ``(**params)`` to the programs, each with how often it runs; None where nobody can tell.
+    inlines : bool
+        Whether the operation is a call: it does what its one program does, of its operands, once,
+        so that the program's equations may stand in its place.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
+    inlines: bool = False
     owns: bool = False
 
 

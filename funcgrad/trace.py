@@ -163,11 +163,11 @@ class Trace:
         self,
         run: Callable[[Sequence[Value]], list[Value]],
         args: Sequence[Value],
-        operation: Callable[[Any], Any],
+        primitive: Operation,
     ) -> list[Value] | None:
         """Interpret what reverse mode is to run again; None if that means nothing to this trace.
 
-        ``operation`` makes an operation of the program of what is run.
+        The primitive's parameter ``body`` is the program of what is run.
         """
         return None
 

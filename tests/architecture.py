@@ -419,6 +419,20 @@ def changed_classes(source: Source) -> Iterator[str]:
             yield f"{source.name}:{node.lineno} assigns to __class__"
 
 
+# ------------------------------------------------------------------------- one kind of operation
+
+
+def kinds_of_operations(source: Source) -> Iterator[str]:
+    """Questions whether an operation is a primitive, or of which class: all are primitives, and
+    what is to be known of one is a field of it."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or dotted_name(node.func) != "isinstance":
+            continue
+        subject, kinds = map(ast.unparse, node.args)
+        if subject.rpartition(".")[2] == "operation" and "Primitive" in kinds:
+            yield f"{source.name}:{node.lineno} asks for the kind of an operation"
+
+
 # ------------------------------------------------------------------------------------- unfinished
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")

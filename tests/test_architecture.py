@@ -28,6 +28,7 @@ from tests.architecture import (
     foreign_modules,
     import_cycle,
     imports_of,
+    kinds_of_operations,
     long_files,
     long_functions,
     missing_annotations,
@@ -58,6 +59,7 @@ CHECKS: tuple[Check, ...] = (
     missing_exports,
     deferred_imports_of_funcgrad,
     changed_classes,
+    kinds_of_operations,
     unfinished_business,
 )
 
@@ -247,6 +249,10 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "importlib.import_module('funcgrad.numpy')",
     ),
     changed_classes: ("x.__class__ = int", "def f(self):\n  self.__class__ = g"),
+    kinds_of_operations: (
+        "isinstance(equation.operation, Primitive)",
+        "def f(operation):\n  return isinstance(operation, (Primitive, CallPrimitive))",
+    ),
     unfinished_business: ("# TO" + "DO: later", "raise Error('FIX" + "ME')"),
 }
 
@@ -274,6 +280,10 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
     missing_exports: ("__all__ = ['x']\nx = 1", "__all__: list[str] = []"),
     deferred_imports_of_funcgrad: ("import funcgrad.errors", "def f():\n  import scipy"),
     changed_classes: ("x = y.__class__", "self.__class__.z = 1"),
+    kinds_of_operations: (
+        "isinstance(value, Primitive)",
+        "isinstance(operation.structure, Control)",
+    ),
     unfinished_business: ("todo_list = ()",),
 }
 

@@ -221,6 +221,22 @@ def test_a_function_is_iterated_as_by_a_loop() -> None:
     assert_allclose(fg.jit(iterate)(*args), by_hand(*args), rtol=1e-13)
 
 
+def test_a_function_of_one_value_is_iterated_likewise() -> None:
+    def f(x: Any) -> Any:
+        (y,) = iterated(lambda x: (fnp.sin(x),), 3, x)
+        return y * 2.0
+
+    def by_hand(x: Any) -> Any:
+        return fnp.sin(fnp.sin(fnp.sin(x))) * 2.0
+
+    for make in (lambda f: f, fg.jit, fg.vmap, lambda f: fg.jit(fg.vmap(f))):
+        assert_allclose(make(f)(X), by_hand(X), rtol=1e-13)
+    for make in (fg.grad, lambda f: fg.jit(fg.grad(f)), lambda f: fg.grad(fg.jit(f))):
+        found, expected = [make(lambda x, g=g: fnp.sum(g(x)))(X) for g in (f, by_hand)]
+        assert_allclose(found, expected, rtol=1e-13)
+    assert_allclose(fg.jit(lambda: f(np.ones(3)))(), by_hand(np.ones(3)), rtol=1e-13)
+
+
 def test_eigenvalues_of_a_known_matrix() -> None:
     x = np.array([[2.0, 1.0], [1.0, 2.0]])
     assert_allclose(eigenvalues(x)[0], [1.0, 3.0])

@@ -53,9 +53,10 @@ from funcgrad.forms.statics import (
 )
 from funcgrad.forms.treedata import structure_of, tree_data
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import CalledOperation, Constant, Equation, Guard, body_of
+from funcgrad.programs.equation import Constant, Equation, Guard, Params
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import FOREIGN
 
 __all__ = ["program_fingerprint", "program_parts", "program_text"]
 
@@ -138,7 +139,7 @@ def _described(program: Program, number: int) -> str:
     """An equation for an error message: its number, name and the user's line."""
     equation = program.equations[number]
     at = f" at {equation.source}" if equation.source else ""
-    return f"equation {number} ({equation.operation.name}){at}"
+    return f"equation {number} ({equation.name}){at}"
 
 
 def _spec_text(spec: Spec) -> str:
@@ -177,7 +178,7 @@ def _primitive_names() -> dict[int, str]:
 
 def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Data:
     data = {**_operation_data(equation, names, place), "operands": list(equation.operands)}
-    if equation.params:
+    if "call" not in data and equation.params:
         data["params"] = {
             name: {"program": _fields(value, names, f"{place}, parameter {name}")}
             if isinstance(value, Program)
@@ -193,10 +194,10 @@ def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Dat
 
 
 def _operation_data(equation: Equation, names: dict[int, str], place: str) -> dict[str, Data]:
-    operation, body = equation.operation, body_of(equation)
+    operation, body = equation.operation, equation.called
     if body is not None:
-        return {"call": operation.name, "program": _fields(body, names, f"{place}, inside")}
-    if not isinstance(operation, Primitive):
+        return {"call": equation.name, "program": _fields(body, names, f"{place}, inside")}
+    if FOREIGN in operation.traits:
         raise ProgramError(
             f"{place}: this call runs a Python function that looks at all the numbers it is given,"
             " so that nobody knows what it computes, and no file can hold it. Stage what comes"
@@ -228,8 +229,8 @@ def _guard_data(guard: Guard, place: str) -> Data:
 # ---------------------------------------------------------------------------------- from JSON
 
 
-MakeCall: TypeAlias = Callable[[str, Mapping[str, Any]], CalledOperation]
-"""From the name of a call, and the fields of the program inside, to the operation."""
+MakeCall: TypeAlias = Callable[[str, Mapping[str, Any]], tuple[Primitive, Params]]
+"""From the name of a call, and the fields of the program inside, to operation and parameters."""
 
 
 def program_parts(text: str, call: MakeCall) -> dict[str, Any]:
@@ -322,18 +323,18 @@ def _equation(record: Data, place: str, call: MakeCall) -> Equation:
     kind = "call" if "call" in record else "operation"
     operation = read(record, kind, str, place)
     place = f"{place} ({operation})"
-    params: dict[str, Data] = optional(record, "params", {}, place)
+    if kind == "call":
+        found, params = call(operation, _inside(record, place, call))
+    else:
+        found = _primitive(operation, place)
+        given: dict[str, Data] = optional(record, "params", {}, place)
+        params = tuple(
+            [(key, _param(each, f"{place}, parameter {key}", call)) for key, each in given.items()]
+        )
     return Equation(
-        call(operation, _inside(record, place, call))
-        if kind == "call"
-        else _primitive(operation, place),
+        found,
         listed(record, "operands", int, place),
-        tuple(
-            [
-                (name, _param(data, f"{place}, parameter {name}", call))
-                for name, data in params.items()
-            ]
-        ),
+        params,
         _specs(record, "results", place),
         optional(record, "source", "", place),
         optional(record, "epoch", 0, place),

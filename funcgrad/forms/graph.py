@@ -127,11 +127,11 @@ class _GraphDraft:
         """An equation and the edges from what it reads."""
         results = range(self.next, self.next + len(equation.results))
         defined = ", ".join([f"{self.names[k]}: {self.specs[k]}" for k in results])
-        settings = [_setting(name, value) for name, value in equation.params]
+        settings = [_setting(name, value) for name, value in equation.settings]
         joined = " ".join(settings)
         if settings and len(joined) <= _LONGEST:
             settings = [joined]
-        lines = _clipped((equation.operation.name, *settings, defined or "nothing"))
+        lines = _clipped((equation.name, *settings, defined or "nothing"))
         self._append(Node("equation", lines, equation.source), equation.operands, results)
         self.next = results.stop
 

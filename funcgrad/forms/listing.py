@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from funcgrad.programs.equation import Equation, body_of
+from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 
 __all__ = ["listing"]
@@ -44,7 +44,7 @@ def _lines(program: Program, sources: bool) -> Iterator[str]:
     for equation in program.equations:
         defined = range(number, number + len(equation.results))
         yield _printed(equation, names, defined, sources)
-        for body in (body_of(equation), *[value for _, value in equation.params]):
+        for _, body in equation.params:
             if isinstance(body, Program):
                 yield from (f"    {line}" for line in _lines(body, sources))
         yield from _guards(program, names, defined)
@@ -68,7 +68,7 @@ def _printed(equation: Equation, names: Sequence[str], defined: range, sources: 
         f"{names[variable]}: {spec}"
         for variable, spec in zip(defined, equation.results, strict=True)
     )
-    words = [equation.operation.name, *(names[variable] for variable in equation.operands)]
-    words += [f"{name}={_setting(value)}" for name, value in equation.params]
+    words = [equation.name, *(names[variable] for variable in equation.operands)]
+    words += [f"{name}={_setting(value)}" for name, value in equation.settings]
     line = f"  {left} = {' '.join(words)}"
     return f"{line:<60}  # {equation.source}" if sources and equation.source else line

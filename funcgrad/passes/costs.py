@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
@@ -188,13 +187,11 @@ def bytes_of(spec: Spec) -> int:
 
 
 def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
-    operation, name = equation.operation, equation.operation.name
+    operation, name = equation.operation, equation.name
     if _is_view(equation):
         return OperationCosts(name, 1, 0, 0, 0, 0)
     written = sum(map(bytes_of, equation.results))
     read = sum([bytes_of(specs[variable]) for variable in {*equation.operands}])
-    if not isinstance(operation, Primitive):
-        return OperationCosts(name, 1, None, None, read, written)
     operands = [specs[variable] for variable in equation.operands]
     if isinstance(operation.structure, Gather):  # a few rows of what may be a large table
         read += written - bytes_of(operands[0])
@@ -219,7 +216,7 @@ def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int |
 
 def _is_view(equation: Equation) -> bool:
     """Whether an operation returns a view, a reshape at least where it can; it computes nothing."""
-    structure = getattr(equation.operation, "structure", None)
+    structure = equation.operation.structure
     return isinstance(structure, Movement | Elementwise) and structure.is_view
 
 

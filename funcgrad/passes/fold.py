@@ -23,6 +23,7 @@ from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape,
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import spec_of
+from funcgrad.structure import FOREIGN, Control
 from funcgrad.trace import bind
 
 __all__ = ["FOLDING", "fold_constants"]
@@ -43,14 +44,16 @@ def fold_constants(program: Program) -> Program:
 
 
 def _folded(bench: Workbench, equation: Equation) -> int | None:
-    constants = bench.constants
+    operation, constants = equation.operation, bench.constants
+    if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
+        return None  # it may take any time
     for variable in equation.operands:
         if variable not in constants:
             return None
     known = [constants[variable] for variable in equation.operands]
     if not all(constant.is_raw for constant in known) or not _is_worth_keeping(equation, known):
         return None
-    value = _evaluated(equation.operation, equation, known)
+    value = _evaluated(operation, equation, known)
     if value is None or spec_of(value) != equation.results[0]:
         return None
     return bench.constant(value)

@@ -21,8 +21,8 @@ from itertools import count
 from typing import Final
 
 from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
-from funcgrad.programs.equation import is_opaque
 from funcgrad.programs.program import Program
+from funcgrad.structure import FOREIGN
 
 __all__ = ["in_order", "memory_order", "schedule"]
 
@@ -142,7 +142,7 @@ def _dependencies(program: Program) -> list[list[int]]:
         before = [makers[variable] for variable in equation.operands]
         # What stands behind a guard may fail, or take long, where the guard does not hold.
         before.append(barrier)
-        if is_opaque(equation):  # a user's code, which may print
+        if FOREIGN in equation.operation.traits:  # a user's code, which may print
             before.append(call)
             call = position
         # What is computed again is computed late, lest both be there at once.

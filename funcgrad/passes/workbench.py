@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Constant, Equation, Operation, Params, fingerprint
+from funcgrad.programs.equation import Constant, Equation, Params, fingerprint
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Trait
@@ -185,7 +185,7 @@ class Workbench:
         operands = tuple([aliases[variable] for variable in equation.operands])
         equation = equation.on(operands)
         self.current, self._operands = first, operands
-        if count == 1 and isinstance(equation.operation, Primitive):
+        if count == 1:
             found = self._resolved(equation, first)
         else:
             found = self._kept(equation, first)
@@ -227,7 +227,7 @@ class Workbench:
         return at
 
     def _key(
-        self, operation: Operation, operands: tuple[int, ...], params: Params, epoch: int
+        self, operation: Primitive, operands: tuple[int, ...], params: Params, epoch: int
     ) -> Hashable:
         if _is_commutative(operation) and operands[0] > operands[1]:
             x, y = operands
@@ -367,8 +367,8 @@ def _uses(program: Program, total: int) -> list[int]:
     return uses
 
 
-def _is_commutative(operation: Operation) -> bool:
-    return isinstance(operation, Primitive) and Trait.COMMUTATIVE in operation.traits
+def _is_commutative(operation: Primitive) -> bool:
+    return Trait.COMMUTATIVE in operation.traits
 
 
 def _identity(params: Params) -> Hashable:

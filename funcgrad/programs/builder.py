@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from funcgrad.programs.equation import Constant, Equation, Guard, body_of
+from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
@@ -88,7 +88,7 @@ class Draft:
         """The variables of another program's outputs, whose equations and guards are appended."""
         known = [*inputs, *[self.constant(constant) for constant in program.constants]]
         for equation in program.equations:
-            body, own = body_of(equation), _with_operands(equation, known.__getitem__)
+            body, own = equation.called, _with_operands(equation, known.__getitem__)
             known += self.append(own) if body is None else self.splice(body, own.operands)
         for guard in program.guards:
             self._guards.append(replace(guard, variable=known[guard.variable]))

@@ -6,62 +6,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.shape import Spec, spec_of
+from funcgrad.structure import Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, TracedValue, Value
 
 __all__ = [
-    "CalledOperation",
     "Constant",
     "Equation",
     "Guard",
-    "Operation",
     "Params",
-    "body_of",
     "fingerprint",
-    "is_opaque",
     "read_number",
     "spec_inside",
 ]
 
 Params: TypeAlias = tuple[tuple[str, Any], ...]
 """Static parameters by name, in the order of the names: a mapping that can be hashed."""
-
-
-class CalledOperation(Protocol):
-    """A whole call that keeps its own rules, such as that of a custom derivative."""
-
-    @property
-    def name(self) -> str:
-        """The name of the operation in the text of a program."""
-        ...
-
-    @property
-    def program(self) -> Any:
-        """The ``Program`` of what it computes; None if that cannot be told from its shapes.
-
-        Its constants are raw. Its guards are no guards of the program around it: they are checked
-        when the call runs.
-        """
-        ...
-
-    def bind(self, values: Sequence[Value]) -> list[Value]:
-        """Apply it under whatever transformations follow the values."""
-        ...
-
-    def within(self, frames: Sequence[Any]) -> CalledOperation:
-        """The operation in the rules of these calls, the outermost first."""
-        ...
-
-
-Operation: TypeAlias = Primitive | CalledOperation
 
 
 def fingerprint(value: Any) -> Hashable:
@@ -102,12 +70,13 @@ class Equation:
 
     Attributes
     ----------
-    operation : Primitive, or a call with rules of its own
+    operation : Primitive
     operands : tuple of int
         Variables.
     params : tuple of pairs
+        Programs inside, such as the body of a loop, are parameters like others.
     results : tuple of Spec
-        What it defines: one variable for a primitive.
+        What it defines.
     source : str
         The user's line that it came from; it plays no part in comparisons.
     epoch : int
@@ -115,12 +84,32 @@ class Equation:
         before. An equation is no repetition of one of another epoch: it saves memory.
     """
 
-    operation: Any
+    operation: Primitive
     operands: tuple[int, ...]
     params: Params
     results: tuple[Spec, ...]
     source: str = ""
     epoch: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the operation in the text of a program."""
+        label = self.operation.label
+        return self.operation.name if label is None else label(**dict(self.params))
+
+    @property
+    def settings(self) -> Params:
+        """The parameters that stand beside the name in the text of a program."""
+        return self.params if self.operation.label is None else ()
+
+    @property
+    def called(self) -> Any:
+        """The program whose equations may stand in its place; None if there is none."""
+        structure = self.operation.structure
+        if not isinstance(structure, Control) or not structure.inlines:
+            return None
+        ((program, _),) = structure.runs(**dict(self.params))
+        return program
 
     def on(self, operands: tuple[int, ...]) -> Equation:
         """The same operation on other variables; `replace` takes five times as long."""
@@ -138,17 +127,6 @@ class Equation:
 
     def __hash__(self) -> int:
         return hash(self._key())
-
-
-def body_of(equation: Equation) -> Any:
-    """The program inside an equation that is a call; None if there is none."""
-    operation = equation.operation
-    return None if isinstance(operation, Primitive) else operation.program
-
-
-def is_opaque(equation: Equation) -> bool:
-    """Whether it is a call of which nobody knows what it does."""
-    return not isinstance(equation.operation, Primitive) and equation.operation.program is None
 
 
 class Constant:

@@ -17,7 +17,7 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from funcgrad.programs.builder import Draft, rewrite
-from funcgrad.programs.equation import Equation, body_of
+from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 
 __all__ = ["inlined"]
@@ -36,11 +36,11 @@ def inlined(program: Program) -> Program:
         It computes the same; its derivatives are those of the operations, whatever rules the calls
         had. Guards of the calls are its own now. Calls of which nobody knows what they do stay.
     """
-    if not any(body_of(equation) for equation in program.equations):
+    if not any(equation.called for equation in program.equations):
         return program
 
     def step(draft: Draft, equation: Equation) -> list[int]:
-        body = body_of(equation)
+        body = equation.called
         return draft.append(equation) if body is None else draft.splice(body, equation.operands)
 
     return rewrite(program, step)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Operation
 from funcgrad.programs.program import Program
 
 __all__ = ["Aliases", "aliases", "makes_its_own"]
@@ -27,12 +26,12 @@ __all__ = ["Aliases", "aliases", "makes_its_own"]
 Aliases: TypeAlias = list[tuple[int, ...]]
 
 
-def makes_its_own(operation: Operation) -> bool:
+def makes_its_own(operation: Primitive) -> bool:
     """Whether the result of an operation is sure to have memory of its own.
 
     A reshape, an index or a transposition may return a view of its operand.
     """
-    return isinstance(operation, Primitive) and operation.structure.owns
+    return operation.structure.owns
 
 
 def aliases(program: Program) -> Aliases:

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
-from funcgrad.primitive import Primitive
 from funcgrad.primitives.structural import cast
-from funcgrad.programs.equation import Constant, Equation, Guard, body_of, spec_inside
+from funcgrad.programs.equation import Constant, Equation, Guard, spec_inside
 from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
 from funcgrad.shape import Spec
+from funcgrad.structure import FOREIGN, Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, concrete, rerun
 from funcgrad.trees import Structure
@@ -101,6 +101,22 @@ class Program:
         """The shape and dtype of every variable."""
         return self.index.specs
 
+    def results(self, *specs: Spec) -> tuple[Spec, ...]:
+        """The shapes and dtypes of the outputs, for inputs of these, which are to be its own.
+
+        Raises
+        ------
+        ProgramError
+            The inputs are of others.
+        """
+        if specs != self.inputs:
+            given, own = [
+                ", ".join(map(_described, each)) or "nothing" for each in (specs, self.inputs)
+            ]
+            raise ProgramError(f"the program inside, {self.name}, is of {own}, not of {given}.")
+        own_specs = self.specs()
+        return tuple([own_specs[variable] for variable in self.outputs])
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate, as the function would.
 
@@ -159,7 +175,7 @@ class Program:
         """
         defined = [*self.inputs, *(constant.spec for constant in self.constants)]
         for position, equation in enumerate(self.equations):
-            place = f"{self.name}: equation {position} ({equation.operation.name})"
+            place = f"{self.name}: equation {position} ({equation.name})"
             for variable in equation.operands:
                 if not 0 <= variable < len(defined):
                     raise ProgramError(
@@ -382,12 +398,12 @@ class Program:
 def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
     """The results of an equation, under whatever transformations follow its operands."""
     operation, params = equation.operation, dict(equation.params)
-    if not isinstance(operation, Primitive):
-        return list(operation.bind(operands))
     try:
         found = operation(*operands, **params)
         return list(found) if type(found) is tuple else [found]
     except REFUSALS as error:
+        if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
+            raise  # what runs inside has said itself what it refuses
         raise explained(error, operation.name, *operands, **params) from error
 
 
@@ -397,35 +413,19 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
         hash(equation)
     except TypeError as error:
         raise ProgramError(f"{place} has a parameter that cannot be compared: {error}.") from None
-    if not isinstance(equation.operation, Primitive):
-        _verify_body(place, equation, operands)
-        return
+    operation, params = equation.operation, dict(equation.params)
+    if isinstance(operation.structure, Control):
+        for program, _ in operation.structure.runs(**params):
+            program.verify()
     given = ", ".join(map(str, operands)) or "nothing"
     try:
-        expected = equation.operation.results(*operands, **dict(equation.params))
+        expected = operation.results(*operands, **params)
     except Exception as error:  # a rule may fail in any way on what it is not made for
         raise ProgramError(f"{place} is not defined for {given}: {error}") from error
     if equation.results != expected:
         raise ProgramError(
             f"{place} of {given} gives {', '.join(map(_described, expected))}, not"
             f" {', '.join(map(_described, equation.results)) or 'nothing'}."
-        )
-
-
-def _verify_body(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
-    """Check the program inside a call, and that it fits the call."""
-    body = body_of(equation)
-    if body is None:
-        return
-    body.verify()
-    specs = body.specs()
-    results = [specs[variable] for variable in body.outputs]
-    if body.inputs != tuple(operands) or equation.results != tuple(results):
-        raise ProgramError(
-            f"{place} is of {', '.join(map(_described, operands)) or 'nothing'} to"
-            f" {', '.join(map(_described, equation.results)) or 'nothing'}, but the program inside"
-            f" is of {', '.join(map(_described, body.inputs)) or 'nothing'} to"
-            f" {', '.join(map(_described, results)) or 'nothing'}."
         )
 
 

@@ -49,13 +49,14 @@ from funcgrad.staging.with_derivative import (
     with_pullback,
     with_pushforward,
 )
+from funcgrad.structure import Control
 from funcgrad.trace import Value
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import innermost_trace
 from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
-from funcgrad.transforms.explicit import Frames, runs_python
-from funcgrad.transforms.flat_functions import run_batched
+from funcgrad.transforms.explicit import runs_python
+from funcgrad.transforms.flat_functions import call_primitive, run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
@@ -155,7 +156,9 @@ class ProgramCall:
                 return self._push(trace, args)
             if isinstance(trace, Batcher):
                 return self._batch(trace, args)
-            staged = trace.process_program(self, args) if isinstance(trace, Stager) else None
+            staged = None
+            if isinstance(trace, Stager):
+                staged = trace.process_program(self, args, COMPILED_CALL)
             if staged is not None:
                 return staged
         except GuardError:
@@ -166,17 +169,6 @@ class ProgramCall:
         except FuncgradError:
             pass  # unless a derived program is to blame, what follows raises it again
         return self.program.evaluate(args)
-
-    @property
-    def name(self) -> str:
-        """The name of the operation in the text of a program."""
-        return self.program.name
-
-    bind = apply
-
-    def within(self, frames: Frames) -> ProgramCall:
-        """The operation in the rules of calls, of which it knows nothing."""
-        return self
 
     def _record(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
         operands = tuple([recorder.index_of(arg) for arg in args])
@@ -231,6 +223,16 @@ class ProgramCall:
 
     def _call(self, kind: str, program: Program) -> ProgramCall:
         return _derived_call(self.program, kind, program, self._compile)
+
+
+COMPILED_CALL: Final = call_primitive(
+    "compiled_call",
+    lambda values, *, compiled: compiled.apply(values),
+    lambda *specs, compiled: compiled.program.results(*specs),
+    Control(lambda *, compiled: [(compiled.program, 1)], inlines=True),
+    label=lambda *, compiled: compiled.program.name,
+)
+"""A compiled program as an operation of a program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,9 @@ class Call:
         """The call in the rules of others, and what it is put on there besides."""
         return self, ()
 
+    def __repr__(self) -> str:
+        return f"<call {self.name}>"
+
     def batched(self, size: int, flags: Sequence[bool]) -> Call:
         """The same call on arguments of which those flagged carry a batch on axis 0.
 

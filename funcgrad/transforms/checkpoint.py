@@ -12,19 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
 from funcgrad.shape import is_inexact
+from funcgrad.structure import FOREIGN, Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.arguments import call_values, check_function, values_of
 from funcgrad.transforms.collage import Variables, accumulate, finished
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
-from funcgrad.transforms.explicit import Frames, within
+from funcgrad.transforms.flat_functions import call_primitive
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.loans import borrower, lent
 from funcgrad.transforms.masked import Cotangent
@@ -32,43 +34,36 @@ from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import Staged, Stager
 
-__all__ = ["StagedSegment", "checkpoint"]
+__all__ = ["CHECKPOINT", "checkpoint"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSegment:
-    """A checkpointed function, as an operation of a program: reverse mode runs it again."""
+def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
+    running = running_traces()
+    staged = _staged(running, body.evaluate, values)
+    if staged is not None:
+        return staged
+    traces = _recording(running)
+    if not traces:
+        return body.evaluate(values)
+    recorder: Any = traces[-1]
+    results = body.evaluate([_primal(recorder, value) for value in values])
+    outs = [_primal(recorder, result) for result in results]  # a probe follows what it marks
+    follows = _follows(body, [_is_followed(recorder, value) for value in values])
+    return _remembered(traces, body, values, outs, follows)
 
-    kind: ClassVar[str] = "checkpoint"
-    program: Program
 
-    @property
-    def name(self) -> str:
-        """Its name in print."""
-        return self.kind
-
-    def within(self, frames: Frames) -> StagedSegment:
-        """The operation in the rules of these calls."""
-        own = within(self.program, frames)
-        return self if own is self.program else StagedSegment(own)
-
-    def bind(self, values: Sequence[Value]) -> list[Value]:
-        """Apply it under whatever transformations follow the values."""
-        running = running_traces()
-        staged = _staged(running, self.program.evaluate, values)
-        if staged is not None:
-            return staged
-        traces = _recording(running)
-        if not traces:
-            return self.program.evaluate(values)
-        recorder: Any = traces[-1]
-        results = self.program.evaluate([_primal(recorder, value) for value in values])
-        outs = [_primal(recorder, result) for result in results]  # a probe follows what it marks
-        follows = _follows(self.program, [_is_followed(recorder, value) for value in values])
-        return _remembered(traces, self.program, values, outs, follows)
+CHECKPOINT: Final = call_primitive(
+    "checkpoint",
+    lambda values, *, body: body.evaluate(values),
+    lambda *specs, body: body.results(*specs),
+    Control(lambda *, body: [(body, 1)], inlines=True),
+    label=lambda *, body: "checkpoint",
+    meet=_meet,
+)
+"""A checkpointed function, of which ``body`` is the program: reverse mode runs it again."""
 
 
 class _Rehearsal(Stager):
@@ -95,7 +90,7 @@ class _Rehearsal(Stager):
         """Stage a function as ``body`` does, for arguments that the recorder may follow."""
         outer = self if self._outer is None else self._outer
         self._followed = {k for k, arg in enumerate(args) if outer._is_followed(arg)}
-        return self.body(run, StagedSegment.kind, [outer.inner(arg) for arg in args])
+        return self.body(run, CHECKPOINT.name, [outer.inner(arg) for arg in args])
 
     def inner(self, value: Value) -> Value:
         """The numbers of a value, which the recorder does not follow."""
@@ -112,7 +107,7 @@ class _Rehearsal(Stager):
         self,
         run: Callable[[Sequence[Value]], list[Value]],
         args: Sequence[Value],
-        operation: Callable[[Program], Any],
+        primitive: Primitive,
     ) -> list[Value]:
         """A segment within this one is rehearsed likewise."""
         self.check()
@@ -121,13 +116,15 @@ class _Rehearsal(Stager):
             too = rehearsal if borrower(self.recorder) is self else None
             with lent(self.recorder, too), lent(self, rehearsal):
                 program, closed, outs = rehearsal.rehearse(run, args)
-        segment = operation(replace(program, guards=()))
-        return self._define(segment, [*args, *closed], (), outs)
+        params = (("body", replace(program, guards=())),)
+        return self._define(primitive, [*args, *closed], params, outs)
 
-    def process_program(self, call: Any, args: Sequence[Value]) -> list[Value]:
+    def process_program(
+        self, call: Any, args: Sequence[Value], primitive: Primitive
+    ) -> list[Value]:
         """A compiled program stays one operation."""
         outs = call.apply([self.inner(arg) for arg in args])
-        return self._define(call, args, (), outs)
+        return self._define(primitive, args, (("compiled", call),), outs)
 
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
         """The program, and which of its results are followed."""
@@ -146,7 +143,7 @@ class _Rehearsal(Stager):
         return _is_followed(self.recorder, concrete(value))
 
     def _define(
-        self, operation: Any, args: Sequence[Value], params: Any, outs: Sequence[Value]
+        self, operation: Primitive, args: Sequence[Value], params: Params, outs: Sequence[Value]
     ) -> list[Value]:
         results: list[Any] = super()._define(operation, args, params, outs)
         flags = [self._is_followed(arg) for arg in args]
@@ -158,12 +155,12 @@ class _Rehearsal(Stager):
         return results
 
 
-def _reaches(operation: Any, flags: Sequence[bool], result: Any) -> bool:
+def _reaches(operation: Primitive, flags: Sequence[bool], result: Any) -> bool:
     """Whether a derivative flows from operands that are followed to a result."""
     if not is_inexact(result.dtype):
         return False
-    if not isinstance(operation, Primitive):
-        return operation.program is None or any(flags)
+    if FOREIGN in operation.traits:
+        return True
     if operation.differential is DISCRETE:
         return False
     for flag, route in zip(flags, operation.routes(len(flags)), strict=True):
@@ -256,7 +253,7 @@ def _staged(
     args: Sequence[Value],
 ) -> list[Value] | None:
     """The results of a segment by the innermost trace, if segments mean something to it."""
-    return running[0].process_segment(function, args, StagedSegment) if running else None
+    return running[0].process_segment(function, args, CHECKPOINT) if running else None
 
 
 def _recording(traces: Sequence[Trace]) -> tuple[Trace, ...]:

@@ -22,24 +22,28 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from funcgrad.errors import TracerError
 from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import body_of, spec_inside
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Constant, Equation, Params, spec_inside
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
+from funcgrad.structure import FOREIGN, Control
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call
+from funcgrad.transforms.flat_functions import call_primitive
 
 __all__ = [
+    "CUSTOM_CALL",
+    "FOREIGN_CALL",
     "Frames",
     "FrozenCall",
     "Knot",
     "Knots",
-    "StagedCall",
     "explicit",
+    "foreign_params",
     "key_of",
     "part",
     "runs_python",
@@ -55,74 +59,92 @@ Frames: TypeAlias = "Sequence[Frame | None]"
 """The calls in whose rules something stands, the outermost first; None for one not known yet."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StagedCall:
-    """A call with rules of its own as an operation of a program.
+def _meet(values: Sequence[Value], *, call: Call, **rest: Any) -> list[Value]:
+    try:
+        return bind_call(call.bound(), values)
+    except ClosureError as error:  # all it closes over are arguments
+        raise error.__cause__ or error from None
 
-    Attributes
-    ----------
-    call : Call
-    program : Program, optional
-        What it computes, unless it looks at all the numbers of an array.
-    arity : int, optional
-        How many of its operands it is put on; any others are what it closes over.
-    closed : tuple of values
-        What it is put on besides.
-    """
 
-    call: Call
-    program: Program | None
-    arity: int | None = None
-    closed: tuple[Value, ...] = ()
+CUSTOM_CALL: Final = call_primitive(
+    "custom_call",
+    _meet,
+    lambda *specs, body, call: body.results(*specs),
+    Control(lambda *, body, call: [(body, 1)], inlines=True),
+    label=lambda *, body, call: call.name,
+)
+"""A call with rules: ``body`` is the program of what it computes, ``call`` holds the rules."""
 
-    @property
-    def name(self) -> str:
-        """The name of the operation in the text of a program."""
-        return self.call.name
 
-    def bind(self, values: Sequence[Value]) -> list[Value]:
-        """Apply it under whatever transformations follow the values."""
-        try:
-            return bind_call(self.call.bound(), [*values[: self.arity], *self.closed])
-        except ClosureError as error:  # all it closes over are arguments
-            raise error.__cause__ or error from None
+FOREIGN_CALL: Final = call_primitive(
+    "foreign_call",
+    lambda values, *, call, results, seen: _meet(values[: len(values) - seen], call=call),
+    lambda *specs, call, results, seen: results,
+    traits=FOREIGN,
+    label=lambda *, call, results, seen: call.name,
+)
+"""A call that runs Python, as where a function hands all the numbers of an array to a library.
 
-    def within(self, frames: Frames) -> StagedCall:
-        """The operation in the rules of these calls."""
-        call, closed = self.call.within(frames)
-        return self if call is self.call else replace(self, call=call, closed=closed)
+The last operands, ``seen`` many, are traced values that it closes over.
+"""
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StagedCall):
-            return NotImplemented
-        same = self.program is not None and self.program == other.program
-        return self.call == other.call or (same and self.call.origin == other.call.origin)
 
-    def __hash__(self) -> int:
-        return hash((self.program, self.call.origin))
+def foreign_params(call: Call, outs: Sequence[Value], seen: int = 0) -> Params:
+    """The parameters of a ``FOREIGN_CALL`` with these results."""
+    specs = tuple([spec_inside(out) for out in outs])
+    return ("call", call), ("results", specs), ("seen", seen)
 
 
 def within(program: Program, frames: Frames) -> Program:
-    """A program in the rules of these calls: where one of them is meant, it is there."""
-    changed = False
-    equations = []
-    for equation in program.equations:
-        if not isinstance(equation.operation, Primitive):
-            operation = equation.operation.within(frames)
-            if operation is not equation.operation:
-                equation, changed = replace(equation, operation=operation), True
-        equations.append(equation)
-    return replace(program, equations=tuple(equations)) if changed else program
+    """A program in the rules of these calls: where one of them is meant, it is there.
+
+    What those close over are constants of it.
+    """
+    if not frames:
+        return program
+    found = [_within(equation, frames) for equation in program.equations]
+    if any(closed for _, closed in found):
+        changed = iter(found)
+
+        def step(draft: Draft, equation: Equation) -> list[int]:
+            own, closed = next(changed)
+            more = [draft.constant(Constant(value)) for value in closed]
+            return draft.append(own.on((*equation.operands, *more)))
+
+        return rewrite(program, step)
+    if all(own is equation for (own, _), equation in zip(found, program.equations, strict=True)):
+        return program
+    return replace(program, equations=tuple([own for own, _ in found]))
+
+
+def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
+    """An equation in the rules of these calls, and what it is put on there besides."""
+    if not equation.params:
+        return equation, ()
+    params, closed = dict(equation.params), ()
+    call = params.get("call")
+    if isinstance(call, Call):
+        params["call"], closed = call.within(frames)
+        is_same = params["call"] is call
+    else:
+        inside = {name: own for name, own in params.items() if isinstance(own, Program)}
+        params |= {name: within(own, frames) for name, own in inside.items()}
+        is_same = all(params[name] is own for name, own in inside.items())
+    if is_same:
+        return equation, ()
+    return replace(equation, params=tuple(params.items())), closed
 
 
 def runs_python(program: Program) -> bool:
     """Whether derivatives of a program run Python rules of its calls."""
     for equation in program.equations:
-        call = equation.operation.call if isinstance(equation.operation, StagedCall) else None
-        if call is not None and not (isinstance(call, FrozenCall) and call.kept is None):
+        params, operation = dict(equation.params), equation.operation
+        call = params.get("call")
+        if isinstance(call, Call) and not (isinstance(call, FrozenCall) and call.kept is None):
             return True
-        body = body_of(equation)
-        if body is not None and runs_python(body):
+        if isinstance(operation.structure, Control) and any(
+            runs_python(body) for body, _ in operation.structure.runs(**params)
+        ):
             return True
     return False
 
@@ -151,7 +173,7 @@ class _Rule:
         return [next(results) if flag else None for flag in self.present]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FrozenCall(Call):
     """A call as a value: the programs of the function and of its rules.
 
@@ -192,8 +214,10 @@ class FrozenCall(Call):
         function = partial(self._run, self.function)
         if self.kept is None:
             rules = [partial(self._run, rule, is_rule=True) for rule in self.rules]
-            closed = sum([call.sizes.closed for call in (self, *self.around) if call])
-            sizes = self.sizes._replace(closed=closed)
+            sizes = self.sizes
+            if self.around:
+                closed = sum([call.sizes.closed for call in (self, *self.around) if call])
+                sizes = sizes._replace(closed=closed)
             own: Call = self.kind.opened(self.signature, self.origin, function, rules, sizes)
         else:
             own = self.kept.over(lambda values: function(values, ()))
@@ -223,7 +247,7 @@ class FrozenCall(Call):
         return self.origin == other.origin if isinstance(other, FrozenCall) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.origin)
+        return hash((self.kind, self.sizes))  # programs beside it are hashed
 
 
 class Frame(NamedTuple):
@@ -237,7 +261,7 @@ def _closed(frames: Frames) -> tuple[Value, ...]:
     return tuple([value for frame in frames if frame is not None for value in frame.closed])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Recursion(Call):
     """The call that a rule belongs to, as it stands within that rule.
 
@@ -277,15 +301,15 @@ class Knot:
     ----------
     call : Call
         The call as the user made it.
-    operation : StagedCall
+    inside : Call
         What stands for it in its rules.
     """
 
-    __slots__ = ("_body", "call", "operation")
+    __slots__ = ("_body", "call", "inside")
 
     def __init__(self, call: Call, body: Part, level: int) -> None:
         self.call = call
-        self.operation = StagedCall(_Recursion(call.name, level), None)
+        self.inside = _Recursion(call.name, level)
         self._body = body
 
     def run(self, args: Sequence[Value]) -> list[Value]:
@@ -320,13 +344,9 @@ def part(
 
     program, closed, outs = stager.nested(there, name, values, knots)
     for equation in inlined(program).equations:
-        operation = equation.operation
-        if isinstance(operation, StagedCall) and operation.arity not in (
-            None,
-            len(equation.operands),
-        ):
+        if dict(equation.params).get("seen"):
             raise TracerError(
-                f"{operation.name}: the function closes over a traced value and cannot be staged,"
+                f"{equation.name}: the function closes over a traced value and cannot be staged,"
                 " so nobody knows the derivative in that value. Pass it as an argument."
             )
     return Part(remove_dead_code(program), tuple(closed), tuple(present), tuple(outs))
@@ -334,8 +354,8 @@ def part(
 
 def staged_call(
     stager: Any, call: Call, values: Sequence[Value]
-) -> tuple[StagedCall, Sequence[Value], tuple[Value, ...]]:
-    """A call as an operation, its results, and what it is to be put on besides its arguments.
+) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
+    """A call as a value, what it does, and what it is to be put on besides its arguments.
 
     Raises
     ------
@@ -347,7 +367,7 @@ def staged_call(
         # Then its results are no constants of a program that holds for these numbers only.
         raise TracerError(f"{call.name}: the function takes numbers out of its arguments.")
     own, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
-    return StagedCall(own, body.program), body.results, closed
+    return own, body, closed
 
 
 def explicit(

@@ -1,20 +1,33 @@
 """Functions from lists of values to lists of values: what calls are made of.
 
-Their batching and their derivatives.
+Their batching, their derivatives, and what makes them operations of programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
 
+from funcgrad.primitive import Linearized, Primitive
+from funcgrad.shape import Spec
+from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 
-__all__ = ["FlatFunction", "batched_flat", "pull_values", "push_values", "run_batched"]
+__all__ = [
+    "CallPrimitive",
+    "FlatFunction",
+    "batched_flat",
+    "call_primitive",
+    "pull_values",
+    "push_values",
+    "run_batched",
+]
 
 FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
@@ -99,3 +112,71 @@ def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Val
     return [
         None if ct is None else fit_cotangent(ct, x) for ct, x in zip(pulled, args, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CallPrimitive(Primitive):
+    """An operation that transformations meet as a whole: it asks them itself what they make of it.
+
+    Attributes
+    ----------
+    meet : callable
+        ``(values, **params)`` to the results, under whatever transformations follow the values.
+    """
+
+    meet: Callable[..., Sequence[Value]] = field(kw_only=True)
+
+    def __call__(self, *args: Value, **params: Any) -> Value:
+        return tuple(self.meet(args, **params))
+
+
+def call_primitive(
+    name: str,
+    run: Callable[..., Sequence[Value]],
+    result: Callable[..., tuple[Spec, ...]],
+    structure: Structure = OPAQUE,
+    traits: Trait = Trait.NONE,
+    label: Callable[..., str] | None = None,
+    meet: Callable[..., Sequence[Value]] | None = None,
+) -> CallPrimitive:
+    """A call as a primitive.
+
+    Parameters
+    ----------
+    run : callable
+        ``(values, **params)`` to the results. Whoever binds the primitive as any other gets
+        the derivative of this by forward mode.
+    meet : callable, optional
+        See ``CallPrimitive``; the same as ``run`` if there is none.
+    name, result, structure, traits, label
+        As for any primitive.
+    """
+
+    def evaluate(*args: Value, **params: Any) -> tuple[Value, ...]:
+        return tuple(run(args, **params))
+
+    def push(
+        tangents: Sequence[Value], outs: Sequence[Value], *args: Value, **params: Any
+    ) -> tuple[Value, ...]:
+        return tuple(push_values(partial(run, **params), args, tangents))
+
+    def batch(
+        primitive: Primitive,
+        size: int,
+        args: Sequence[Value],
+        batched: Sequence[bool],
+        params: Mapping[str, Any],
+    ) -> tuple[Value, ...]:
+        return tuple(batched_flat(partial(run, **params), size, batched)(args))
+
+    return CallPrimitive(
+        name,
+        evaluate,
+        result,
+        Linearized(push),
+        batch,
+        structure=structure,
+        traits=traits,
+        label=label,
+        meet=meet or run,
+    )

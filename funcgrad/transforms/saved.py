@@ -10,12 +10,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from funcgrad.errors import DifferentiationError
-from funcgrad.programs.equation import CalledOperation
+from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call, Map
-from funcgrad.transforms.checkpoint import StagedSegment
-from funcgrad.transforms.explicit import StagedCall
+from funcgrad.transforms.checkpoint import CHECKPOINT
+from funcgrad.transforms.explicit import CUSTOM_CALL
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 
 __all__ = ["saved_call"]
@@ -57,9 +58,15 @@ class _SavedCall(Call):
         run = batched_flat(self._run, size, flags)
         return _SavedCall(self._name, run, (self._origin, size, tuple(flags)))
 
+    def __eq__(self, other: object) -> bool:
+        return self._origin == other._origin if isinstance(other, _SavedCall) else NotImplemented
 
-def saved_call(name: str, parts: Mapping[str, Any]) -> CalledOperation:
-    """The operation that a file describes.
+    def __hash__(self) -> int:
+        return hash(self._name)  # its program stands beside it
+
+
+def saved_call(name: str, parts: Mapping[str, Any]) -> tuple[Primitive, Params]:
+    """The operation that a file describes, and its parameters.
 
     Parameters
     ----------
@@ -69,6 +76,7 @@ def saved_call(name: str, parts: Mapping[str, Any]) -> CalledOperation:
         The fields of the program of what it computes.
     """
     program = Program(**parts)
-    if name == StagedSegment.kind:
-        return StagedSegment(program)
-    return StagedCall(_SavedCall(name, program.evaluate, ("saved", name, program)), program)
+    if name == CHECKPOINT.name:
+        return CHECKPOINT, (("body", program),)
+    call = _SavedCall(name, program.evaluate, ("saved", name, program))
+    return CUSTOM_CALL, (("body", program), ("call", call))

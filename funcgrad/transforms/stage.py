@@ -50,10 +50,12 @@ from funcgrad.trace import (
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.transforms.explicit import (
+    CUSTOM_CALL,
+    FOREIGN_CALL,
     Knot,
     Knots,
-    StagedCall,
     explicit,
+    foreign_params,
     key_of,
     part,
     staged_call,
@@ -217,28 +219,30 @@ class Stager(Trace):
             with suppress(Exception):  # as where it leaves all its numbers to another library
                 found = staged_call(self, call, values)
             if found is not None:
-                operation, results, closed = found
+                frozen, body, closed = found
                 if closed:  # which may belong to a transformation inside of this one
-                    return bind_call(operation.call.bound(), [*args, *closed])
-                return self._define(operation, args, (), results)
+                    return bind_call(frozen.bound(), [*args, *closed])
+                own_params = ("body", body.program), ("call", frozen)
+                return self._define(CUSTOM_CALL, args, own_params, body.results)
         self.need_numbers()
         outs = bind_call(call, values)
         check_closure(self.level - 1, outs)
         known = [value._trace for value in values if type(value) not in RAW]
         more = [out for out in outs if type(out) not in RAW and out._trace not in known]
-        return self._define(StagedCall(call, None, len(args)), [*args, *more], (), outs)
+        params = foreign_params(call, outs, len(more))
+        return self._define(FOREIGN_CALL, [*args, *more], params, outs)
 
     def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
         """A call within its own rule."""
         call.adopt(knot.call)
         outs = [self.inner(out) for out in knot.run([self.inner(arg) for arg in args])]
-        return self._define(knot.operation, args, (), outs)
+        return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)
 
     def process_segment(
         self,
         run: Callable[[Sequence[Value]], list[Value]],
         args: Sequence[Value],
-        operation: Callable[[Program], Any],
+        primitive: Primitive,
     ) -> list[Value] | None:
         """Evaluate, and append the segment as one equation.
 
@@ -246,10 +250,12 @@ class Stager(Trace):
         """
         self.check()
         values = [self.inner(arg) for arg in args]
-        body, closed, outs = self.nested(run, "checkpoint", values)
-        return self._define(operation(body), [*args, *closed], (), outs)
+        body, closed, outs = self.nested(run, primitive.name, values)
+        return self._define(primitive, [*args, *closed], (("body", body),), outs)
 
-    def process_program(self, call: Any, args: Sequence[Value]) -> list[Value] | None:
+    def process_program(
+        self, call: Any, args: Sequence[Value], primitive: Primitive
+    ) -> list[Value] | None:
         """Interpret the call of a compiled program; None if its equations are to be staged."""
         return None
 
@@ -329,7 +335,7 @@ class Stager(Trace):
         )
 
     def _define(
-        self, operation: Any, args: Sequence[Value], params: Params, outs: Sequence[Value]
+        self, operation: Primitive, args: Sequence[Value], params: Params, outs: Sequence[Value]
     ) -> list[Value]:
         operands = tuple([self._variable(arg) for arg in args])
         found = [self._kept.spec(out) for out in outs]

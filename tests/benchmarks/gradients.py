@@ -23,7 +23,6 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.primitive import DISCRETE
-from funcgrad.programs.equation import body_of
 from tests.benchmarks.measured import seconds
 from tests.conformance import every_primitive
 
@@ -99,10 +98,9 @@ def reached(subject: Subject) -> set[str]:
     waiting = [program]
     while waiting:
         for equation in waiting.pop().equations:
-            names.add(getattr(equation.operation, "name", ""))
-            body = body_of(equation)
-            if body is not None:
-                waiting.append(body)
+            names.add(equation.operation.name)
+            if equation.called is not None:
+                waiting.append(equation.called)
     return names
 
 

@@ -15,7 +15,6 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.primitive import Primitive
 from funcgrad.programs.inline import inlined
 from funcgrad.staging.jit import JitWarning
 from tests.fuzz.generate import SCOPE
@@ -104,7 +103,7 @@ class Subject:
     def multiplies(self) -> bool:
         """Whether there are products of arrays, the order of whose sums is nobody's."""
         operations = [each.operation for each in inlined(self.staged).equations]
-        return any(isinstance(each, Primitive) and each.bilinear for each in operations)
+        return any(each.bilinear for each in operations)
 
     @cached_property
     def is_held(self) -> bool:

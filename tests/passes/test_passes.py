@@ -78,7 +78,7 @@ def _quiet():
 
 
 def names_of(program: Program) -> list[str]:
-    return [equation.operation.name for equation in program.equations]
+    return [equation.name for equation in program.equations]
 
 
 def test_passes_are_found() -> None:

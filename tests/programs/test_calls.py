@@ -22,7 +22,7 @@ X = numbers(3)
 
 
 def operations(program: fg.Program) -> list[str]:
-    return [equation.operation.name for equation in program.equations]
+    return [equation.name for equation in program.equations]
 
 
 def bent(x: Any) -> Any:
@@ -56,14 +56,14 @@ program <lambda>(x: float64[]) -> float64[]
 def test_a_program_inside_that_does_not_fit_its_call_is_found() -> None:
     staged = fg.program(lambda x: wrong_square(x) + 1.0)(X)
     call, rest = staged.verify().equations
-    body = call.operation.program
+    params, body = dict(call.params), call.called
     other = fg.program(lambda x: x * x)(numbers(4))
     broken = replace(body, outputs=(5,))
     for inside, message in [
-        (other, r"float64\[3\] to float64\[3\], but .* float64\[4\]"),
+        (other, r"is not defined for float64\[3\]: the program inside, .*, is of float64\[4\]"),
         (broken, "5"),
     ]:
-        wrong = replace(call, operation=replace(call.operation, program=inside))
+        wrong = replace(call, params=tuple({**params, "body": inside}.items()))
         with pytest.raises(ProgramError, match=message):
             replace(staged, equations=(wrong, rest)).verify()
 

@@ -24,7 +24,6 @@ from funcgrad.backends.numpy.source import Source
 from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import ProgramError
 from funcgrad.floating_errors import ERROR_STATE, notices_errors
-from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 
 __all__ = ["NUMPY", "NumpyBackend", "compile_program"]
@@ -140,8 +139,8 @@ def run({given}):
 def _may_warn(program: Program) -> bool:
     """Whether any operation computes: what only moves numbers has nothing to warn of."""
     return not all(
-        isinstance(operation, Primitive) and getattr(operation.differential, "structural", False)
-        for operation in [equation.operation for equation in program.equations]
+        getattr(equation.operation.differential, "structural", False)
+        for equation in program.equations
     )
 
 

@@ -100,12 +100,15 @@ def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
     if is_dot(equation, specs):
         return "add"
     structure = equation.operation.structure
-    return structure.combine.__name__ if _combines(equation) else ""
+    if isinstance(structure, Reduction) and structure.combine is not None:
+        name: str = structure.combine.__name__
+        return name
+    return ""
 
 
 def _combines(equation: Equation) -> bool:
     """Whether it is a reduction whose results over two parts a ufunc puts together."""
-    structure = getattr(equation.operation, "structure", None)
+    structure = equation.operation.structure
     return isinstance(structure, Reduction) and structure.combine is not None
 
 
@@ -124,7 +127,7 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
         blocks combine to the result, and nothing if it cannot be a member.
     """
     operation, params = equation.operation, dict(equation.params)
-    if not isinstance(operation, Primitive) or not equation.operands:
+    if not equation.operands or len(equation.results) != 1:
         return ""
     given = specs[equation.operands[0]].shape
     if is_dot(equation, specs):

@@ -18,7 +18,7 @@ import numpy as np
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, blocked_operands, is_total, steps
 from funcgrad.backends.numpy.slots import Life, leaving, slots_of, takes_a_place
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Equation, Operation
+from funcgrad.programs.equation import Equation
 from funcgrad.programs.liveness import Aliases, aliases, makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
@@ -66,12 +66,11 @@ class Plan:
     leaving: frozenset[int]
 
 
-def is_plain_ufunc(operation: Operation) -> bool:
+def is_plain_ufunc(operation: Primitive) -> bool:
     """Whether an operation is an elementwise function of NumPy's, which takes a place for its
     result after its arguments."""
     return (
-        isinstance(operation, Primitive)
-        and isinstance(operation.evaluate, np.ufunc)
+        isinstance(operation.evaluate, np.ufunc)
         and operation.evaluate.signature is None
         and operation.source is None
     )
@@ -131,7 +130,7 @@ def _lives(
     foreign = {
         operand
         for equation in program.equations
-        if not isinstance(equation.operation, Primitive)
+        if Trait.FOREIGN in equation.operation.traits
         for operand in equation.operands
     }  # who knows what a user's rule keeps
     found = []

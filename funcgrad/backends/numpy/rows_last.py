@@ -151,7 +151,7 @@ class _Layout:
 
     def _add(self, position: int, equation: Equation, result: int) -> None:
         site = None
-        if isinstance(equation.operation, Primitive):
+        if len(equation.results) == 1:
             shapes = [self.facts.spec(variable).shape for variable in equation.operands]
             site = site_of(equation, shapes, result, self._last)
         if site is not None:

@@ -33,7 +33,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import constant_power
 from funcgrad.primitives.structural import assemble, place
 from funcgrad.programs.equation import Equation
@@ -197,7 +196,7 @@ def _is_able(equation: Equation, kinds: Sequence[str]) -> bool:
     """Whether Python can run an equation."""
     operation, params = equation.operation, dict(equation.params)
     given = [kinds[operand] for operand in equation.operands]
-    if "" in given or not isinstance(operation, Primitive):
+    if "" in given:
         return False
     function = operation.evaluate
     if function is np.where:
@@ -215,9 +214,7 @@ def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
     NumPy calls with a ``float`` are quicker, unless there are arrays; then they take as long.
     """
     operation = equation.operation
-    if not isinstance(operation, Primitive) or any(
-        specs[operand].dtype != np.float64 for operand in equation.operands
-    ):
+    if any(specs[operand].dtype != np.float64 for operand in equation.operands):
         return False
     evaluate = operation.evaluate
     if isinstance(evaluate, np.ufunc):

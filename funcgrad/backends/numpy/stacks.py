@@ -37,7 +37,7 @@ from funcgrad.primitives.structural import (
     transpose,
     view,
 )
-from funcgrad.programs.equation import Equation, Operation, fingerprint
+from funcgrad.programs.equation import Equation, fingerprint
 from funcgrad.programs.program import Program
 from funcgrad.structure import Trait
 
@@ -158,9 +158,9 @@ def _codes(program: Program) -> list[int]:
     return codes
 
 
-def _is_rowwise(operation: Operation) -> bool:
+def _is_rowwise(operation: Primitive) -> bool:
     """Whether an operation does to each row of an array what it does to an array."""
-    if not isinstance(operation, Primitive) or Trait.UNEVEN in operation.traits:
+    if Trait.UNEVEN in operation.traits:
         return False
     return operation.batch is batch_elementwise or operation in _MOVES or operation in _REDUCTIONS
 
@@ -172,8 +172,8 @@ def _stretches(facts: Facts) -> Iterator[range]:
         if equation.epoch != epoch:
             yield range(start, position)
             start, epoch = position, equation.epoch
-        # Calls have other operations, and perhaps other numbers of results, than primitives.
-        if facts.starts[position] in facts.guarded or not isinstance(equation.operation, Primitive):
+        is_foreign = Trait.FOREIGN in equation.operation.traits
+        if facts.starts[position] in facts.guarded or is_foreign or len(equation.results) != 1:
             yield range(start, position)
             start = position + 1
     yield range(start, len(facts.program.equations))

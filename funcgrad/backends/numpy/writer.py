@@ -42,10 +42,10 @@ from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
 from funcgrad.backends.numpy.scope import Scope
 from funcgrad.backends.numpy.source import Source
-from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation, Guard
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
+from funcgrad.structure import Control, Opaque
 from funcgrad.trace import BITWISE
 
 __all__ = ["Operand", "numpy_source"]
@@ -257,12 +257,10 @@ class _Writer:
         equation, first = self.program.equations[position], self.plan.firsts[position]
         text = self.either if position in self.scalars.either else self.text
         operands = [partial(text, variable) for variable in equation.operands]
-        if not isinstance(equation.operation, Primitive):
-            self.call(equation, first)
-        elif len(equation.results) > 1:
+        if len(equation.results) != 1 or self.returns_tuple(equation):
             names = [self.text(first + k) for k in range(len(equation.results))]
             made = self.expressions.of(equation, operands)
-            self.line(f"{', '.join(names)} = {made}", equation.source)
+            self.line(f"[{', '.join(names)}] = {made}", equation.source)
         elif position in self.scalars.members:
             self.scalar(equation, first)
         elif position in self.plan.takes:
@@ -329,12 +327,13 @@ class _Writer:
     def python_type(self, variable: int) -> str:
         return "bool" if self.plan.specs[variable].dtype.kind == "b" else "float"
 
-    def call(self, equation: Equation, first: int) -> None:
-        """A call of which nobody knows what it does."""
-        operation, operands = equation.operation, map(self.text, equation.operands)
-        call = self.scope.object(operation, identifier(operation.name) or "call")
-        names = [self.text(variable) for variable in range(first, first + len(equation.results))]
-        self.line(f"[{', '.join(names)}] = {call}.bind([{', '.join(operands)}])", equation.source)
+    def returns_tuple(self, equation: Equation) -> bool:
+        """Whether an operation returns a tuple, also of one result: it may have any number."""
+        operation = equation.operation
+        if not isinstance(operation.structure, Control | Opaque):
+            return False
+        operands = [self.plan.specs[variable] for variable in equation.operands]
+        return isinstance(operation.result(*operands, **dict(equation.params)), tuple)
 
     def kernel(self, kernel: Kernel) -> None:
         """The lines of equations that run together."""
