@@ -214,10 +214,13 @@ def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int |
     return total
 
 
+_MOVING: Final = (Movement, Elementwise)
+
+
 def _is_view(equation: Equation) -> bool:
     """Whether an operation returns a view, a reshape at least where it can; it computes nothing."""
     structure = equation.operation.structure
-    return isinstance(structure, Movement | Elementwise) and structure.is_view
+    return isinstance(structure, _MOVING) and structure.is_view
 
 
 def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:

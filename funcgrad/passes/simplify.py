@@ -52,6 +52,8 @@ def _is(bench: Workbench, variable: int, *numbers: float) -> bool:
     if constant is None or not constant.is_raw or constant.spec.dtype.kind == "c":
         return False
     if type(constant.value) is float:  # most are, and an array takes fifty times as long
+        if constant.value not in numbers:
+            return False
         sign = copysign(1.0, constant.value)
         return any(constant.value == n and sign == copysign(1.0, n) for n in numbers)
     value = np.asarray(constant.value)
@@ -184,6 +186,8 @@ def _difference_with_opposite(bench: Workbench, equation: Equation) -> int | Non
 def _product_with_minus_one(bench: Workbench, equation: Equation) -> int | None:
     """``x * -1`` as ``-x``."""
     x, y = equation.operands
+    if x not in bench.constants and y not in bench.constants:
+        return None
     if equation.results[0].dtype.kind != "f":
         return None
     for one, other in ((x, y), (y, x)):

@@ -69,12 +69,12 @@ class Workbench:
         "_aliases",
         "_analyses",
         "_changed",
-        "_everywhere",
         "_found",
-        "_known_rules",
+        "_known",
         "_numbers",
         "_operands",
         "_order",
+        "_results",
         "_rules",
         "constants",
         "current",
@@ -94,8 +94,8 @@ class Workbench:
         self.current = -1
         self.undecided = False
         self._rules = rules
-        self._everywhere = rules.get(ANY, ())
-        self._known_rules: dict[Primitive, tuple[Rule, ...]] = {}
+        self._known: dict[Primitive, tuple[tuple[Rule, ...], bool]] = {}
+        self._results: dict[Hashable, Spec] = {}
         self._changed = False
         self._aliases = list(range(len(self.specs)))
         self._analyses: dict[Any, Any] = {}
@@ -165,20 +165,34 @@ class Workbench:
         result : Spec, optional
             What the operation makes of the operands, where that is known.
         """
-        if result is None:  # not that of ``like``: of Python numbers it may be one
-            (result,) = operation.results(*[self.specs[x] for x in operands], **dict(params))
+        if result is None:
+            result = self._result(operation, operands, params)
         equation = Equation(operation, operands, params, (result,), like.source, like.epoch)
         current, self.current = self.current, -1
         variable = self._resolved(equation, -1)
         self.current = current
         return variable
 
+    def _result(self, operation: Primitive, operands: tuple[int, ...], params: Params) -> Spec:
+        """What an operation makes of operands: not always what it stands for, as of Python numbers
+        it may be one."""
+        specs = [self.specs[variable] for variable in operands]
+        if params:
+            (result,) = operation.results(*specs, **dict(params))
+            return result
+        key = operation, *specs
+        found = self._results.get(key)
+        if found is None:
+            (found,) = operation.results(*specs)
+            self._results[key] = found
+        return found
+
     # How it goes.
 
     def take(self, equation: Equation, first: int) -> None:
         """Look at the next equation of the program, whose first result is a variable."""
         count = len(equation.results)
-        if not (self.uses[first] if count == 1 else any(self.uses[first : first + count])):
+        if not (self.uses[first] or any(self.uses[first : first + count])):
             self._changed = True
             return
         aliases = self._aliases
@@ -197,19 +211,20 @@ class Workbench:
 
     def _resolved(self, equation: Equation, at: int) -> int:
         operation = equation.operation
-        for rule in self._known_rules.get(operation) or self._rules_of(operation):
+        rules, _ = self._known.get(operation) or self._known_of(operation)
+        for rule in rules:
             found = rule(self, equation)
             if found is not None and self.specs[found] == equation.results[0]:
                 return found
         return self._kept(equation, at)
 
-    def _rules_of(self, operation: Primitive) -> tuple[Rule, ...]:
-        """The rules for an operation, and then those for its traits."""
-        own = [*self._rules.get(operation, self._everywhere)]
+    def _known_of(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
+        """The rules for an operation, and then those for its traits; whether it commutes."""
+        own = [*self._rules.get(operation, self._rules.get(ANY, ()))]
         for key, rules in self._rules.items():
             if isinstance(key, Trait) and key in operation.traits:
                 own += rules
-        found = self._known_rules[operation] = tuple(own)
+        found = self._known[operation] = tuple(own), Trait.COMMUTATIVE in operation.traits
         return found
 
     def _kept(self, equation: Equation, at: int) -> int:
@@ -229,7 +244,8 @@ class Workbench:
     def _key(
         self, operation: Primitive, operands: tuple[int, ...], params: Params, epoch: int
     ) -> Hashable:
-        if _is_commutative(operation) and operands[0] > operands[1]:
+        _, commutes = self._known.get(operation) or self._known_of(operation)
+        if commutes and operands[0] > operands[1]:
             x, y = operands
             if self.specs[x].dtype.kind != "c" != self.specs[y].dtype.kind:
                 operands = y, x
@@ -284,13 +300,12 @@ class Workbench:
         for at in self._order:
             equation = self.makers[at]
             assert equation is not None
-            results = range(at, at + len(equation.results))
-            if not any(uses[at : results.stop]):
+            end = at + len(equation.results)
+            if not (uses[at] or any(uses[at:end])):
                 continue
             operands = tuple([places[variable] for variable in equation.operands])
-            equation = equation.on(operands)
-            equations.append(equation)
-            for variable in results:
+            equations.append(equation.on(operands))
+            for variable in range(at, end):
                 places[variable] = number
                 number += 1
         final = [places[variable] for variable in self._aliases]
@@ -361,14 +376,10 @@ def _uses(program: Program, total: int) -> list[int]:
     first = total
     for equation in reversed(program.equations):
         first -= len(equation.results)
-        if any(uses[first : first + len(equation.results)]):
+        if uses[first] or any(uses[first : first + len(equation.results)]):
             for variable in equation.operands:
                 uses[variable] += 1
     return uses
-
-
-def _is_commutative(operation: Primitive) -> bool:
-    return Trait.COMMUTATIVE in operation.traits
 
 
 def _identity(params: Params) -> Hashable:
