@@ -48,7 +48,7 @@ class ErrorState:
 
 
 def _found() -> ErrorState | None:
-    """To be run in an empty context; None if NumPy keeps that state elsewhere."""
+    """Find the context variable, in an empty context; None if NumPy keeps its state elsewhere."""
     with np.errstate(**_SILENT):
         chosen = list(copy_context().items())
     if len(chosen) != 1:
@@ -62,7 +62,7 @@ def _found() -> ErrorState | None:
 
 
 ERROR_STATE: Final = Context().run(_found)
-"""None where the short way is not to be had."""
+"""None where NumPy keeps the state elsewhere than in a context variable."""
 
 
 class _Silence:

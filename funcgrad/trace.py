@@ -165,7 +165,7 @@ class Trace:
         args: Sequence[Value],
         primitive: Operation,
     ) -> list[Value] | None:
-        """Interpret what reverse mode is to run again; None if that means nothing to this trace.
+        """Interpret a part of a function that reverse mode is to run again; None if it cannot.
 
         The primitive's parameter ``body`` is the program of what is run.
         """
@@ -355,7 +355,7 @@ def innermost(first: Trace, second: Trace) -> Trace:
 
 
 def held_by_an_array(error: BaseException) -> BaseException:
-    """The error for a traced value that was to go into a NumPy array, in more words."""
+    """The error for a traced value that was to be put into a NumPy array, in more words."""
     if type(error) is TracerError:
         error.args = (
             f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"

@@ -67,7 +67,7 @@ def __dir__() -> list[str]:
 
 
 def ravel(tree: Any) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
-    """All numbers of a pytree in one vector, and the way back.
+    """All numbers of a pytree in one vector, and the function that makes a pytree of a vector.
 
     Parameters
     ----------

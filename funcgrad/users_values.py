@@ -138,7 +138,7 @@ def is_weak(value: Value) -> bool:
 
 
 def operand(x: ArrayLike, operation: str) -> Value:
-    """A value for something that a user passed to an operation.
+    """The value of an argument that a user passed to an operation.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def described(x: object) -> str:
 
 
 def explained(error: Exception, operation: str, *args: object, **params: object) -> Exception:
-    """NumPy's complaint about an operation, with the operation and its arguments named."""
+    """The error for NumPy's complaint: it names the operation and its arguments."""
     if isinstance(error, FuncgradError):
         return error
     given = ", ".join(str(spec_of(arg)) for arg in args)

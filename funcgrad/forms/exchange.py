@@ -369,7 +369,7 @@ def _primitive(name: str, place: str) -> Primitive:
 
 
 def _inside(record: Data, place: str, call: MakeCall) -> dict[str, Any]:
-    """The fields of a program inside of another."""
+    """The fields of a program inside another."""
     return _parts(read(record, "program", dict, place), place, f"{place}, ", call)
 
 

@@ -70,7 +70,7 @@ class Draft:
         return self._makers[variable] if variable >= 0 else None
 
     def constant(self, constant: Constant) -> int:
-        """The variable of a constant; equal ones have the same."""
+        """The variable of a constant; equal constants have one variable."""
         number = self._numbers.setdefault(constant, -1 - len(self._new))
         if number == -1 - len(self._new):
             self._new.append(constant)

@@ -245,7 +245,7 @@ class Jitted(Generic[P, R]):
             return self._signatures[key]
 
     def _ease(self, form: Form, found: Signature) -> None:
-        """Let calls of this form be tried first from now on."""
+        """Try the entry for this form first from now on, and write it if there is none."""
         with self._lock:
             if form not in self._forms:
                 if len(self._forms) >= _MOST_SIGNATURES:
@@ -495,6 +495,6 @@ def jit(
 
 
 def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
-    """The same for what outlives the function that it was derived from."""
+    """Prepare and compile by NumPy: for programs that outlive the function they come from."""
     prepared = NUMPY.prepare(optimized, relaxed)
     return prepared, NUMPY.compile(prepared)

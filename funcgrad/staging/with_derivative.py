@@ -155,7 +155,7 @@ def _staged(
     args: Sequence[Value],
     given: Sequence[Cotangent],
 ) -> tuple[Program, tuple[int, ...]]:
-    """Stage a function of two lists, and say how wide what it finds is."""
+    """Stage a function of two lists; also the widths of the cotangents that it finds."""
     widths_in = [width(ct) for ct in given]
     widths: list[int] = []
 
@@ -209,7 +209,7 @@ def width(ct: Cotangent) -> int:
 
 
 def flat(cts: Sequence[Cotangent]) -> list[Value]:
-    """The values that cotangents consist of."""
+    """The values that cotangents consist of, in one list."""
     values: list[Value] = []
     for ct in cts:
         if type(ct) is Masked:
@@ -220,7 +220,7 @@ def flat(cts: Sequence[Cotangent]) -> list[Value]:
 
 
 def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
-    """The cotangents of some widths that values make up."""
+    """The cotangents that a list of values makes up, given their widths; undoes ``flat``."""
     own = iter(values)
     return [
         Masked(next(own), next(own)) if count == 2 else next(own) if count else None
@@ -229,7 +229,7 @@ def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
 
 
 def kinds(cts: Sequence[Cotangent]) -> Hashable:
-    """All of some cotangents, or tangents, that a program staged for them depends on."""
+    """A key of cotangents or tangents: shapes and dtypes, on which a program for them depends."""
     found: list[Hashable] = []
     for ct in cts:
         if type(ct) is np.ndarray:

@@ -77,7 +77,7 @@ def is_whole(x: Any) -> bool:
 
 
 def forgotten(operation: str, what: str, given: object) -> str:
-    """The message for an option that is likely an argument of the function.
+    """The message for an option that looks like an argument of the function: ``vmap(f, x)``.
 
     >>> print(forgotten("vmap", "in_axes has to be an integer", 2.0))
     vmap: in_axes has to be an integer, got 2.0. vmap(f) returns a function; call it: fg.vmap(f)(x).
@@ -133,7 +133,7 @@ class Chosen:
     single: bool
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
-        """New leaves in the places of the old, a tree for each chosen argument."""
+        """One tree for each chosen argument, with new leaves in the places of the old."""
         if len(self.structures) == 1:
             return [trees.unflatten(self.structures[0], leaves)]
         built, start = [], 0
@@ -143,7 +143,7 @@ class Chosen:
         return built
 
     def result(self, leaves: Sequence[Any]) -> Any:
-        """New leaves as what the user expects: one tree, or a tuple of them."""
+        """The trees of new leaves; one tree alone where ``argnums`` was one number."""
         built = self.trees(leaves)
         return built[0] if self.single else tuple(built)
 
@@ -334,7 +334,7 @@ def pair(operation: str, out: Any) -> tuple[Any, Any]:
 def like(
     operation: str, name: str, tree: Any, structure: Structure, specs: Sequence[Spec]
 ) -> list[Value]:
-    """The leaves of tangents or cotangents, checked against what they belong to.
+    """The leaves of tangents or cotangents, checked against their primals.
 
     A leaf is None where its primal has no tangent, being an integer or a boolean. Python numbers,
     integers and booleans take the primal's dtype.
@@ -376,7 +376,7 @@ def _checked(
 
 
 def unwrap(out: Any, operation: str) -> Value:
-    """The value of what a function returned that has to return one number."""
+    """The value of a result that has to be one number."""
     if not isinstance(out, (list, tuple)):
         try:
             return concrete(operand(out, operation))

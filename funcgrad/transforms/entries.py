@@ -121,7 +121,7 @@ def pull_back(
     outputs: Sequence[int],
     cts: Sequence[Cotangent | None],
 ) -> None:
-    """The cotangents of all that entries read, by one sweep from the last to the first.
+    """The cotangents of all variables that entries read, by one sweep from the last to the first.
 
     Some variables, the outputs (-1 for one that is not followed), get cotangents to begin with;
     afterwards those of variables that no entry defines are set, if they were reached.
@@ -257,7 +257,7 @@ class ReductionEntry(ElementwiseEntry):
 
 
 def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
-    """Give the output of a reduction of a shape its reduced axes back, with size 1.
+    """Give the output of a reduction of a shape, ``wide``, its reduced axes back, with size 1.
 
     Also for a cotangent, which may be smaller than the output if it broadcasts to it.
     """
@@ -338,7 +338,7 @@ class LinearEntry(OperationEntry):
         return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)) != 0)
 
     def _pull_split(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Through an operation of many arguments, of which each element is a sum of elements."""
+        """Pull through an operation of many arguments whose elements are sums of elements."""
         split = partial(self.primitive.differential.split, **self.params)
         parts = split(plain(ct), *self.primals)
         masks = split(ct.mask, *self.primals) if type(ct) is Masked else parts
@@ -405,7 +405,7 @@ class PushedEntry(OperationEntry):
 
 
 class TransposedEntry(PushedEntry):
-    """One that gives the transpose of its pushforward as well."""
+    """An operation whose differential gives the transpose of its pushforward as well."""
 
     __slots__ = ()
 
@@ -429,7 +429,7 @@ class TransposedEntry(PushedEntry):
 
 
 class CarriedEntry(PushedEntry):
-    """An operation whose tangent another carries, which takes a part of its argument."""
+    """An operation whose tangents another one carries, which takes parts; see ``carried``."""
 
     __slots__ = ()
 

@@ -64,7 +64,7 @@ def outlined(x: Value) -> Any:
 
 
 def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
-    """An argument as its operation's result has it: of that precision, and complex if it was.
+    """An argument of an operation in the precision of the operation's result.
 
     Complex numbers stay complex, also where the result is real, as a magnitude is.
     """
@@ -107,7 +107,7 @@ def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = 
 
 
 def conjugated(factor: Value) -> Any:
-    """The factor of cotangents, where this is that of tangents; a constant is its own."""
+    """The factor of cotangents for a factor of tangents: its conjugate, where it is complex."""
     if type(factor) is UnitFactor or type(factor) is float or dtype_of(factor).kind != "c":
         return factor
     return conj(factor)

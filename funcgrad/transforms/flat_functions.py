@@ -90,7 +90,7 @@ def batched_flat(function: FlatFunction, size: int, flags: Sequence[bool]) -> Fl
 def push_values(
     function: FlatFunction, args: Sequence[Value], tangents: Sequence[Value]
 ) -> list[Value]:
-    """The tangents of a function's results, for such of its arguments; None is a zero."""
+    """The tangents of a function's results, given its arguments' tangents; None is a zero."""
     with begin_level() as level:
         pusher = Pusher(level)
         try:
@@ -101,7 +101,7 @@ def push_values(
 
 
 def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
-    """The cotangents of a function's arguments, for such of its results; None is a zero."""
+    """The cotangents of a function's arguments, given its results' cotangents; None is a zero."""
     with begin_level() as level:
         recorder = Recorder(level)
         try:

@@ -23,7 +23,9 @@ _LOANS: Final[ContextVar[Any]] = ContextVar("funcgrad_loans", default=None)
 
 @contextmanager
 def lent(lender: object, to: Any) -> Iterator[None]:
-    """Within this context, operations on a trace's tracers alone are another's, or its own again.
+    """Within this context, let the trace ``to`` interpret operations on another's tracers alone.
+
+    With None in the place of that trace, it interprets its own again.
 
     Only the trace next to it may borrow: tracers of traces in between must not hold its own.
     """

@@ -64,17 +64,17 @@ class Masked:
         self.mask = mask
 
     def times(self, factor: Factor | Value) -> Masked:
-        """Times a factor that may be anything outside the mask."""
+        """The product with a factor, which may be anything outside the mask."""
         if factor is SAME:
             return self
         return Masked(where(self.mask, times(self.value, factor), 0), self.mask)
 
     def select(self, mask: Value) -> Masked:
-        """Absent also where ``mask`` is false."""
+        """The cotangent where ``mask`` holds too, absent elsewhere."""
         return Masked(where(mask, self.value, 0), logical_and(self.mask, mask))
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
-        """Through a linear map whose result elements are sums of elements."""
+        """The cotangent after a linear map, of which each result element is a sum of elements."""
         return Masked(linear(self.value), linear(self.mask) != 0)
 
 
@@ -134,7 +134,7 @@ class Patchwork:
 
 
 def buffered(ct: Masked) -> Cotangent:
-    """A selection that a sweep has just made: the next is added in place where it is large."""
+    """A cotangent that a selection has just made: a large one as a buffer, to add to in place."""
     value, mask = ct.value, ct.mask
     if (
         type(value) is type(mask) is np.ndarray
@@ -180,7 +180,7 @@ def plain(ct: Cotangent) -> Value:
 
 
 def each(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
-    """A cotangent with its value changed, and its mask alike."""
+    """A cotangent with its value, and its mask if it has one, changed by one function."""
     return Masked(change(ct.value), change(ct.mask)) if type(ct) is Masked else change(ct)
 
 

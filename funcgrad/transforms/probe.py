@@ -55,7 +55,7 @@ class ProbeSet:
         self._again = False
 
     def again(self) -> ProbeSet:
-        """The same, while a function runs once more: what it marks has been marked before."""
+        """The same probes for a second run of the function, which marks what it marked before."""
         probes = ProbeSet(self.recorder, (), self.outer.again() if self.outer else None)
         probes.names = self.names
         probes._marked = self._marked
@@ -63,7 +63,7 @@ class ProbeSet:
         return probes
 
     def latest(self) -> ProbeSet:
-        """These, or the same while a function runs once more."""
+        """The probes of the second run of the function, where there is one; else these."""
         running = running_probes()
         while running is not None:
             if running._marked is self._marked:

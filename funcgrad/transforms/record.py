@@ -115,7 +115,7 @@ class Recorder(Trace):
     Attributes
     ----------
     is_plain : bool
-        Whether operations are recorded without further questions.
+        Whether operations go to the recorder's own list without a look at the context.
     """
 
     title = "reverse mode"
@@ -340,7 +340,7 @@ class Recorder(Trace):
         return tracer
 
     def reading(self, rule: Map) -> Map:
-        """A rule that runs later, when tracers of this trace that it closes over are only read."""
+        """A rule for later: tracers of this trace that it closes over are then read only."""
         read: Map = reading(self._tape, Recorded, rule)
         return read
 

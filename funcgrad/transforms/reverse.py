@@ -269,7 +269,7 @@ def _gradient_function(
 
 
 def release(recorder: Recorder, tree: Any) -> Any:
-    """A tree with the values of a recorder's tracers in their places."""
+    """A tree with a recorder's tracers replaced by the values inside them."""
 
     def released(leaf: Any) -> Any:
         return wrap(recorder.inner(leaf)) if recorder.index_of(leaf) >= 0 else leaf

@@ -88,7 +88,7 @@ class Staged(Tensor):
 
 
 class _NumbersNeeded(BaseException):
-    """Staging without numbers has come to where the function looks at one."""
+    """Raised by staging without numbers where the function looks at one."""
 
 
 class Stager(Trace):
@@ -166,7 +166,7 @@ class Stager(Trace):
         return self._tracer(value if self._has_numbers else stand_in(spec), self._variables - 1)
 
     def need_numbers(self) -> None:
-        """Give up if values are stand-ins."""
+        """Give up staging without numbers: values are stand-ins."""
         if not self._has_numbers:
             self.check()
             raise _NumbersNeeded
@@ -233,7 +233,7 @@ class Stager(Trace):
         return self._define(FOREIGN_CALL, [*args, *more], params, outs)
 
     def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
-        """A call within its own rule."""
+        """The results of a call within its own rule."""
         call.adopt(knot.call)
         outs = [self.inner(out) for out in knot.run([self.inner(arg) for arg in args])]
         return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)
@@ -373,7 +373,7 @@ class Stager(Trace):
 
 
 def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, tuple[Value, ...]]:
-    """A call that closes over nothing traced, and what to put it on besides its arguments."""
+    """A call as a value, and the further arguments that stand for what it closed over."""
     try:
         return _explicit_call(call, values, numbers=False)
     except _NumbersNeeded:

@@ -75,7 +75,7 @@ class Tape:
 
 
 def reading(tape: Tape, kind: type[TracedValue], rule: Callable[[Any], Sequence[Value]]) -> Any:
-    """A rule that is run later, and may close over a recorder's tracers: it reads them.
+    """A rule that runs later: the recorder's tracers that it closes over are read, not recorded.
 
     Where the call is made by a rule that itself reads tracers of another recorder, so does this.
 
