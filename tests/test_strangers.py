@@ -221,6 +221,20 @@ def test_a_function_is_iterated_as_by_a_loop() -> None:
     assert_allclose(fg.jit(iterate)(*args), by_hand(*args), rtol=1e-13)
 
 
+def test_a_fingerprint_forgets_the_lines_of_programs_inside() -> None:
+    def one(x: Any) -> Any:
+        return iterated(lambda x: (fnp.sin(x),), 3, x)[0]
+
+    def other(x: Any) -> Any:
+        return iterated(lambda x: (fnp.sin(x),), 3, x)[0]
+
+    def third(x: Any) -> Any:
+        return iterated(lambda x: (fnp.cos(x),), 3, x)[0]
+
+    first, second, last = [fg.program(f)(X).fingerprint() for f in (one, other, third)]
+    assert first == second != last
+
+
 def test_a_function_of_one_value_is_iterated_likewise() -> None:
     def f(x: Any) -> Any:
         (y,) = iterated(lambda x: (fnp.sin(x),), 3, x)

@@ -101,8 +101,9 @@ def program_fingerprint(program: Program) -> str:
 def _forget_lines(document: dict[str, Data]) -> None:
     for record in (*document["equations"], *document["guards"]):
         record.pop("source", None)
-        if "program" in record:
-            _forget_lines(record["program"])
+        for each in (record, *record.get("params", {}).values()):
+            if type(each) is dict and "program" in each:
+                _forget_lines(each["program"])
 
 
 def _json(data: Data) -> str:

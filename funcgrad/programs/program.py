@@ -395,12 +395,12 @@ class Program:
         return program_fingerprint(self)
 
 
-def _bound(equation: Equation, operands: tuple[Value, ...]) -> list[Value]:
+def _bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
     """The results of an equation, under whatever transformations follow its operands."""
     operation, params = equation.operation, dict(equation.params)
     try:
         found = operation(*operands, **params)
-        return list(found) if type(found) is tuple else [found]
+        return found if type(found) is tuple else (found,)
     except REFUSALS as error:
         if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
             raise  # what runs inside has said itself what it refuses

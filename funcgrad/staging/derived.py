@@ -156,11 +156,8 @@ class ProgramCall:
                 return self._push(trace, args)
             if isinstance(trace, Batcher):
                 return self._batch(trace, args)
-            staged = None
-            if isinstance(trace, Stager):
-                staged = trace.process_program(self, args, COMPILED_CALL)
-            if staged is not None:
-                return staged
+            if isinstance(trace, Stager) and trace.keeps_compiled:
+                return list(trace.process(COMPILED_CALL, tuple(args), {"compiled": self}))
         except GuardError:
             # A rule that is a program would refuse the values again when it is pulled through, too
             # late for another variant.

@@ -75,6 +75,7 @@ class _Rehearsal(Stager):
 
     __slots__ = ("_followed", "_outer", "follows", "recorder")
     has_numbers = True
+    keeps_compiled = True
 
     def __init__(self, level: int, recorder: Recorder, outer: _Rehearsal | None = None) -> None:
         super().__init__(level, around=outer, title="checkpoint")
@@ -118,13 +119,6 @@ class _Rehearsal(Stager):
                 program, closed, outs = rehearsal.rehearse(run, args)
         params = (("body", replace(program, guards=())),)
         return self._define(primitive, [*args, *closed], params, outs)
-
-    def process_program(
-        self, call: Any, args: Sequence[Value], primitive: Primitive
-    ) -> list[Value]:
-        """A compiled program stays one operation."""
-        outs = call.apply([self.inner(arg) for arg in args])
-        return self._define(primitive, args, (("compiled", call),), outs)
 
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
         """The program, and which of its results are followed."""

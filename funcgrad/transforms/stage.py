@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import wraps
 from operator import itemgetter
 from threading import Lock
-from typing import Any, Final, ParamSpec
+from typing import Any, ClassVar, Final, ParamSpec
 
 import numpy as np
 
@@ -98,8 +98,10 @@ class Stager(Trace):
     nor memory, until the function looks at a number.
 
     A call is staged by a stager of its own, which runs within that of the function ``around``.
+    A compiled program is one equation where ``keeps_compiled`` says so, and else its equations.
     """
 
+    keeps_compiled: ClassVar[bool] = False
     __slots__ = (
         "_around",
         "_equations",
@@ -252,12 +254,6 @@ class Stager(Trace):
         values = [self.inner(arg) for arg in args]
         body, closed, outs = self.nested(run, primitive.name, values)
         return self._define(primitive, [*args, *closed], (("body", body),), outs)
-
-    def process_program(
-        self, call: Any, args: Sequence[Value], primitive: Primitive
-    ) -> list[Value] | None:
-        """Interpret the call of a compiled program; None if its equations are to be staged."""
-        return None
 
     def nested(
         self,
