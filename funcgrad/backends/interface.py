@@ -28,13 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
 from funcgrad.trace import Raw
 
-__all__ = ["Backend", "Compiled", "evaluated"]
+__all__ = ["MISS", "Backend", "Compiled", "evaluated"]
+
+MISS: Final[Any] = object()
+"""The answer that a call has to be seen to in another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,20 @@ class Compiled:
     warns : bool
         Whether NumPy may warn of overflow and the like while it runs, so that whoever calls it has
         to silence NumPy.
+    entry : callable, optional
+        ``(args, kwargs) -> result``: a way of its own from what a caller passes to what the caller
+        gets, for a backend whose code takes tensors and trees apart quicker than Python does. It
+        finds out, by exact types, whether the arguments are of the trees, shapes and dtypes of
+        ``program.arguments`` and ``program.inputs``. Its result is the tree ``program.result`` of
+        tensors that share no memory with what can be written to. It warns of nothing. Where
+        arguments are others, where a guard does not hold, and wherever it would rather not, as
+        where ``np.errstate`` asks to be told of errors, it answers ``MISS``; then what jit writes
+        for all backends calls ``run``, and so it does if the entry raises.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
     warns: bool = True
+    entry: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
 
 
 def evaluated(program: Program) -> Compiled:

@@ -32,11 +32,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad.backends.interface import Compiled
+from funcgrad.backends.interface import MISS, Compiled
 from funcgrad.errors import GuardError
 from funcgrad.floating_errors import ERROR_STATE, quiet
 from funcgrad.programs.program import Program
@@ -50,7 +50,6 @@ from funcgrad.trees import Structure
 from funcgrad.users_values import GREATEST, LEAST, REFUSALS, freeze
 
 __all__ = [
-    "MISS",
     "Form",
     "Kind",
     "kind_of",
@@ -61,9 +60,6 @@ __all__ = [
 
 Kind: TypeAlias = type[Any] | tuple[Shape, str]
 """What of a raw value a program is made for: the type of a number, or shape and dtype."""
-
-MISS: Final[Any] = object()
-"""The answer that a call has to be seen to in another way."""
 
 
 @dataclass(frozen=True, slots=True)

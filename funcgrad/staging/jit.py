@@ -33,7 +33,7 @@ from weakref import WeakMethod
 
 from funcgrad import trees
 from funcgrad.backends.choice import chosen_backend
-from funcgrad.backends.interface import Backend, Compiled, evaluated
+from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
@@ -41,7 +41,7 @@ from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
-from funcgrad.staging.entry import MISS, Form, kind_of, write_entry
+from funcgrad.staging.entry import Form, kind_of, write_entry
 from funcgrad.staging.signature import Signature, variant_of
 from funcgrad.staging.static_arguments import exact, parts_of, static_places
 from funcgrad.staging.with_derivative import example
@@ -252,9 +252,9 @@ class Jitted(Generic[P, R]):
                     self._forms, self._entries = {}, ()
                 self._forms[form] = write_entry(form, found)
             entry = self._forms[form]
-            if entry is not None:
-                others = [each for each in self._entries if each is not entry]
-                self._entries = (entry, *others[: _MOST_ENTRIES - 1])
+            own = (*(() if form.static else found.entries), *([entry] if entry else ()))
+            others = [each for each in self._entries if each not in own]
+            self._entries = (*own, *others)[:_MOST_ENTRIES]
 
     def _fresh(self, found: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
         """The result by way of a new variant; MISS if the function is not to be staged."""

@@ -13,12 +13,12 @@ from typing import Any, Final
 from weakref import ref
 
 from funcgrad import trees
-from funcgrad.backends.interface import Compiled
+from funcgrad.backends.interface import MISS, Compiled
 from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Compile, ProgramCall
-from funcgrad.staging.entry import MISS, write_attempt
+from funcgrad.staging.entry import write_attempt
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
 
@@ -37,6 +37,7 @@ class Variant:
         As it runs.
     attempt : callable
         ``(*raw inputs, given) -> result or MISS``; see ``write_attempt``.
+    compiled : Compiled
     capture : Capture
     call : ProgramCall
         The program as an operation inside of other transformations.
@@ -46,6 +47,7 @@ class Variant:
 
     program: Program
     attempt: Callable[..., Any]
+    compiled: Compiled
     capture: Capture
     call: ProgramCall
     was_used: bool = False
@@ -72,7 +74,7 @@ def variant_of(
         For what is derived of the program.
     """
     attempt = write_attempt(runs, compiled, capture.check)
-    return Variant(program, attempt, capture, ProgramCall(program, compile, compiled.run))
+    return Variant(program, attempt, compiled, capture, ProgramCall(program, compile, compiled.run))
 
 
 class Signature:
@@ -82,6 +84,8 @@ class Signature:
     ----------
     attempts : tuple of callable
         Those of the variants, for entries to try.
+    entries : tuple of callable
+        Those that the variants' backend has brought.
     watched : bool
         False once it turned out that the function reads more than can be watched.
     """
@@ -94,6 +98,7 @@ class Signature:
         "_wasted",
         "_wasted_by",
         "attempts",
+        "entries",
         "watched",
     )
 
@@ -101,6 +106,7 @@ class Signature:
         self._lock = Lock()
         self._variants: tuple[Variant, ...] = ()
         self.attempts: tuple[Callable[..., Any], ...] = ()
+        self.entries: tuple[Callable[[Any, Any], Any], ...] = ()
         self.watched = True
         self._changes = 0
         self._wasted, self._wasted_by = 0, ""
@@ -171,6 +177,8 @@ class Signature:
             return alone or self._changes > _MOST_CHANGES
 
     def _set(self, variants: Sequence[Variant]) -> None:
+        if self._variants != tuple(variants):
+            self.entries = tuple([_entry(each) for each in variants if each.compiled.entry])
         self._variants = tuple(variants)
         self.attempts = tuple(
             [each.attempt if each.was_used else self._first(each) for each in variants]
@@ -191,3 +199,22 @@ class Signature:
             return result
 
         return attempt
+
+
+def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
+    """The entry that a backend has brought, for as long as the variant holds."""
+    entry: Any = variant.compiled.entry
+    unchanged = variant.capture.check
+
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if unchanged is not None and not unchanged():
+            return MISS
+        try:
+            result = entry(args, kwargs)
+        except Exception:  # which the attempt tells better, if it is the function's fault
+            return MISS
+        if result is not MISS:
+            variant.was_used = True
+        return result
+
+    return call

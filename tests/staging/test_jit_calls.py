@@ -16,8 +16,8 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.interface import MISS
 from funcgrad.errors import ArgumentError, LeafError, ShapeError
-from funcgrad.staging.entry import MISS
 
 X = np.linspace(-1.0, 2.0, 6)
 
