@@ -53,6 +53,7 @@ from funcgrad.primitives.reduction import batch_reduction, numbers, reduction
 from funcgrad.shape import Spec
 from funcgrad.structure import (
     COMMUTATIVE,
+    CONVERTS,
     IDEMPOTENT,
     JUMPS,
     PRODUCT,
@@ -78,6 +79,7 @@ from funcgrad.users_values import ArrayLike
 
 __all__ = [
     "COMMUTATIVE",
+    "CONVERTS",
     "DISCRETE",
     "IDEMPOTENT",
     "JUMPS",

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 __all__ = [
     "COMMUTATIVE",
+    "CONVERTS",
     "FOREIGN",
     "IDEMPOTENT",
     "JUMPS",
@@ -52,11 +53,13 @@ class Trait(Flag):
     ----------
     COMMUTATIVE
         f(x, y) has the bits of f(y, x), but where both are complex.
+    CONVERTS
+        f(x) is x, where it has the dtype of x.
     FOREIGN
         It runs a Python function of a user's, of which nobody knows what it does: it may print, and
         keep what it is called with. Such operations keep their order.
     IDEMPOTENT
-        f(x, x) is x, where it has the dtype of x; and f(x), where there is one operand.
+        f(x, x) is x, where it has the dtype of x.
     JUMPS
         It is not linear, although its factors do not depend on the values: a sawtooth.
     PRODUCT
@@ -73,6 +76,7 @@ class Trait(Flag):
 
     NONE = 0
     COMMUTATIVE = auto()
+    CONVERTS = auto()
     FOREIGN = auto()
     IDEMPOTENT = auto()
     JUMPS = auto()
@@ -84,6 +88,7 @@ class Trait(Flag):
 
 
 COMMUTATIVE: Final = Trait.COMMUTATIVE
+CONVERTS: Final = Trait.CONVERTS
 FOREIGN: Final = Trait.FOREIGN
 IDEMPOTENT: Final = Trait.IDEMPOTENT
 JUMPS: Final = Trait.JUMPS
@@ -134,8 +139,7 @@ class Scan:
     owns: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A box of elements of an operand, and where they go.
 
     For each index ``k`` of an array of the shape, the element ``start + sum(strides * k)`` of the
@@ -217,28 +221,27 @@ class Movement:
             since a window is no view.
         """
         out, *given = [np.empty(shape, np.bool_) for shape in (result, *operands)]
+        owners = {id(x): k for k, x in enumerate(given)}
         found = []
         for target, part in self.windows(out, *given, **params):
-            owners = [k for k, x in enumerate(given) if part is x or part.base is x]
-            if not owners or not (target is out or target.base is out):
+            operand = owners.get(id(part), owners.get(id(part.base)))
+            if operand is None or not (target is out or target.base is out):
                 return None
-            if target.size:
-                shape = target.shape
-                ones = len(shape) - part.ndim
-                strides = (*(0,) * ones, *_strides(part))
-                to = _address(target) - _address(out)
-                start = _address(part) - _address(given[owners[0]])
-                found.append(Piece(owners[0], shape, start, strides, to, _strides(target)))
+            shape = target.shape
+            if 0 not in shape:
+                start, strides = _place(part, given[operand])
+                to, to_strides = _place(target, out)
+                strides = (*(0,) * (len(shape) - len(strides)), *strides)
+                found.append(Piece(operand, shape, start, strides, to, to_strides))
         return tuple(found)
 
 
-def _address(x: Any) -> int:
-    return int(x.__array_interface__["data"][0])
-
-
-def _strides(x: Any) -> tuple[int, ...]:
-    """In bytes, of which an element here has one."""
-    return tuple([0 if n == 1 else step for n, step in zip(x.shape, x.strides, strict=True)])
+def _place(part: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
+    """Where a part of an array begins, and its strides: in bytes, of which an element has one."""
+    strides = part.strides
+    if 1 in part.shape:
+        strides = tuple([0 if n == 1 else s for n, s in zip(part.shape, strides, strict=True)])
+    return 0 if part is whole else part.ctypes.data - whole.ctypes.data, strides
 
 
 @dataclass(frozen=True, slots=True)

@@ -459,10 +459,6 @@ KNOWN_OPERATIONS: Mapping[str, int] = {
     "funcgrad.backends.numpy.rowwise": 10,
     "funcgrad.backends.numpy.scalars": 2,
     "funcgrad.backends.numpy.stacks": 5,
-    "funcgrad.passes.contractions": 11,
-    "funcgrad.passes.fold": 1,
-    "funcgrad.passes.identity": 2,
-    "funcgrad.passes.sink": 4,
 }
 """How often a module asks for particular operations. These numbers may only fall."""
 

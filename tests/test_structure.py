@@ -296,17 +296,28 @@ def test_commutative(primitive: Primitive) -> None:
 
 
 def assert_idempotent(primitive: Primitive) -> None:
-    sample = next(iter(primitive.samples()))
     for x, _ in pairs():
         if x.dtype.kind == "f" and "bitwise" in primitive.name:
             continue
-        found = primitive.evaluate(*[x] * len(sample.args), **sample.params)
+        found = primitive.evaluate(x, x)
         assert found.dtype != x.dtype or bits(found) == bits(x)
 
 
 @by_primitive(with_trait(Trait.IDEMPOTENT))
 def test_idempotent(primitive: Primitive) -> None:
     assert_idempotent(primitive)
+
+
+def assert_converting(primitive: Primitive) -> None:
+    for sample in primitive.samples():
+        for x, _ in pairs():
+            found = primitive.evaluate(x, **sample.params)
+            assert found.dtype != x.dtype or bits(found) == bits(x)
+
+
+@by_primitive(with_trait(Trait.CONVERTS))
+def test_converting(primitive: Primitive) -> None:
+    assert_converting(primitive)
 
 
 def assert_product(primitive: Primitive) -> None:
@@ -428,6 +439,7 @@ EARLY = st.Movement(
             replace(reduction.count_nonzero, structure=st.Reduction(None, np.add)),
         ),
         (assert_product, elementwise.divide),
+        (assert_converting, elementwise.negative),
         (assert_one_sided, replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T)),
         (assert_one_sided, cumulative.pulled_products),
         (assert_letters, replace(contraction.matmul, structure=SWAPPED)),

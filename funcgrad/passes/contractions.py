@@ -22,18 +22,20 @@ from string import ascii_letters
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.contraction import contract, matmul, split_subscripts
-from funcgrad.primitives.elementwise import multiply, square
-from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.contraction import contract, matmul
+from funcgrad.primitives.elementwise import multiply
 from funcgrad.primitives.structural import reshape, transpose
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import axes_along, is_matrix_product, letters_of, rearranged
 from funcgrad.shape import Shape
+from funcgrad.structure import Contraction, Movement, Reduction, Trait
 
-__all__ = ["CONTRACTING", "fold_into_contractions", "subscripts_of_matmul"]
+__all__ = ["CONTRACTING", "fold_into_contractions"]
 
 _LARGE: Final = 2**14
 """From so many numbers on, NumPy's loops over products need less time than arrays of them."""
@@ -98,8 +100,9 @@ class _Site:
 def _sum(bench: Workbench, equation: Equation) -> int | None:
     """The sum of a product that nothing else needs."""
     variable = equation.operands[0]
-    made = bench.makers[variable]
-    if made is None or made.operation not in _PRODUCTS:
+    made, structure = bench.makers[variable], equation.operation.structure
+    is_sum = isinstance(structure, Reduction) and structure.ufunc is np.add
+    if not is_sum or made is None or not _is_product(made):
         return None
     site = _Site(bench, equation)
     maker = site.only_use(variable)
@@ -107,61 +110,35 @@ def _sum(bench: Workbench, equation: Equation) -> int | None:
         return None
     if 0 in site.shape(variable):
         return None
-    if maker.operation in (multiply, square):
-        return _sum_of_multiples(site, maker.operands[0], maker.operands[-1])
-    if maker.operation is contract:
-        return _sum_of_contraction(site, maker, dict(maker.params)["subscripts"])
-    if maker.operation is matmul:
-        return _sum_of_contraction(
-            site, maker, subscripts_of_matmul(*map(site.shape, maker.operands))
-        )
-    return None
-
-
-def subscripts_of_matmul(x: Shape, y: Shape) -> str | None:
-    """The subscripts of a product of matrices or vectors; None where stacks are repeated."""
-    stack = ascii_letters[3 : 3 + max(len(x), len(y), 2) - 2]
-    lead, follow = x[:-2], y[:-2]
-    if lead and follow and lead != follow:
+    x, y = maker.operands[0], maker.operands[-1]
+    if not isinstance(maker.operation.structure, Contraction):
+        return _sum_of_multiples(site, x, y)
+    letters = letters_of(maker, bench.specs)
+    if letters is None:
         return None
-    first = stack * bool(lead) + "ab"[2 - min(len(x), 2) :]
-    second = stack * bool(follow) + "bc"[: min(len(y), 2)]
-    out = stack + "a" * (len(x) > 1) + "c" * (len(y) > 1)
-    return f"{first},{second}->{out}"
-
-
-def _sum_of_contraction(site: _Site, maker: Equation, subscripts: str | None) -> int | None:
-    if subscripts is None:
-        return None
-    x, y = maker.operands
-    first, second, out = split_subscripts(subscripts)
+    first, second, out = letters
     kept = _without(out, site.params["axis"])
     if not {*first} ^ {*second} <= {*kept}:
         return None  # what only one factor has would be added up before it is multiplied
     return site.finished(_product(site, x, y, first, second, kept))
 
 
+def _is_product(maker: Equation) -> bool:
+    operation = maker.operation
+    return isinstance(operation.structure, Contraction) or Trait.PRODUCT in operation.traits
+
+
 def _product(site: _Site, x: int, y: int, first: str, second: str, out: str) -> int:
     """A contraction, as the simplest operation that there is for it."""
     if first == second == out:
         return site.append(multiply, x, y)
-    if _is_matmul(first, second, out):
+    if is_matrix_product(first, second, out):
         return site.append(matmul, x, y)
-    if _is_matmul(second, first, out):
+    if is_matrix_product(second, first, out):
         return site.append(matmul, y, x)
     x, first = _plain(site, x, first, second, out)
     y, second = _plain(site, y, second, first, out)
     return site.append(contract, x, y, subscripts=f"{first},{second}->{out}")
-
-
-def _is_matmul(first: str, second: str, out: str) -> bool:
-    """Whether subscripts are those of a product of matrices or vectors from left to right."""
-    return (
-        0 < len(first) < 3
-        and 0 < len(second) < 3
-        and first[-1] == second[0] not in out
-        and out == first[:-1] + second[1:]
-    )
 
 
 def _without(letters: str, places: Sequence[int]) -> str:
@@ -190,15 +167,21 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
 
 
 def _contraction(bench: Workbench, equation: Equation) -> int | None:
-    """A contraction of what its factors are transpositions or repetitions of."""
+    """A contraction of what its factors are transpositions or repetitions of.
+
+    A product that can be told where to lie takes its factors as they lie.
+    """
+    if Trait.WRITES_INTO in equation.operation.traits:
+        return None
     site = _Site(bench, equation)
     x, y = site.equation.operands
-    if not site.is_floating(x, y):
+    letters = letters_of(equation, bench.specs)
+    if letters is None or not site.is_floating(x, y):
         return None
-    first, second, out = split_subscripts(site.params["subscripts"])
+    first, second, out = letters
     x_new, first_new = _plain(site, x, first, second, out)
     y_new, second_new = _plain(site, y, second, first_new, out)
-    straight = _is_matmul(first, second, out) or _is_matmul(second, first, out)
+    straight = is_matrix_product(first, second, out) or is_matrix_product(second, first, out)
     if (x_new, y_new) == (x, y) and not straight:
         return None
     return _product(site, x_new, y_new, first_new, second_new, out)
@@ -206,43 +189,39 @@ def _contraction(bench: Workbench, equation: Equation) -> int | None:
 
 def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tuple[int, str]:
     """The variable that a factor is transposed or broadcast from, with the letters of its axes."""
-    maker = site.bench.makers[variable]
-    if maker is not None and maker.operation is transpose:
-        variable = maker.operands[0]
-        axes = dict(maker.params)["axes"]
-        letters = "".join([letters[axes.index(k)] for k in range(len(axes))])
-        return _plain(site, variable, letters, other, out)
-    if maker is not None and maker.operation is broadcast_to:
-        own, shape = site.shape(maker.operands[0]), site.shape(variable)
-        lead = len(shape) - len(own)
-        repeated = [k for k in range(len(shape)) if k < lead or own[k - lead] != shape[k]]
-        if repeated and all(letters[k] in other and letters[k] in out for k in repeated):
-            kept = [k for k in range(len(shape)) if k not in repeated]
-            variable = maker.operands[0]
-            if len(kept) < len(own):
-                variable = site.append(reshape, variable, shape=tuple([shape[k] for k in kept]))
-            return _plain(site, variable, "".join([letters[k] for k in kept]), other, out)
-    return variable, letters
+    maker, piece = site.bench.makers[variable], site.bench.rearranged(variable)
+    if maker is None or piece is None:
+        return variable, letters
+    (inner,) = maker.operands
+    own = site.shape(inner)
+    axes = axes_along(piece, own)
+    if axes is None:
+        return variable, letters
+    gone = {letter for letter, axis in zip(letters, axes, strict=True) if axis is None}
+    if not gone <= {*other} & {*out}:
+        return variable, letters
+    kept = [axis for axis in range(len(own)) if axis in axes]
+    if len(kept) < len(own):
+        inner = site.append(reshape, inner, shape=tuple([own[axis] for axis in kept]))
+    return _plain(site, inner, "".join([letters[axes.index(k)] for k in kept]), other, out)
 
 
 def _transposition(bench: Workbench, equation: Equation) -> int | None:
     """The transposition of a product that nothing else needs."""
     made = bench.makers[equation.operands[0]]
-    if made is None or made.operation not in (contract, matmul):
+    letters = None if made is None else letters_of(made, bench.specs)
+    axes = None if letters is None else _order_of_axes(bench, equation)
+    if letters is None or axes is None:
         return None
     site = _Site(bench, equation)
-    maker = site.only_use(site.equation.operands[0])
-    axes = site.params["axes"]
+    maker = site.only_use(equation.operands[0])
     if maker is None or not site.is_floating(*maker.operands):
         return None
-    if maker.operation is contract:
-        first, second, out = split_subscripts(dict(maker.params)["subscripts"])
-        turned = "".join([out[k] for k in axes])
+    first, second, out = letters
+    if Trait.WRITES_INTO not in maker.operation.traits:
         x, y = maker.operands
-        return _product(site, x, y, first, second, turned)
-    if maker.operation is not matmul or axes != (1, 0):
-        return None
-    if any(len(site.shape(operand)) != 2 for operand in maker.operands):
+        return _product(site, x, y, first, second, "".join([out[k] for k in axes]))
+    if len(out) != 2 or not is_matrix_product(first, second, out) or axes != (1, 0):
         return None
     before = [_before_turning(site, operand) for operand in maker.operands]
     if before == [None, None]:
@@ -257,13 +236,22 @@ def _transposition(bench: Workbench, equation: Equation) -> int | None:
 def _before_turning(site: _Site, variable: int) -> int | None:
     """The variable of which a matrix is the transposition; None if it is none."""
     maker = site.bench.makers[variable]
-    if maker is None or maker.operation is not transpose or dict(maker.params)["axes"] != (1, 0):
+    if maker is None or _order_of_axes(site.bench, maker) != (1, 0):
         return None
     return maker.operands[0]
 
 
-_PRODUCTS: Final = frozenset({multiply, square, contract, matmul})
+def _order_of_axes(bench: Workbench, equation: Equation) -> tuple[int, ...] | None:
+    """The order in which an equation has the axes of its only operand, if that is all it does."""
+    piece = rearranged(equation, bench.specs)
+    if piece is None:
+        return None
+    own = bench.specs[equation.operands[0]].shape
+    axes = axes_along(piece, own) or ()
+    order = tuple([axis for axis in axes if axis is not None])
+    return order if len(order) == len(own) == len(axes) else None
+
 
 CONTRACTING: Final[Rules] = MappingProxyType(
-    {reduce_sum: (_sum,), contract: (_contraction,), transpose: (_transposition,)}
+    {Reduction: (_sum,), Contraction: (_contraction,), Movement: (_transposition,)}
 )

@@ -18,12 +18,11 @@ import numpy as np
 
 from funcgrad.passes.workbench import ANY, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape, view
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import keeps_order, rearranged
 from funcgrad.shape import spec_of
-from funcgrad.structure import FOREIGN, Control
+from funcgrad.structure import FOREIGN, Control, Movement, Trait
 from funcgrad.trace import bind
 
 __all__ = ["FOLDING", "fold_constants"]
@@ -37,8 +36,8 @@ def fold_constants(program: Program) -> Program:
     An equation is evaluated where its result takes no more room than its operands, or little. One
     that NumPy warns about is left alone, so that the warning comes when and where it did.
 
-    A reshape or a broadcast to the same shape, a cast to the same dtype and an index that takes the
-    whole array are dropped.
+    What moves no element, as a reshape to the same shape, is dropped, and so is a cast to the same
+    dtype.
     """
     return improve(program, FOLDING)
 
@@ -80,21 +79,15 @@ def _same(bench: Workbench, equation: Equation) -> int | None:
     return x if bench.specs[x] == equation.results[0] else None
 
 
-def _whole(bench: Workbench, equation: Equation) -> int | None:
-    """The operand, where an index takes as many elements as there are, all axes forwards."""
-    key = dict(equation.params)["key"]
-    if all(entry is ... or (type(entry) is slice and entry.step in (None, 1)) for entry in key):
-        return _same(bench, equation)
-    return None
+def _unmoved(bench: Workbench, equation: Equation) -> int | None:
+    """The operand, where the result has all of its elements at their places."""
+    x, *others = equation.operands
+    if others or bench.specs[x] != equation.results[0]:
+        return None
+    piece = rearranged(equation, bench.specs)
+    return x if piece is not None and keeps_order(piece, bench.specs[x].shape) else None
 
 
 FOLDING: Final[Rules] = MappingProxyType(
-    {
-        ANY: (_folded,),
-        reshape: (_same,),
-        view: (_whole,),
-        broadcast_to: (_same,),
-        cast_inexact: (_same,),
-        cast_discrete: (_same,),
-    }
+    {ANY: (_folded,), Trait.CONVERTS: (_same,), Movement: (_unmoved,)}
 )

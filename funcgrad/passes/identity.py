@@ -23,11 +23,11 @@ from typing import Final
 import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
-from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.identity_product import identity_product
-from funcgrad.primitives.structural import transpose
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import letters_of
+from funcgrad.structure import Contraction, dense_strides
 
 __all__ = ["copy_products_with_identities"]
 
@@ -63,26 +63,39 @@ def _is_identity(constant: Constant) -> bool:
 
 
 def _product(bench: Workbench, equation: Equation) -> int | None:
-    x, y = equation.operands
-    for axis, matrix, other in ((-2, x, y), (-1, y, x)):
+    if not any(variable in bench.constants for variable in equation.operands):
+        return None
+    subscripts = letters_of(equation, bench.specs)
+    if subscripts is None:
+        return None
+    (first, second, out), (x, y) = subscripts, equation.operands
+    for matrix, other, own, letters in ((x, y, first, second), (y, x, second, first)):
         spec = bench.specs[other]
         if (
             matrix in bench.constants
             and spec == equation.results[0]
             and spec.dtype.char in "fd"
-            and len(spec.shape) > 1
-            and _takes_less(bench, other, axis)
             and _is_identity(bench.constants[matrix])
         ):
-            return bench.put(equation, identity_product, (other,), (("axis", axis),))
+            axis = _replaced(own, letters, out)
+            if axis in (-1, -2) and len(letters) > 1 and _takes_less(bench, other, axis):
+                return bench.put(equation, identity_product, (other,), (("axis", axis),))
     return None
 
 
+def _replaced(own: str, letters: str, out: str) -> int:
+    """The axis, counted from the last, along which a matrix multiplies; 0 if it is not one."""
+    for before, after in ((own[0], own[1]), (own[1], own[0])):
+        if before in letters and letters.replace(before, after) == out:
+            return letters.index(before) - len(letters)
+    return 0
+
+
 def _takes_less(bench: Workbench, variable: int, axis: int) -> bool:
-    shape = bench.specs[variable].shape
-    turned = bench.is_made_by(variable, transpose) is not None
+    shape, piece = bench.specs[variable].shape, bench.rearranged(variable)
+    turned = piece is not None and piece.strides != dense_strides(shape)
     least = _LEAST_ROWS_TURNED if turned else _LEAST_ROWS
     return shape[axis] >= least and prod(shape) * shape[axis] >= _LEAST_VOLUME
 
 
-_RULES: Final[Rules] = MappingProxyType({matmul: (_product,)})
+_RULES: Final[Rules] = MappingProxyType({Contraction: (_product,)})

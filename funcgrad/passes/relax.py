@@ -36,16 +36,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.passes.contractions import subscripts_of_matmul
 from funcgrad.passes.fold import FOLDING
 from funcgrad.passes.workbench import Rules, Workbench, improve, joined
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.contraction import contract, matmul, split_subscripts
+from funcgrad.primitives.contraction import contract
 from funcgrad.primitives.elementwise import add, divide, multiply, subtract
 from funcgrad.primitives.reduction import reduce_mean, reduce_sum
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation, Params
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import letters_of
 from funcgrad.shape import Shape, Spec
 
 __all__ = [
@@ -236,16 +236,16 @@ def sum_before_multiplying(program: Program) -> Program:
 def _summed_product(bench: Workbench, equation: Equation) -> int | None:
     variable, params = equation.operands[0], dict(equation.params)
     maker, result = bench.makers[variable], equation.results[0]
-    if maker is None or maker.operation not in (matmul, contract) or result.dtype.kind != "f":
+    letters = None if maker is None else letters_of(maker, bench.specs)
+    if maker is None or letters is None or result.dtype.kind != "f":
         return None
     specs = [bench.specs[operand] for operand in maker.operands]
     shapes = [spec.shape for spec in specs]
     if any(spec.dtype != result.dtype for spec in specs) or not prod(bench.specs[variable].shape):
         return None
-    subscripts = dict(maker.params).get("subscripts") or subscripts_of_matmul(*shapes)
-    if subscripts is None or not bench.is_read_once(variable):
+    if not bench.is_read_once(variable):
         return None
-    first, second, out = split_subscripts(subscripts)
+    first, second, out = letters
     kept = "".join([letter for k, letter in enumerate(out) if k not in params["axis"]])
     alone = [{*first} - {*second, *kept}, {*second} - {*first, *kept}]
     sizes = dict(zip(first + second, shapes[0] + shapes[1], strict=True))

@@ -19,19 +19,20 @@ program f(x: float64[4,2], row: float64[2]) -> float64[4,2]
 
 from __future__ import annotations
 
+from math import prod
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
-from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import keeps_order, repeats
 from funcgrad.shape import Shape, Spec
-from funcgrad.structure import Trait
+from funcgrad.structure import Movement, Trait
 
 __all__ = ["SINKING", "sink_broadcasts"]
 
@@ -45,75 +46,92 @@ def sink_broadcasts(program: Program) -> Program:
     return improve(program, SINKING)
 
 
-def _shape_of(bench: Workbench, operands: tuple[int, ...]) -> Shape:
-    return np.broadcast_shapes(*[bench.specs[variable].shape for variable in operands])
-
-
-def _is_real(bench: Workbench, operands: tuple[int, ...]) -> bool:
-    return all(bench.specs[variable].dtype.kind != "c" for variable in operands)
-
-
 def _sunk(bench: Workbench, equation: Equation) -> int | None:
     """An operation on operands that all are broadcast, or that all are reshaped from one shape."""
-    operands, result = equation.operands, equation.results[0]
-    operation: Primitive | None = None
+    specs, operands, result = bench.specs, equation.operands, equation.results[0]
+    inner: dict[int, int] = {}  # what each array is made of
     for variable in operands:
-        if bench.specs[variable].shape:
-            maker = bench.makers[variable]
-            if maker is None or (operation is not None and maker.operation is not operation):
+        if specs[variable].shape:
+            source = _moved_from(bench, variable)
+            if source is None:
                 return None
-            operation = maker.operation
-    if operation is None or operation not in (broadcast_to, reshape):
+            inner[variable] = source
+    if not inner or result.dtype.kind == "c" or not _is_real(bench, operands):
         return None
-    if not _is_real(bench, operands) or result.dtype.kind == "c":
+    smaller = [inner.get(variable, variable) for variable in operands]
+    if any(specs[small].weak != specs[x].weak for x, small in zip(operands, smaller, strict=True)):
         return None
-    smaller = [_operand(bench, variable) for variable in operands]
-    pairs = list(zip(operands, smaller, strict=True))
-    moved = {x for x, small in pairs if x != small}
-    if not all(bench.is_read_once(variable) for variable in moved):
+    shapes = {specs[small].shape for small in smaller}
+    if are_reshaped := all(_is_reshape(bench, *each) for each in inner.items()):
+        if len(inner) < 2 or len(shapes - {()}) > 1:
+            return None
+    elif not all(_is_broadcast(bench, *each) for each in inner.items()):
         return None
-    if any(bench.specs[small].weak != bench.specs[x].weak for x, small in pairs):
+    if not all(map(bench.is_read_once, inner)):
         return None
-    shapes = {bench.specs[small].shape for small in smaller if bench.specs[small].shape}
-    if operation is reshape and (len(moved) < 2 or len(shapes) > 1):
+    shape = np.broadcast_shapes(*shapes)
+    if are_reshaped and prod(shape) != prod(result.shape):
         return None
-    shape = _shape_of(bench, tuple(smaller))
-    if operation is reshape and np.prod(shape) != np.prod(result.shape):
-        return None
-    inner = bench.put(
+    made = bench.put(
         equation, equation.operation, tuple(smaller), equation.params, Spec(shape, result.dtype)
     )
     if shape == result.shape:
-        return inner
-    return bench.put(equation, operation, (inner,), (("shape", result.shape),))
+        return made
+    wide = reshape if are_reshaped else broadcast_to
+    return bench.put(equation, wide, (made,), (("shape", result.shape),))
+
+
+def _moved_from(bench: Workbench, variable: int) -> int | None:
+    """The only operand of the movement that makes a variable, if one does."""
+    maker = bench.makers[variable]
+    if maker is None or len(maker.operands) != 1:
+        return None
+    structure = maker.operation.structure
+    return maker.operands[0] if isinstance(structure, Movement) else None
+
+
+def _is_reshape(bench: Workbench, variable: int, inner: int) -> bool:
+    shape = bench.specs[inner].shape
+    if prod(shape) != prod(bench.specs[variable].shape):
+        return False  # as is soon seen
+    piece = bench.rearranged(variable)
+    return piece is not None and keeps_order(piece, shape)
+
+
+def _is_broadcast(bench: Workbench, variable: int, inner: int) -> bool:
+    piece = bench.rearranged(variable)
+    return piece is not None and repeats(piece, bench.specs[inner].shape)
 
 
 def _expanded(bench: Workbench, equation: Equation) -> int | None:
     """An operation on one operand that is reshaped, none of whose other operands has the axes that
     this changes: they align with the last ones, which stay."""
-    result = equation.results[0]
+    specs, result = bench.specs, equation.results[0]
     for place, variable in enumerate(equation.operands):
-        maker = bench.makers[variable]
-        if maker is None or maker.operation is not reshape or not bench.is_read_once(variable):
+        inner = _moved_from(bench, variable)
+        if inner is None or specs[variable].shape != result.shape:
             continue
-        (inner,) = maker.operands
         others = [v for k, v in enumerate(equation.operands) if k != place]
-        same = _common(bench.specs[inner].shape, bench.specs[variable].shape)
+        own = specs[inner].shape
+        same = _common(own, specs[variable].shape)
         if (
-            bench.specs[variable].shape != result.shape
-            or not all(
-                _fits(bench.specs[other].shape, bench.specs[inner].shape, same) for other in others
-            )
+            not all(_fits(specs[other].shape, own, same) for other in others)
             or not _is_real(bench, equation.operands)
-            or bench.specs[inner].weak
+            or specs[inner].weak
             or inner in others
+            or not _is_reshape(bench, variable, inner)
+            or not bench.is_read_once(variable)
         ):
             continue
         smaller = (*equation.operands[:place], inner, *equation.operands[place + 1 :])
-        spec = Spec(bench.specs[inner].shape, result.dtype)
+        spec = Spec(own, result.dtype)
         made = bench.put(equation, equation.operation, smaller, equation.params, spec)
         return bench.put(equation, reshape, (made,), (("shape", result.shape),))
     return None
+
+
+def _is_real(bench: Workbench, operands: tuple[int, ...]) -> bool:
+    return all(bench.specs[variable].dtype.kind != "c" for variable in operands)
 
 
 def _fits(other: Shape, inner: Shape, same: int) -> bool:
@@ -131,12 +149,6 @@ def _common(first: Shape, second: Shape) -> int:
             break
         count += 1
     return count
-
-
-def _operand(bench: Workbench, variable: int) -> int:
-    """The variable that an operand with axes is broadcast or reshaped from; else the operand."""
-    maker = bench.makers[variable] if bench.specs[variable].shape else None
-    return variable if maker is None else maker.operands[0]
 
 
 SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_sunk, _expanded)})

@@ -24,8 +24,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation, Params, fingerprint
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import rearranged
 from funcgrad.shape import Spec
-from funcgrad.structure import Trait
+from funcgrad.structure import Piece, Trait
 from funcgrad.trace import Raw
 
 __all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
@@ -74,6 +75,7 @@ class Workbench:
         "_numbers",
         "_operands",
         "_order",
+        "_pieces",
         "_results",
         "_rules",
         "constants",
@@ -103,6 +105,7 @@ class Workbench:
         self._numbers: dict[Constant, int] = {}
         self._operands: tuple[int, ...] = ()
         self._order: list[int] = []
+        self._pieces: dict[int, Piece | None] = {}
         for variable, constant in enumerate(program.constants, len(program.inputs)):
             first = self._numbers.setdefault(constant, variable)
             self.constants[variable] = constant
@@ -115,6 +118,13 @@ class Workbench:
         """The equation that defines a variable, if it is of an operation."""
         maker = self.makers[variable]
         return maker if maker is not None and maker.operation is operation else None
+
+    def rearranged(self, variable: int) -> Piece | None:
+        """How a variable has all its elements from one array, see ``rearranged``."""
+        if variable not in self._pieces:
+            maker = self.makers[variable]
+            self._pieces[variable] = None if maker is None else rearranged(maker, self.specs)
+        return self._pieces[variable]
 
     def is_read_once(self, variable: int) -> bool:
         """Whether nothing reads it but the program's equation that is looked at."""
@@ -219,8 +229,9 @@ class Workbench:
         return self._kept(equation, at)
 
     def _known_of(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
-        """The rules for an operation, and then those for its traits; whether it commutes."""
+        """The rules for an operation, for its structure and its traits; whether it commutes."""
         own = [*self._rules.get(operation, self._rules.get(ANY, ()))]
+        own += self._rules.get(type(operation.structure), ())
         for key, rules in self._rules.items():
             if isinstance(key, Trait) and key in operation.traits:
                 own += rules
@@ -326,7 +337,7 @@ Rule: TypeAlias = Callable[[Workbench, Equation], "int | None"]
 of another shape, dtype or weakness does not count, so that promotion goes the same way."""
 
 Rules: TypeAlias = Mapping[Any, tuple[Rule, ...]]
-"""By operation."""
+"""By operation, by trait or by the class of a structure."""
 
 
 def improve(program: Program, rules: Rules) -> Program:
@@ -361,7 +372,7 @@ def joined(*tables: Rules) -> Rules:
     found = {}
     for operation in operations:
         own = [rule for table in tables for rule in table.get(operation, ())]
-        first = [] if isinstance(operation, Trait) else everywhere
+        first = [] if isinstance(operation, Trait | type) else everywhere
         found[operation] = tuple(dict.fromkeys([*first, *own]))
     return found
 

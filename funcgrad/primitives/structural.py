@@ -29,7 +29,7 @@ from funcgrad.primitive import (
 from funcgrad.primitives.index_keys import Key, index_text, part_at
 from funcgrad.primitives.movement import arrays, axes_before, behind, keys_behind, movement
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
-from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, Elementwise, Movement
+from funcgrad.structure import CONVERTS, ROUNDED_ONCE, Elementwise, Movement
 from funcgrad.trace import Raw, Value
 
 __all__ = [
@@ -437,7 +437,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         samples,
         _cast_source,
         structure=Elementwise(),
-        traits=ROUNDED_ONCE | IDEMPOTENT,
+        traits=ROUNDED_ONCE | CONVERTS,
     )
 
 

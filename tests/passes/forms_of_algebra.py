@@ -15,7 +15,8 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.structural import cast_discrete, cast_inexact
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.structural import cast_inexact, flip, reshape, roll, transpose
 from tests.passes.parts import Form, Pick, as_matrix, full, one_of, spread
 
 # ------------------------------------------------------------------------------------- simplify
@@ -62,13 +63,23 @@ def _known(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def _unchanged(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
-    if operation is broadcast_to:
-        return pick(lambda: operation(x, shape=x.shape), lambda: spread(x[0], x))
-    if operation in (cast_inexact, cast_discrete):
-        own = x if operation is cast_inexact else x > y
-        dtype = pick(own.dtype, own.dtype, np.float32)
-        return as_matrix(operation(own, dtype=np.dtype(dtype)), x, y)
-    return pick(lambda: operation(x, shape=x.shape), lambda: operation(x, shape=x.T.shape))
+    own = x if operation is cast_inexact else x > y
+    dtype = pick(own.dtype, own.dtype, np.float32)
+    return as_matrix(operation(own, dtype=np.dtype(dtype)), x, y)
+
+
+def _unmoved(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    keys = ((slice(None),), (...,), (slice(None), ...), (slice(0, 3), slice(None, 9)))
+    return pick(
+        lambda: x[pick(*keys, (slice(None, None, -1),), (..., slice(0, 3)))],
+        lambda: broadcast_to(x, shape=x.shape),
+        lambda: reshape(x, shape=x.shape),
+        lambda: transpose(x, axes=pick((0, 1), (1, 0))),
+        lambda: flip(x, axis=pick((), (0,))),
+        lambda: roll(x, shift=(pick(0, 3, 1),), axis=(1,)),
+        lambda: concatenate(x, axis=0),
+        lambda: spread(x[0], x),
+    )
 
 
 def _two_reshapes(_: Any, x: Any, y: Any, pick: Pick) -> Any:
@@ -114,11 +125,6 @@ def _times_minus_one(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return pick(lambda: product, lambda: y + product)
 
 
-def _taken_whole(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    keys = ((slice(None),), (...,), (slice(None), ...), (slice(0, 3), slice(None, 9)))
-    return x[pick(*keys, (slice(None, None, -1),), (..., slice(0, 3)))]
-
-
 def _product_twice(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     number = pick(3, -200.0, 0.5, 2.0, 2049, 30000.0, 0, np.inf, np.nan, 2.0**127, 1e308)
     product = pick(lambda: number * x, lambda: x * number, lambda: x * y)
@@ -140,7 +146,7 @@ ALGEBRAIC: Final[Mapping[str, Form]] = MappingProxyType(
         "simplify._sum_with_opposite": _negated_summand,
         "simplify._difference_with_opposite": _negated_subtrahend,
         "simplify._opposite_of_product": _negated_product,
-        "fold._whole": _taken_whole,
+        "fold._unmoved": _unmoved,
         "simplify._product_with_minus_one": _times_minus_one,
         "simplify._doubled": _product_twice,
         "simplify._product_with_opposite": _negated_factor,

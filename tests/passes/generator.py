@@ -81,7 +81,8 @@ def every_rule() -> dict[str, dict[Any, Rule]]:
 
 
 def operations_of(key: Any) -> list[Any]:
-    """What a key of a table stands for; a trait for the operations on real numbers that have it."""
+    """What a key of a table stands for; a trait for the operations on real numbers that have it,
+    and the class of a structure for itself."""
     if not isinstance(key, Trait):
         return [key]
     return [
@@ -97,7 +98,7 @@ def _arguments_of(primitive: Primitive) -> tuple[Any, ...]:
 
 
 def _name_of_operation(item: tuple[Any, Rule]) -> str:
-    return str(item[0].name)
+    return str(getattr(item[0], "name", item[0]))
 
 
 def is_exact(rule: str) -> bool:

@@ -85,7 +85,7 @@ Step: TypeAlias = "int | Kernel"
 
 def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
     """Whether an equation adds up all products of the numbers of two arrays of one shape."""
-    structure = getattr(equation.operation, "structure", None)
+    structure = equation.operation.structure
     operands = [specs[operand] for operand in equation.operands]
     if not isinstance(structure, Contraction) or any(
         spec.dtype != equation.results[0].dtype for spec in operands
@@ -114,7 +114,7 @@ def _combines(equation: Equation) -> bool:
 
 def _is_product(equation: Equation) -> bool:
     """Whether it is a contraction, which kernels have only where it is a dot."""
-    return isinstance(getattr(equation.operation, "structure", None), Contraction)
+    return isinstance(equation.operation.structure, Contraction)
 
 
 def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:

@@ -1,0 +1,136 @@
+"""What equations do to elements, by the structures that their operations declare.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> staged = fg.program(lambda x: fnp.broadcast_to(x[::-1].T, (4, 3, 2)))(fnp.ones((2, 3)))
+>>> shape = (2, 3)
+>>> for equation in staged.equations:
+...     piece = rearranged(equation, staged.specs())
+...     print(piece.start, piece.strides, axes_along(piece, shape))
+...     shape = piece.shape
+3 (-3, 1) None
+0 (1, 3) (1, 0)
+0 (0, 2, 1) (None, 0, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from funcgrad.programs.equation import Equation
+from funcgrad.shape import Shape, Spec
+from funcgrad.structure import Contraction, Movement, Piece, dense_strides
+
+__all__ = [
+    "axes_along",
+    "is_matrix_product",
+    "keeps_order",
+    "letters_of",
+    "pieces_of",
+    "rearranged",
+    "repeats",
+]
+
+
+def pieces_of(equation: Equation, specs: Sequence[Spec]) -> tuple[Piece, ...] | None:
+    """The index map of a movement; None where there is none.
+
+    Parameters
+    ----------
+    equation : Equation
+    specs : sequence of Spec
+        By variable.
+    """
+    structure = equation.operation.structure
+    if not isinstance(structure, Movement):
+        return None
+    shapes = [specs[operand].shape for operand in equation.operands]
+    return structure.pieces(equation.results[0].shape, *shapes, **dict(equation.params))
+
+
+def rearranged(equation: Equation, specs: Sequence[Spec]) -> Piece | None:
+    """How a movement makes all of its result, in C order, from one box of its only operand.
+
+    None for any other, and where there are no elements.
+    """
+    if len(equation.operands) != 1:
+        return None
+    pieces = pieces_of(equation, specs)
+    shape = equation.results[0].shape
+    if pieces is None or len(pieces) != 1 or pieces[0].shape != shape:
+        return None
+    return pieces[0] if pieces[0].to_strides == dense_strides(shape) else None
+
+
+def keeps_order(piece: Piece, shape: Shape) -> bool:
+    """Whether the result of a movement has all elements of an array in their order."""
+    is_whole = prod(piece.shape) == prod(shape) and not piece.start
+    return is_whole and piece.strides == dense_strides(piece.shape)
+
+
+def repeats(piece: Piece, shape: Shape) -> bool:
+    """Whether the result of a movement is an array as it broadcasts to another shape."""
+    ones = len(piece.shape) - len(shape)
+    own = (*(1,) * ones, *shape)
+    fits = ones >= 0 and all(n in (1, m) for n, m in zip(own, piece.shape, strict=True))
+    return fits and not piece.start and piece.strides == dense_strides(own)
+
+
+def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
+    """For each axis of the result the one of an array that it is, None where that has none.
+
+    Parameters
+    ----------
+    piece : Piece
+        Of a movement of one array.
+    shape : Shape
+        Of the array.
+
+    Returns
+    -------
+    tuple of int or None, or None
+        None where axes are cut, turned around or merged. Each axis of the array stands in it once,
+        but for some of size 1.
+    """
+    strides = dense_strides(shape)
+    places = {step: axis for axis, step in enumerate(strides) if step}
+    ones = iter([axis for axis, size in enumerate(shape) if size == 1])
+    found: list[int | None] = []
+    for size, step in zip(piece.shape, piece.strides, strict=True):
+        axis = next(ones, None) if size == 1 else places.pop(step, None)
+        if step and (axis is None or shape[axis] != size):
+            return None
+        found.append(axis)
+    return None if places or piece.start else tuple(found)
+
+
+def letters_of(equation: Equation, specs: Sequence[Spec]) -> tuple[str, str, str] | None:
+    """The axes of the factors and of the result of a contraction, as ``einsum`` has them.
+
+    None for any other operation, and where an axis of size 1 is repeated along another factor's.
+    """
+    structure = equation.operation.structure
+    if not isinstance(structure, Contraction):
+        return None
+    x, y = [specs[operand] for operand in equation.operands]
+    first, second, out = structure.letters(x, y, **dict(equation.params))
+    sizes: dict[str, int] = {}
+    for letter, size in zip(first + second, x.shape + y.shape, strict=True):
+        if sizes.setdefault(letter, size) != size:
+            return None
+    return first, second, out
+
+
+def is_matrix_product(first: str, second: str, out: str) -> bool:
+    """Whether letters are those of a product of matrices or vectors from left to right.
+
+    >>> is_matrix_product("ij", "jk", "ik"), is_matrix_product("ji", "jk", "ik")
+    (True, False)
+    """
+    return (
+        0 < len(first) < 3
+        and 0 < len(second) < 3
+        and first[-1] == second[0] not in out
+        and out == first[:-1] + second[1:]
+    )
