@@ -6,7 +6,8 @@ Transformations take a function and return a function; tensors never change.
 >>> fg.grad(lambda x: x**3)(2.0)
 Tensor(12.0)
 
-The array functions are in ``funcgrad.numpy``, under NumPy's names; ``fg.nn``, ``fg.optim``,
+The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
+``funcgrad.scipy``; ``fg.nn``, ``fg.optim``,
 ``fg.random``, ``fg.testing`` and ``fg.tree`` hold what their names say, and ``fg.extend`` what
 declaring operations of one's own needs.
 
@@ -30,7 +31,7 @@ from funcgrad.transforms.stop import stop_gradient
 from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
-    from funcgrad import extend, nn, numpy, optim, random, testing
+    from funcgrad import extend, nn, numpy, optim, random, scipy, testing
     from funcgrad.programs.program import Program
     from funcgrad.staging.jit import jit
     from funcgrad.transforms.checkpoint import checkpoint
@@ -61,6 +62,7 @@ __all__ = [
     "program",
     "pytree",
     "random",
+    "scipy",
     "static_field",
     "stop_gradient",
     "tensor",
@@ -73,7 +75,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("extend", "nn", "numpy", "optim", "random", "testing")
+_SUBMODULES = ("extend", "nn", "numpy", "optim", "random", "scipy", "testing")
 _FUNCTIONS = (
     ("Program", "funcgrad.programs.program"),
     ("checkpoint", "funcgrad.transforms.checkpoint"),

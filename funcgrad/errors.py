@@ -20,6 +20,7 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── ImmutableAttributeError AttributeError an assignment to an attribute
     ├── MissingAttributeError AttributeError what other libraries' tensors have and these lack
     ├── MissingOptionError  TypeError  an option that other libraries have and these functions lack
+    ├── MissingPackageError ImportError a function whose evaluator, another package, is not there
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
     ├── ProgramError        ValueError a program that is not well formed
@@ -50,6 +51,7 @@ __all__ = [
     "LeafError",
     "MissingAttributeError",
     "MissingOptionError",
+    "MissingPackageError",
     "ProgramError",
     "RangeError",
     "ScalarError",
@@ -136,6 +138,10 @@ class MissingAttributeError(FuncgradError, AttributeError):
 
 class MissingOptionError(FuncgradError, TypeError):
     """Functions of other libraries have this option; here something else is written."""
+
+
+class MissingPackageError(FuncgradError, ImportError):
+    """A function is evaluated by another package, which is not installed."""
 
 
 class TracerError(FuncgradError, TypeError):

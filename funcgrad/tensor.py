@@ -300,20 +300,21 @@ class Tensor(ArrayMethods, Conversions):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API's way to find the functions for this kind of array."""
-        import funcgrad.numpy as namespace
+        import funcgrad.numpy
 
-        return namespace
+        return funcgrad.numpy
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        primitive = _OPERATORS.get(ufunc)
-        if primitive is not None and method == "__call__" and not kwargs:
-            return apply2(primitive, *inputs)
-        space = self.__array_namespace__()
-        return space._dispatch_ufunc(space, ufunc, method, inputs, kwargs)
+        if ufunc in _OPERATORS and method == "__call__" and not kwargs:
+            return apply2(_OPERATORS[ufunc], *inputs)
+        import funcgrad.dispatch as dispatch
+
+        return dispatch.dispatch_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        space = self.__array_namespace__()
-        return space._dispatch_function(space, function, args, kwargs)
+        import funcgrad.dispatch as dispatch
+
+        return dispatch.dispatch_function(function, args, kwargs)
 
     def __copy__(self) -> Tensor:
         return self
@@ -322,8 +323,7 @@ class Tensor(ArrayMethods, Conversions):
         return self
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Self:
-        result: Self = getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
-        return result
+        return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)  # type: ignore[no-any-return]
 
 
 # NumPy's values on the left of an operator come in through their ufunc: often, in rules.

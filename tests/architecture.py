@@ -27,8 +27,11 @@ MAX_FUNCTION_LINES = 60
 
 # Imports inside a function: importing module -> imported modules, each with its reason.
 DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
-    # Operators reach the operations through `Tensor.__array_namespace__`.
-    "funcgrad.tensor": frozenset({"funcgrad.numpy"}),
+    # Operators reach the operations through `Tensor.__array_namespace__`, and NumPy's functions
+    # theirs through what NumPy asks a tensor.
+    "funcgrad.tensor": frozenset({"funcgrad.dispatch", "funcgrad.numpy"}),
+    # Needed by those alone who use SciPy.
+    "funcgrad.dispatch": frozenset({"funcgrad.scipy.special"}),
     # A program's forms are functions of it, which its methods offer.
     "funcgrad.programs.program": frozenset(
         {
@@ -41,8 +44,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     ),
 }
 
-# Loads its submodules when they are first used; so that importing it stays cheap.
-FACADE = "funcgrad"
+# They load their submodules when they are first used, so that importing them stays cheap.
+FACADES = frozenset({"funcgrad", "funcgrad.scipy"})
 
 # What `import funcgrad` may load of NumPy beyond what `import numpy` does.
 EXTRA_NUMPY_MODULES = {
@@ -328,7 +331,7 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
             name = dotted_name(node.func).rpartition(".")[2]
-            if name in {"__import__", "import_module"} and source.name != FACADE:
+            if name in {"__import__", "import_module"} and source.name not in FACADES:
                 yield f"{source.name}:{node.lineno} calls {name}"
     allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
     for found in imports_of(source, known):
@@ -385,6 +388,7 @@ def is_foreign(name: str) -> bool:
 
 MIRRORS: Mapping[str, frozenset[str]] = {
     "funcgrad.primitives": frozenset({"funcgrad.numpy", "funcgrad.nn"}),
+    "funcgrad.primitives.special_functions": frozenset({"funcgrad.scipy.special"}),
 }
 """Where a file may have the name of another: a family of operations and its public functions."""
 

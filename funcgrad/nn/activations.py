@@ -12,14 +12,11 @@ from __future__ import annotations
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.transcendental import exp
+from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
 from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.trace import bind1
 from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
@@ -264,9 +261,7 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     """
     logits = real_value(x, "softmax")
     axes = normalize_axes(axis, len(shape_of(logits)), "softmax")
-    weights = bind1(exp, relative_logits(logits, axes, "softmax"))
-    result: Tensor = wrap(weights / reduce_sum(weights, axis=axes, keepdims=True))
-    return result
+    return wrap(probabilities(logits, axes, "softmax"))
 
 
 def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
@@ -296,6 +291,4 @@ def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     """
     logits = real_value(x, "log_softmax")
     axes = normalize_axes(axis, len(shape_of(logits)), "log_softmax")
-    relative = relative_logits(logits, axes, "log_softmax")
-    result: Tensor = wrap(relative - log_total(relative, axes, keepdims=True))
-    return result
+    return wrap(log_probabilities(logits, axes, "log_softmax"))

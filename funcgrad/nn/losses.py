@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.nn.logits import log_total, real_value, relative_logits
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.options import integer
 from funcgrad.primitives.elementwise import square
 from funcgrad.primitives.logic import equal, logical_and
+from funcgrad.primitives.logits import log_total, real_value, relative_logits
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.sorting import take_along_axis

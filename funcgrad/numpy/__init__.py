@@ -31,9 +31,6 @@ from funcgrad.numpy.diagonals import (
     diag, diag_indices, diag_indices_from, diagflat, diagonal, trace, tril, tril_indices,
     tril_indices_from, triu, triu_indices, triu_indices_from, vander,
 )
-from funcgrad.numpy.dispatch import (  # noqa: F401 - for tensors, which find them here
-    dispatch_function as _dispatch_function, dispatch_ufunc as _dispatch_ufunc,
-)
 from funcgrad.numpy.dtypes import (
     bool, bool_, can_cast, complex128, complex64, e, euler_gamma, finfo, float16, float32,
     float64, iinfo, inf, int16, int32, int64, int8, isdtype, nan, newaxis, pi, promote_types,

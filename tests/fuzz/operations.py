@@ -81,7 +81,7 @@ NAMED: Final[Mapping[str, Draw]] = MappingProxyType(
 # The shapes of results depend on numbers, or there are no arrays among the arguments.
 _LEFT_OUT: Final = frozenset(
     """nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse unique_values
-    extract compress piecewise fromfunction dispatch_function dispatch_ufunc finfo iinfo can_cast
+    extract compress piecewise fromfunction finfo iinfo can_cast
     isdtype promote_types result_type ix_ indices at empty empty_like arange array_equal
     array_equiv allclose iscomplexobj isrealobj ndim size shape select block astype lexsort
     ravel_multi_index unravel_index put_along_axis take_along_axis diag_indices eye identity tri

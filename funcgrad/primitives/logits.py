@@ -1,7 +1,9 @@
-"""Logits relative to their greatest, which softmax and cross-entropy share.
+"""Logits relative to their greatest, of which softmax and cross-entropy are made.
 
 >>> relative_logits(np.array([1.0, 3.0]), (0,), "softmax")
 array([-2.,  0.])
+>>> probabilities(np.array([0.0, np.inf]), (0,), "softmax")
+array([0., 1.])
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind1, bind2
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["log_total", "real_value", "relative_logits"]
+__all__ = ["log_probabilities", "log_total", "probabilities", "real_value", "relative_logits"]
 
 
 def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
@@ -40,6 +42,18 @@ def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Val
 def log_total(relative: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
     """The logarithm of the sum of exponentials of relative logits, which is at least 1."""
     return bind1(log, reduce_sum(bind1(exp, relative), axis=axes, keepdims=keepdims))
+
+
+def probabilities(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
+    """The numbers proportional to ``exp(logits)`` whose sum along the axes is 1."""
+    weights = bind1(exp, relative_logits(logits, axes, operation))
+    return weights / reduce_sum(weights, axis=axes, keepdims=True)
+
+
+def log_probabilities(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
+    """Their logarithms, exact also where a probability is too small for a number."""
+    relative = relative_logits(logits, axes, operation)
+    return relative - log_total(relative, axes, keepdims=True)
 
 
 def real_value(x: ArrayLike, operation: str) -> Value:

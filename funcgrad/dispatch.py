@@ -1,11 +1,12 @@
-"""NumPy's own functions on tensors: ``np.sum(t)`` becomes ``fnp.sum(t)``.
+"""NumPy's and SciPy's own functions on tensors: ``np.sum(t)`` becomes ``fnp.sum(t)``.
 
 NumPy asks the arguments' class what to do with a ufunc (``__array_ufunc__``) or another function
 (``__array_function__``); tensors hand the question over to here. One rule answers it:
 
-1. What NumPy has under a name and ``funcgrad.numpy`` has under the same name is ours. A function is
-   known by itself, not by what it is called: another library's ``sign`` is none of NumPy's, and
-   ``np.linalg.trace`` is ``fnp.linalg.trace``, never ``fnp.trace``.
+1. What NumPy has under a name and ``funcgrad.numpy`` has under the same name is ours, and so is
+   what ``scipy.special`` and ``funcgrad.scipy.special`` have. A function is known by itself, not by
+   what it is called: another library's ``sign`` is none of NumPy's, and ``np.linalg.trace`` is
+   ``fnp.linalg.trace``, never ``fnp.trace``.
 2. Anything else (a function, a method of a ufunc or a parameter that we lack, objects that are no
    numbers, other libraries' ufuncs) is the library's own on concrete tensors: it gets arrays, and
    its arrays become tensors.
@@ -28,11 +29,12 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
+import funcgrad.numpy as fnp
 from funcgrad.errors import (
     ArgumentError,
     ImmutableError,
@@ -103,7 +105,6 @@ _CONVERSIONS: Final[frozenset[Any]] = frozenset({np.atleast_1d, np.atleast_2d, n
 
 
 def dispatch_ufunc(
-    namespace: ModuleType,
     ufunc: np.ufunc,
     method: str,
     inputs: Sequence[Any],
@@ -120,14 +121,14 @@ def dispatch_ufunc(
                 f"{_path(ufunc)}: where= leaves the other elements undefined, where no array is"
                 " given as out=. Write fnp.where(mask, f(t), t), with the ufunc as f."
             )
-        own = _counterpart(namespace, np, ufunc)
+        own = _counterpart_of_ufunc(ufunc)
     elif (method, ufunc) in _SHORT:
-        own = getattr(namespace, _SHORT[method, ufunc])
+        own = getattr(fnp, _SHORT[method, ufunc])
         given.setdefault("axis", inputs[1] if len(inputs) > 1 else 0)
         args = inputs[:1]
     elif method == "outer":
-        own = _counterpart(namespace, np, ufunc)
-        first, second = map(namespace.asarray, inputs)
+        own = _counterpart_of_ufunc(ufunc)
+        first, second = map(fnp.asarray, inputs)
         args = (first.reshape(first.shape + (1,) * second.ndim), second)
     reason = ""
     if own is not None:
@@ -142,17 +143,14 @@ def dispatch_ufunc(
 
 
 def dispatch_function(
-    namespace: ModuleType,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a function of NumPy that is no ufunc, and of which an argument is a tensor."""
     if function in _CONVERSIONS and not any(_is_traced(arg) for arg in args):
         return function(*[np.array(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if function in _WRITERS:
         return _written(function, _path(function), args[:1], args, kwargs)
-    own = _counterpart(*_homes(namespace, function), function)
+    own = _counterpart(*_homes(function), function)
     reason = ""
     if own is not None and kwargs.get("out") is None:
         given = {key: value for key, value in kwargs.items() if key != "out"}
@@ -186,9 +184,20 @@ def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., A
     return getattr(ours, _UNNAMED[function]) if function in _UNNAMED else None
 
 
-def _homes(namespace: ModuleType, function: Callable[..., Any]) -> tuple[Any, Any]:
+def _counterpart_of_ufunc(ufunc: np.ufunc) -> Any:
+    """Our function for a ufunc of NumPy's or of SciPy's; None if there is none."""
+    own = _counterpart(fnp, np, ufunc)
+    special = sys.modules.get("scipy.special")  # there, if somebody has a ufunc of it in hand
+    if own is not None or getattr(special, ufunc.__name__, None) is not ufunc:
+        return own
+    import funcgrad.scipy.special as ours  # which a script without SciPy need not load
+
+    return getattr(ours, ufunc.__name__, None) if ufunc.__name__ in ours.__all__ else None
+
+
+def _homes(function: Callable[..., Any]) -> tuple[Any, Any]:
     """Our module and NumPy's for the functions of the module that a function is from."""
-    ours: Any = namespace
+    ours: Any = fnp
     theirs: Any = np
     for part in function.__module__.split(".")[1:]:
         ours, theirs = getattr(ours, part, None), getattr(theirs, part, None)

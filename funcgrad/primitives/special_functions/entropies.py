@@ -1,0 +1,211 @@
+"""Products with logarithms, and the entropies that are sums of them; NumPy evaluates them.
+
+>>> xlogy(0.0, 0.0)
+np.float64(0.0)
+
+Where a product is 0 because of its first factor, it stays 0 whatever the second does, and so do
+its derivatives with respect to that one: ``ratio_or_zero`` is their factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Selection
+from funcgrad.primitives.elementwise import (
+    combined,
+    complexes,
+    edges,
+    elementwise,
+    log,
+    reals,
+    reciprocal,
+)
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.special import real_floating
+from funcgrad.primitives.transcendental import log1p
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Value, bind1, bind2
+
+__all__ = ["entr", "kl_div", "log_ratio", "ratio_or_zero", "rel_entr", "xlog1py", "xlogy"]
+
+
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without warnings, as SciPy's functions are; what is undefined is NaN."""
+
+    def evaluate(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)[()]
+
+    return evaluate
+
+
+def _common(name: str, *args: Any) -> list[Any]:
+    """Real arguments in their common floating-point dtype."""
+    kind = np.result_type(*args)
+    for arg in args:
+        real_floating(arg, name)
+    kind = kind if kind.kind == "f" else np.dtype(np.float64)
+    return [np.asarray(arg, kind) for arg in args]
+
+
+def _ratio_or_zero(x: Any, y: Any) -> Any:
+    return np.where((x == 0) & (y == 0), 0, np.true_divide(x, y))
+
+
+ratio_or_zero: Primitive = elementwise(
+    "ratio_or_zero",
+    _quietly(lambda x, y: _in_kind(_ratio_or_zero(x, y), np.true_divide, x, y)),
+    partials=(
+        lambda _, _x, y: bind1(reciprocal, y),
+        lambda out, _x, y: -bind2(ratio_or_zero, out, y),
+    ),
+    samples=combined(
+        reals(0.5, 3, 2),
+        complexes(arity=2),
+        edges((0.0, 0.0), (1.0, 0.0), (0.0, np.nan), (np.inf, 1.0), (1.0, np.inf)),
+    ),
+)
+
+
+def _in_kind(result: Any, ufunc: np.ufunc, *args: Any) -> Any:
+    """A result in the dtype that a ufunc would have: ``where`` knows arrays alone."""
+    example = [arg if isinstance(arg, (int, float, complex)) else arg.dtype for arg in args]
+    kind = np.result_type(*example)
+    return np.asarray(result, kind if kind.kind in "fc" else ufunc(*args).dtype)
+
+
+def _times_log(log_of: np.ufunc) -> Callable[..., Any]:
+    """``x * log(y)``, which is 0 where x is, whatever y is, unless that is NaN."""
+
+    def evaluate(x: Any, y: Any) -> Any:
+        logarithm = log_of(y)
+        product = np.multiply(x, logarithm)
+        return np.where(np.equal(x, 0) & ~np.isnan(y), 0, product).astype(product.dtype)
+
+    return _quietly(evaluate)
+
+
+_PRODUCTS = combined(
+    reals(0.5, 3, 2),
+    complexes(arity=2),
+    edges((0.0, 2.0), (-1.0, 0.5), smooth=True),
+    edges((0.0, 0.0), (1.0, 0.0), (0.0, np.inf), (0.0, np.nan), (np.inf, 2.0), (1.0, -2.0)),
+)
+xlogy: Primitive = elementwise(
+    "xlogy",
+    _times_log(np.log),
+    partials=(lambda _, _x, y: bind1(log, y), lambda _, x, y: bind2(ratio_or_zero, x, y)),
+    samples=_PRODUCTS,
+    traits=TRANSCENDENTAL,
+)
+xlog1py: Primitive = elementwise(
+    "xlog1py",
+    _times_log(np.log1p),
+    partials=(lambda _, _x, y: bind1(log1p, y), lambda _, x, y: bind2(ratio_or_zero, x, 1 + y)),
+    samples=combined(_PRODUCTS, edges((0.0, -1.0), (1.0, -1.0), (1.0, -2.0))),
+    traits=TRANSCENDENTAL,
+)
+
+
+def _log_ratio(x: Any, y: Any) -> Any:
+    """``log(x / y)`` also where the quotient is near 1, or out of range."""
+    x, y = _common("log_ratio", x, y)
+    ratio = x / y
+    least = np.finfo(ratio.dtype).tiny
+    usual = np.where((ratio >= least) & np.isfinite(ratio), np.log(ratio), np.log(x) - np.log(y))
+    near = (ratio > 0.5) & (ratio < 2)
+    result = np.where(near, np.log1p(np.where(near, (x - y) / y, 0)), usual)
+    return np.where((x == 0) & (y == 0), np.inf, result)
+
+
+# At 0 / 0 it is inf: what x log(x / y) jumps to for whatever x > 0.
+log_ratio: Primitive = elementwise(
+    "log_ratio",
+    _quietly(_log_ratio),
+    partials=(
+        lambda _, x, _y: bind1(reciprocal, x),
+        lambda _, _x, y: -bind1(reciprocal, y),
+    ),
+    samples=combined(
+        reals(0.5, 3, 2),
+        edges((1.0, 1.0), (1e-200, 1e200), (1.0, 1 + 1e-9), smooth=True),
+        edges((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (np.inf, 1.0), (np.nan, 1.0)),
+    ),
+    traits=TRANSCENDENTAL,
+)
+
+
+def _entr(x: Any) -> Any:
+    x = real_floating(x, "entr")
+    return np.where(x > 0, -x * np.log(x), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
+
+
+entr: Primitive = elementwise(
+    "entr",
+    lambda x: _quietly(_entr)(x).astype(real_floating(x, "entr").dtype),
+    # Below 0 it is constant: the derivative is absent there, not 0 times the logarithm's NaN.
+    partials=(lambda _, x: Selection(~(x < 0), -1 - bind1(log, where(x < 0, 1.0, x))),),
+    selects=True,
+    samples=combined(reals(0.2, 3), edges(-np.inf, -1.0, 0.0, np.inf, np.nan)),
+    traits=TRANSCENDENTAL,
+)
+
+
+def _inside(x: Value, y: Value) -> Value:
+    """Whether a relative entropy is finite nearby, or at an end of where it is."""
+    return ~((x < 0) | (y < 0))
+
+
+def _relative(name: str, of_both: Callable[..., Any], at_zero: Callable[..., Any]) -> Any:
+    def evaluate(x: Any, y: Any) -> Any:
+        x, y = _common(name, x, y)
+        result = np.where((x > 0) & (y > 0), of_both(x, y), np.inf)
+        result = np.where((x == 0) & (y >= 0), at_zero(y), result)
+        return np.where(np.isnan(x) | np.isnan(y), np.nan, result).astype(x.dtype)
+
+    return _quietly(evaluate)
+
+
+_PAIRS = combined(
+    reals(0.5, 3, 2),
+    edges((1.0, 1.0), (1.0, 1 + 1e-9), (1e-200, 1e200), smooth=True),
+    edges((0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (1.0, -1.0), (np.nan, 1.0)),
+    edges((np.inf, 1.0), (1.0, np.inf)),
+)
+rel_entr: Primitive = elementwise(
+    "rel_entr",
+    _relative("rel_entr", lambda x, y: x * _log_ratio(x, y), np.zeros_like),
+    partials=(
+        lambda _, x, y: Selection(_inside(x, y), 1 + bind2(log_ratio, *_kept_inside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), -bind2(ratio_or_zero, *_kept_inside(x, y))),
+    ),
+    selects=True,
+    samples=_PAIRS,
+    traits=TRANSCENDENTAL,
+)
+kl_div: Primitive = elementwise(
+    "kl_div",
+    _relative("kl_div", lambda x, y: x * _log_ratio(x, y) - x + y, lambda y: y),
+    partials=(
+        lambda _, x, y: Selection(_inside(x, y), bind2(log_ratio, *_kept_inside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), _excess(*_kept_inside(x, y))),
+    ),
+    selects=True,
+    samples=_PAIRS,
+    traits=TRANSCENDENTAL,
+)
+
+
+def _kept_inside(x: Value, y: Value) -> tuple[Value, Value]:
+    inside = _inside(x, y)
+    return where(inside, x, 1.0), where(inside, y, 1.0)
+
+
+def _excess(x: Value, y: Value) -> Value:
+    """``1 - x / y``, without loss of digits where they are nearly equal."""
+    both = (x == 0) & (y == 0)
+    return bind2(ratio_or_zero, y - x + both, y + both)

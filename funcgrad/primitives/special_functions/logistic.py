@@ -1,0 +1,56 @@
+"""The inverse of the logistic function, and its logarithm; NumPy evaluates them.
+
+>>> logit(0.5)
+np.float64(0.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.activations import sigmoid
+from funcgrad.primitives.elementwise import combined, edges, elementwise, reals, reciprocal
+from funcgrad.primitives.special import real_floating
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import bind1
+
+__all__ = ["log_expit", "logit"]
+
+
+def _logit(p: Any) -> Any:
+    p = real_floating(p, "logit")
+    s = 2 * (p - p.dtype.type(0.5))
+    with np.errstate(all="ignore"):
+        far = np.log(p / (1 - p))
+        near = np.log1p(s) - np.log1p(-s)
+    return np.where((p < 0.3) | (p > 0.65), far, near)[()]
+
+
+logit: Primitive = elementwise(
+    "logit",
+    _logit,
+    partials=(lambda _, p: bind1(reciprocal, p * (1 - p)),),
+    samples=combined(reals(0.05, 0.95), edges(0.0, 1.0, -0.5, 1.5, np.inf, np.nan)),
+    traits=TRANSCENDENTAL,
+)
+
+
+def _log_expit(x: Any) -> Any:
+    x = real_floating(x, "log_expit")
+    return (np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))))[()]
+
+
+log_expit: Primitive = elementwise(
+    "log_expit",
+    _log_expit,
+    partials=(lambda _, x: bind1(sigmoid, -x),),
+    samples=combined(
+        reals(-3, 3),
+        edges(0.0, -30.0, 30.0, smooth=True),
+        edges(-np.inf, -1000.0, 1000.0, np.inf, np.nan),
+    ),
+    traits=TRANSCENDENTAL,
+)
