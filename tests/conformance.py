@@ -45,6 +45,18 @@ def every_primitive() -> list[Primitive]:
     return sorted(found.values(), key=lambda primitive: primitive.name)
 
 
+def special_functions() -> list[Primitive]:
+    """The primitives behind ``funcgrad.scipy.special``, which are tested by themselves too."""
+    home = import_module("funcgrad.primitives.special_functions")
+    modules = pkgutil.iter_modules(home.__path__, f"{home.__name__}.")
+    listed = [
+        getattr(module, name)
+        for module in (import_module(each.name) for each in modules)
+        for name in module.__all__
+    ]
+    return [each for each in listed if isinstance(each, Primitive)]
+
+
 def strangers(several: bool = False) -> list[Primitive]:
     """The operations that are declared outside of the package, with one result or with several;
     see ``tests/strangers``."""

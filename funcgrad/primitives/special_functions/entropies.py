@@ -18,11 +18,11 @@ from funcgrad.primitive import Primitive, Selection
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
+    divide,
     edges,
     elementwise,
     log,
     reals,
-    reciprocal,
 )
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import real_floating
@@ -43,24 +43,27 @@ def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
-def _common(name: str, *args: Any) -> list[Any]:
-    """Real arguments in their common floating-point dtype."""
+def _common(*args: Any) -> list[Any]:
+    """Arguments in the floating-point dtype that they have in common; integers are float64."""
     kind = np.result_type(*args)
-    for arg in args:
-        real_floating(arg, name)
-    kind = kind if kind.kind == "f" else np.dtype(np.float64)
+    kind = kind if kind.kind in "fc" else np.dtype(np.float64)
     return [np.asarray(arg, kind) for arg in args]
 
 
+def _reals(name: str, *args: Any) -> list[Any]:
+    return [real_floating(arg, name) for arg in _common(*args)]
+
+
 def _ratio_or_zero(x: Any, y: Any) -> Any:
-    return np.where((x == 0) & (y == 0), 0, np.true_divide(x, y))
+    x, y = _common(x, y)
+    return np.where((x == 0) & (y == 0), x, np.true_divide(x, y))
 
 
 ratio_or_zero: Primitive = elementwise(
     "ratio_or_zero",
-    _quietly(lambda x, y: _in_kind(_ratio_or_zero(x, y), np.true_divide, x, y)),
+    _quietly(_ratio_or_zero),
     partials=(
-        lambda _, _x, y: bind1(reciprocal, y),
+        lambda _, _x, y: bind2(divide, 1, y),
         lambda out, _x, y: -bind2(ratio_or_zero, out, y),
     ),
     samples=combined(
@@ -71,20 +74,12 @@ ratio_or_zero: Primitive = elementwise(
 )
 
 
-def _in_kind(result: Any, ufunc: np.ufunc, *args: Any) -> Any:
-    """A result in the dtype that a ufunc would have: ``where`` knows arrays alone."""
-    example = [arg if isinstance(arg, (int, float, complex)) else arg.dtype for arg in args]
-    kind = np.result_type(*example)
-    return np.asarray(result, kind if kind.kind in "fc" else ufunc(*args).dtype)
-
-
 def _times_log(log_of: np.ufunc) -> Callable[..., Any]:
     """``x * log(y)``, which is 0 where x is, whatever y is, unless that is NaN."""
 
     def evaluate(x: Any, y: Any) -> Any:
-        logarithm = log_of(y)
-        product = np.multiply(x, logarithm)
-        return np.where(np.equal(x, 0) & ~np.isnan(y), 0, product).astype(product.dtype)
+        x, y = _common(x, y)
+        return np.where((x == 0) & ~np.isnan(y), x, x * log_of(y))
 
     return _quietly(evaluate)
 
@@ -113,7 +108,7 @@ xlog1py: Primitive = elementwise(
 
 def _log_ratio(x: Any, y: Any) -> Any:
     """``log(x / y)`` also where the quotient is near 1, or out of range."""
-    x, y = _common("log_ratio", x, y)
+    x, y = _reals("log_ratio", x, y)
     ratio = x / y
     least = np.finfo(ratio.dtype).tiny
     usual = np.where((ratio >= least) & np.isfinite(ratio), np.log(ratio), np.log(x) - np.log(y))
@@ -127,8 +122,8 @@ log_ratio: Primitive = elementwise(
     "log_ratio",
     _quietly(_log_ratio),
     partials=(
-        lambda _, x, _y: bind1(reciprocal, x),
-        lambda _, _x, y: -bind1(reciprocal, y),
+        lambda _, x, _y: bind2(divide, 1, x),
+        lambda _, _x, y: -bind2(divide, 1, y),
     ),
     samples=combined(
         reals(0.5, 3, 2),
@@ -162,7 +157,7 @@ def _inside(x: Value, y: Value) -> Value:
 
 def _relative(name: str, of_both: Callable[..., Any], at_zero: Callable[..., Any]) -> Any:
     def evaluate(x: Any, y: Any) -> Any:
-        x, y = _common(name, x, y)
+        x, y = _reals(name, x, y)
         result = np.where((x > 0) & (y > 0), of_both(x, y), np.inf)
         result = np.where((x == 0) & (y >= 0), at_zero(y), result)
         return np.where(np.isnan(x) | np.isnan(y), np.nan, result).astype(x.dtype)

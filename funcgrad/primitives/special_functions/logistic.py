@@ -12,10 +12,10 @@ import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.activations import sigmoid
-from funcgrad.primitives.elementwise import combined, edges, elementwise, reals, reciprocal
+from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, reals
 from funcgrad.primitives.special import real_floating
 from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import bind1
+from funcgrad.trace import bind1, bind2
 
 __all__ = ["log_expit", "logit"]
 
@@ -32,7 +32,7 @@ def _logit(p: Any) -> Any:
 logit: Primitive = elementwise(
     "logit",
     _logit,
-    partials=(lambda _, p: bind1(reciprocal, p * (1 - p)),),
+    partials=(lambda _, p: bind2(divide, 1, p * (1 - p)),),
     samples=combined(reals(0.05, 0.95), edges(0.0, 1.0, -0.5, 1.5, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
 )
