@@ -516,11 +516,11 @@ PRIMITIVES = "funcgrad.primitives"
 KNOWN_ANY: Mapping[str, int] = {
     # The user's: pytrees and their leaves, functions' arguments and results, keys in brackets,
     # options that are checked. The rest is to get a type.
-    "funcgrad": 60,
+    "funcgrad": 66,
     "funcgrad.backends": 1,
     "funcgrad.backends.numpy": 10,
     "funcgrad.forms": 4,
-    "funcgrad.numpy": 31,
+    "funcgrad.numpy": 25,
     "funcgrad.optim": 2,
     "funcgrad.primitives": 20,
     "funcgrad.programs": 5,

@@ -28,7 +28,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import real_floating
 from funcgrad.primitives.transcendental import log1p
 from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import Value, bind1, bind2
+from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = ["entr", "kl_div", "log_ratio", "ratio_or_zero", "rel_entr", "xlog1py", "xlogy"]
 
@@ -36,25 +36,25 @@ __all__ = ["entr", "kl_div", "log_ratio", "ratio_or_zero", "rel_entr", "xlog1py"
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     """Without warnings, as SciPy's functions are; what is undefined is NaN."""
 
-    def evaluate(*args: Any) -> Any:
+    def evaluate(*args: Raw) -> Raw:
         with np.errstate(all="ignore"):
             return function(*args)[()]
 
     return evaluate
 
 
-def _common(*args: Any) -> list[Any]:
+def _common(*args: Raw) -> list[Any]:
     """Arguments in the floating-point dtype that they have in common; integers are float64."""
     kind = np.result_type(*args)
     kind = kind if kind.kind in "fc" else np.dtype(np.float64)
     return [np.asarray(arg, kind) for arg in args]
 
 
-def _reals(name: str, *args: Any) -> list[Any]:
+def _reals(name: str, *args: Raw) -> list[Any]:
     return [real_floating(arg, name) for arg in _common(*args)]
 
 
-def _ratio_or_zero(x: Any, y: Any) -> Any:
+def _ratio_or_zero(x: Raw, y: Raw) -> Raw:
     x, y = _common(x, y)
     return np.where((x == 0) & (y == 0), x, np.true_divide(x, y))
 
@@ -77,7 +77,7 @@ ratio_or_zero: Primitive = elementwise(
 def _times_log(log_of: np.ufunc) -> Callable[..., Any]:
     """``x * log(y)``, which is 0 where x is, whatever y is, unless that is NaN."""
 
-    def evaluate(x: Any, y: Any) -> Any:
+    def evaluate(x: Raw, y: Raw) -> Raw:
         x, y = _common(x, y)
         return np.where((x == 0) & ~np.isnan(y), x, x * log_of(y))
 
@@ -106,7 +106,7 @@ xlog1py: Primitive = elementwise(
 )
 
 
-def _log_ratio(x: Any, y: Any) -> Any:
+def _log_ratio(x: Raw, y: Raw) -> Raw:
     """``log(x / y)`` also where the quotient is near 1, or out of range."""
     x, y = _reals("log_ratio", x, y)
     ratio = x / y
@@ -134,7 +134,7 @@ log_ratio: Primitive = elementwise(
 )
 
 
-def _entr(x: Any) -> Any:
+def _entr(x: Raw) -> Raw:
     x = real_floating(x, "entr")
     return np.where(x > 0, -x * np.log(x), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
 
@@ -155,8 +155,10 @@ def _inside(x: Value, y: Value) -> Value:
     return ~((x < 0) | (y < 0))
 
 
-def _relative(name: str, of_both: Callable[..., Any], at_zero: Callable[..., Any]) -> Any:
-    def evaluate(x: Any, y: Any) -> Any:
+def _relative(
+    name: str, of_both: Callable[..., Any], at_zero: Callable[..., Any]
+) -> Callable[..., Any]:
+    def evaluate(x: Raw, y: Raw) -> Raw:
         x, y = _reals(name, x, y)
         result = np.where((x > 0) & (y > 0), of_both(x, y), np.inf)
         result = np.where((x == 0) & (y >= 0), at_zero(y), result)

@@ -6,8 +6,6 @@ np.float64(0.0)
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from funcgrad.primitive import Primitive
@@ -15,12 +13,12 @@ from funcgrad.primitives.activations import sigmoid
 from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, reals
 from funcgrad.primitives.special import real_floating
 from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import bind1, bind2
+from funcgrad.trace import Raw, bind1, bind2
 
 __all__ = ["log_expit", "logit"]
 
 
-def _logit(p: Any) -> Any:
+def _logit(p: Raw) -> Raw:
     p = real_floating(p, "logit")
     s = 2 * (p - p.dtype.type(0.5))
     with np.errstate(all="ignore"):
@@ -38,7 +36,7 @@ logit: Primitive = elementwise(
 )
 
 
-def _log_expit(x: Any) -> Any:
+def _log_expit(x: Raw) -> Raw:
     x = real_floating(x, "log_expit")
     return (np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))))[()]
 

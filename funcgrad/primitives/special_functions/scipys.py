@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import DifferentiationError, MissingPackageError
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["evaluator", "no_derivative", "scipy_special"]
 
 HALF = np.dtype(np.float16)
 
 
-def scipy_special(name: str) -> Any:
+def scipy_special(name: str) -> Raw:
     """The module ``scipy.special``, for the function of a name.
 
     Raises
@@ -43,14 +43,14 @@ def evaluator(name: str) -> Callable[..., Any]:
     SciPy's own ufuncs do not know half precision: they compute and return float32 for it.
     """
 
-    def evaluate(*args: Any) -> Any:
+    def evaluate(*args: Raw) -> Raw:
         result = getattr(scipy_special(name), name)(*args)
         return in_half(result, *args)
 
     return evaluate
 
 
-def in_half(result: Any, *args: Any) -> Any:
+def in_half(result: Raw, *args: Raw) -> Raw:
     """A result in half precision, if no argument has more."""
     if result.dtype.char != "f":
         return result
@@ -63,7 +63,7 @@ def in_half(result: Any, *args: Any) -> Any:
 def no_derivative(function: str, parameter: str, remedy: str) -> Callable[..., Value]:
     """The factor of a parameter in which no stable formula for the derivative is known."""
 
-    def factor(*args: Value, **params: Any) -> Value:
+    def factor(*args: Value, **params: Raw) -> Value:
         raise DifferentiationError(
             f"{function}: the derivative with respect to {parameter} is not available: no formula"
             f" for it is accurate over the whole range. {remedy}"
