@@ -25,10 +25,10 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.arguments import call_values, check_function, values_of
 from funcgrad.transforms.collage import Variables, accumulate, finished
+from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad.transforms.flat_functions import call_primitive
 from funcgrad.transforms.linear import LinearRecorder
-from funcgrad.transforms.loans import borrower, lent
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
@@ -114,8 +114,8 @@ class _Rehearsal(Stager):
         self.check()
         with begin_level() as level:
             rehearsal = _Rehearsal(level, self.recorder, self)
-            too = rehearsal if borrower(self.recorder) is self else None
-            with lent(self.recorder, too), lent(self, rehearsal):
+            too = rehearsal if delegate(self.recorder) is self else None
+            with delegated(self.recorder, too), delegated(self, rehearsal):
                 program, closed, outs = rehearsal.rehearse(run, args)
         params = (("body", replace(program, guards=())),)
         return self._define(primitive, [*args, *closed], params, outs)
@@ -297,7 +297,7 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
     recorder.is_plain &= not is_next
     with begin_level() as level:
         rehearsal = _Rehearsal(level, recorder)
-        with lent(recorder, rehearsal if is_next else None):
+        with delegated(recorder, rehearsal if is_next else None):
             program, closed, outs = rehearsal.rehearse(function, args)
     program = replace(program, guards=())  # it runs for these numbers only
     return _remembered(traces, program, [*args, *closed], outs, rehearsal.follows)

@@ -27,6 +27,7 @@ from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
 from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
 from funcgrad.transforms.collage import Variables, accumulate, finished
+from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import (
     CarriedEntry,
     ElementwiseEntry,
@@ -43,7 +44,6 @@ from funcgrad.transforms.entries import (
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large import LargeEntry, evaluated, kept
-from funcgrad.transforms.loans import borrower
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit
 from funcgrad.transforms.quick import ProductEntry, QuickEntry
@@ -177,7 +177,7 @@ class Recorder(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Record a call as one entry, or let it record itself."""
-        own = None if self.is_plain else borrower(self)
+        own = None if self.is_plain else delegate(self)
         if own is not None:
             results: list[Value] = own.process_call(call, args)
             return results
@@ -189,7 +189,7 @@ class Recorder(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        own = None if self.is_plain else borrower(self)
+        own = None if self.is_plain else delegate(self)
         if own is not None:
             return own.process1(primitive, x)
         data = x._value
@@ -218,7 +218,7 @@ class Recorder(Trace):
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for operations of two arguments without parameters."""
-        own = None if self.is_plain else borrower(self)
+        own = None if self.is_plain else delegate(self)
         if own is not None:
             return own.process2(primitive, x, y)
         first = second = -1
@@ -277,7 +277,7 @@ class Recorder(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and append an entry if a derivative can flow."""
-        own = None if self.is_plain else borrower(self)
+        own = None if self.is_plain else delegate(self)
         if own is not None:
             return own.process(primitive, args, params)
         operands: tuple[int, ...]

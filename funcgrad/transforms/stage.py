@@ -49,6 +49,7 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.call import Call, bind_call, check_closure
+from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.explicit import (
     CUSTOM_CALL,
     FOREIGN_CALL,
@@ -61,7 +62,6 @@ from funcgrad.transforms.explicit import (
     staged_call,
 )
 from funcgrad.transforms.kept import Kept
-from funcgrad.transforms.loans import borrower, lent
 from funcgrad.trees import Structure
 
 __all__ = ["Staged", "Stager", "explicit_call", "program", "stage"]
@@ -190,7 +190,7 @@ class Stager(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate, and append an equation."""
-        own = borrower(self)
+        own = delegate(self)
         if own is not None:
             borrowed: Value = own.process(primitive, args, params)
             return borrowed
@@ -207,7 +207,7 @@ class Stager(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
-        own = borrower(self)
+        own = delegate(self)
         if own is not None:
             borrowed: list[Value] = own.process_call(call, args)
             return borrowed
@@ -267,7 +267,7 @@ class Stager(Trace):
         with begin_level() as level:
             stager = Stager(level, self._has_numbers, self)
             stager.knots = self.knots if knots is None else knots
-            with lent(self, stager if is_next else None):
+            with delegated(self, stager if is_next else None):
                 return stager.body(run, name, values)
 
     def body(
