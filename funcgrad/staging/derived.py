@@ -51,9 +51,9 @@ from funcgrad.staging.with_derivative import (
 )
 from funcgrad.structure import Control
 from funcgrad.trace import Value
+from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import innermost_trace
-from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.explicit import runs_python
 from funcgrad.transforms.flat_functions import call_primitive, run_batched

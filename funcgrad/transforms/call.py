@@ -18,7 +18,7 @@ from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
 from funcgrad.shape import shape_of
 from funcgrad.trace import RAW, Trace, Value, innermost
-from funcgrad.transforms.collage import Variables, accumulate
+from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.entries import Entry, plus
 from funcgrad.transforms.masked import Cotangent, Masked, plain
 

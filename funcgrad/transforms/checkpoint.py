@@ -23,8 +23,8 @@ from funcgrad.shape import is_inexact
 from funcgrad.structure import FOREIGN, Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
+from funcgrad.transforms.accumulation import Variables, accumulate, finished
 from funcgrad.transforms.arguments import call_values, check_function, values_of
-from funcgrad.transforms.collage import Variables, accumulate, finished
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad.transforms.flat_functions import call_primitive

@@ -37,7 +37,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
 from funcgrad.trace import RAW, Value, bind
-from funcgrad.transforms.collage import UNFINISHED, Collage, Variables, accumulate
+from funcgrad.transforms.accumulation import UNFINISHED, CotangentPatches, Variables, accumulate
 from funcgrad.transforms.factors import (
     conjugated,
     fit_tangent,
@@ -47,8 +47,8 @@ from funcgrad.transforms.factors import (
 )
 from funcgrad.transforms.masked import (
     Cotangent,
+    CotangentBuffer,
     Masked,
-    Patchwork,
     broadcast,
     buffered,
     chosen,
@@ -208,7 +208,7 @@ class ElementwiseEntry(OperationEntry):
             if fresh:
                 factor = factor(*values, **self.params)
             if fresh and self.primitive.differential.selects:
-                if type(previous) is Patchwork and previous.choose(factor, ct, wide):
+                if type(previous) is CotangentBuffer and previous.choose(factor, ct, wide):
                     continue  # added in place
                 g: Cotangent = chosen(ct, factor)
             else:
@@ -358,18 +358,18 @@ class PatchEntry(LinearEntry):
         operand = self.operands[0]
         buffer = cotangents[operand]
         is_whole = type(ct) in RAW
-        if type(buffer) is Patchwork:
+        if type(buffer) is CotangentBuffer:
             buffer.widen(shape_of(x))
         if not (is_whole or is_raw(ct)) or (indices and not all(type(i) in RAW for i in indices)):
             self._collect(cotangents, ct)
             return
         is_fresh = buffer is None
-        if type(buffer) is not Patchwork:
+        if type(buffer) is not CotangentBuffer:
             if not (is_fresh or is_raw(buffer)):
                 self._collect(cotangents, ct)
                 return
             shape, before = shape_of(x), buffer
-            buffer = Patchwork(np.zeros(shape, dtype_of(x)), np.zeros(shape, np.bool_))
+            buffer = CotangentBuffer(np.zeros(shape, dtype_of(x)), np.zeros(shape, np.bool_))
             cotangents[operand] = buffer
             if not is_fresh:
                 buffer.add(before)
@@ -381,12 +381,12 @@ class PatchEntry(LinearEntry):
     def _collect(self, cotangents: Variables, ct: Cotangent) -> None:
         """Keep a patch until all have come."""
         operand, x = self.operands[0], self.primals[0]
-        collage = cotangents[operand]
-        if type(collage) is not Collage:
-            whole = collage.settle() if type(collage) is Patchwork else collage
-            collage = cotangents[operand] = Collage(shape_of(x), dtype_of(x), whole)
+        patches = cotangents[operand]
+        if type(patches) is not CotangentPatches:
+            whole = patches.settle() if type(patches) is CotangentBuffer else patches
+            patches = cotangents[operand] = CotangentPatches(shape_of(x), dtype_of(x), whole)
         patch = broadcast(ct, shape_of(self.out)), self.primals[1:], self.params
-        collage.put(self.primitive, patch)
+        patches.put(self.primitive, patch)
 
 
 class PushedEntry(OperationEntry):

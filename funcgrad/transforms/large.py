@@ -34,10 +34,10 @@ from funcgrad.primitive import OPPOSITE, SAME, Primitive, UnitFactor
 from funcgrad.primitives.elementwise import twice
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import STRONG, Value
-from funcgrad.transforms.collage import Variables, accumulate
+from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.entries import ElementwiseEntry
 from funcgrad.transforms.factors import Outline, operands_of_factors, outlined, times
-from funcgrad.transforms.masked import Cotangent, Patchwork, fit
+from funcgrad.transforms.masked import Cotangent, CotangentBuffer, fit
 
 __all__ = ["LargeEntry", "evaluated", "kept"]
 
@@ -98,7 +98,7 @@ class LargeEntry(ElementwiseEntry):
     def pull(self, cotangents: Variables) -> None:
         ct = cotangents[self.index]
         # Of such a buffer nobody knows but this sweep, which has no other use for it.
-        is_own = type(ct) is Patchwork and ct.mask is None
+        is_own = type(ct) is CotangentBuffer and ct.mask is None
         given = ct.value if is_own else ct
         if not self._goes_in_blocks(given):
             super().pull(cotangents)
@@ -132,7 +132,7 @@ class LargeEntry(ElementwiseEntry):
         if type(factor) is UnitFactor and (factor is SAME or not fits):
             g = times(fit(ct, x, shape), factor)
             if g is ct and may_write and cotangents[operand] is None:
-                g = Patchwork(g, None)
+                g = CotangentBuffer(g, None)
             accumulate(cotangents, operand, g)
             return
         if self.params:
@@ -144,7 +144,7 @@ class LargeEntry(ElementwiseEntry):
                 accumulate(cotangents, operand, fit(same, x, shape))
                 return
         previous: Any = cotangents[operand]
-        is_sum = type(previous) is Patchwork and previous.mask is None
+        is_sum = type(previous) is CotangentBuffer and previous.mask is None
         base: Any = previous.value if is_sum else previous
         adds = fits and type(base) is np.ndarray and _is_alike(base, self.out)
         target: Any = base
@@ -152,7 +152,7 @@ class LargeEntry(ElementwiseEntry):
             target = ct if may_write else self.pool.take(shape, self.out.dtype)
         self._fill(target, base if adds else None, ct, factor)
         if adds or (fits and previous is None):
-            cotangents[operand] = Patchwork(target, None)
+            cotangents[operand] = CotangentBuffer(target, None)
         else:
             accumulate(cotangents, operand, fit(target, x, shape))
 

@@ -30,8 +30,8 @@ from funcgrad.users_values import FREE
 __all__ = [
     "LARGE",
     "Cotangent",
+    "CotangentBuffer",
     "Masked",
-    "Patchwork",
     "broadcast",
     "buffered",
     "chosen",
@@ -78,7 +78,7 @@ class Masked:
         return Masked(linear(self.value), linear(self.mask) != 0)
 
 
-class Patchwork:
+class CotangentBuffer:
     """A cotangent in the making, patch by patch, in a buffer that only one sweep knows."""
 
     __slots__ = ("mask", "value")
@@ -141,7 +141,7 @@ def buffered(ct: Masked) -> Cotangent:
         and value.size >= LARGE
         and value.shape == mask.shape
     ):
-        return Patchwork(value, mask.copy())
+        return CotangentBuffer(value, mask.copy())
     return ct
 
 

@@ -17,8 +17,8 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
+from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
-from funcgrad.transforms.collage import Variables, accumulate
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder

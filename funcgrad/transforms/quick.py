@@ -18,7 +18,7 @@ from funcgrad.primitive import OPPOSITE, Factor, Primitive
 from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind2
-from funcgrad.transforms.collage import UNFINISHED, Variables, accumulate
+from funcgrad.transforms.accumulation import UNFINISHED, Variables, accumulate
 from funcgrad.transforms.entries import (
     ElementwiseEntry,
     Entry,

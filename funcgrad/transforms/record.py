@@ -25,8 +25,8 @@ from funcgrad.primitive import Linearized, Primitive
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
+from funcgrad.transforms.accumulation import Variables, accumulate, finished
 from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
-from funcgrad.transforms.collage import Variables, accumulate, finished
 from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import (
     CarriedEntry,

@@ -35,7 +35,7 @@ Round: TypeAlias = tuple[str, ...]
 """Arguments of pytest."""
 
 _TRANSFORMS: Final = """
-    entries quick large record forward masked collage factors batch linear call custom_call
+    entries quick large record forward masked accumulation factors batch linear call custom_call
     checkpoint
 """.split()
 
@@ -85,15 +85,15 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "batch": ("test_batch",),
         "checkpoint": ("test_checkpoint", "test_nested_calls"),
-        "collage": ("test_collage", "test_reverse"),
+        "accumulation": ("test_accumulation", "test_reverse"),
         "custom_call": ("test_custom", "test_checkpoint"),
-        "factors": ("test_collage", "test_reverse", "test_linear"),
+        "factors": ("test_accumulation", "test_reverse", "test_linear"),
         "linear": ("test_linear", "test_custom"),
         "call": ("test_custom", "test_checkpoint"),
         "entries": ("test_entries", "test_reverse", "test_forward"),
         "forward": ("test_forward", "test_entries"),
         "large": ("test_large", "test_large_selections"),
-        "masked": ("test_collage", "test_custom", "test_entries"),
+        "masked": ("test_accumulation", "test_custom", "test_entries"),
         "quick": ("test_entries", "test_reverse", "test_forward"),
         "record": ("test_reverse", "test_entries", "test_linear"),
     }

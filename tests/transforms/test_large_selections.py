@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.transforms.masked import LARGE, Masked, Patchwork, buffered, selected
+from funcgrad.transforms.masked import LARGE, CotangentBuffer, Masked, buffered, selected
 
 _rng = np.random.default_rng(0)
 POINT = _rng.integers(-50, 50, (2 * LARGE, 1)) / 8
@@ -64,11 +64,11 @@ def test_two_pullbacks_of_one_selection() -> None:
 def test_masks_of_others_stay() -> None:
     """As that of a ``where``, which the user's function has."""
     mask = MASK.copy()
-    patchwork = buffered(Masked(np.where(mask, POINT, 0), mask))
-    assert type(patchwork) is Patchwork
-    assert patchwork.choose(~mask, np.float64(1.0), mask.shape)
+    buffer = buffered(Masked(np.where(mask, POINT, 0), mask))
+    assert type(buffer) is CotangentBuffer
+    assert buffer.choose(~mask, np.float64(1.0), mask.shape)
     assert_array_equal(mask, MASK)
-    assert_array_equal(patchwork.settle(), np.where(MASK, POINT, 1.0))
+    assert_array_equal(buffer.settle(), np.where(MASK, POINT, 1.0))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])

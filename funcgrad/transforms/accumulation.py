@@ -1,10 +1,10 @@
-"""Cotangents of many patches that transformations follow.
+"""Adding up cotangents, those of slices and gathers above all.
 
 Where nothing but numbers comes back from the slices and gathers of an array, they are added to a
-buffer (``Patchwork``). What a transformation follows cannot be written into; a sum of arrays that
-are zero but for a patch would take time quadratic in the number of patches. A ``Collage`` keeps the
-patches and joins them by one operation, so gradients of loops over the rows of an array take linear
-time under every transformation: staged, batched, and differentiated again.
+``CotangentBuffer``. What a transformation follows cannot be written into, and a sum of arrays that
+are zero but for a patch would take time quadratic in the number of patches. So
+``CotangentPatches`` keep the patches and join them by one operation: gradients of loops over the
+rows of an array take linear time under every transformation: staged, batched, differentiated again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from funcgrad.trace import RAW, Value
 from funcgrad.transforms.masked import (
     LARGE,
     Cotangent,
+    CotangentBuffer,
     Masked,
-    Patchwork,
     is_raw,
     merged,
     plain,
 )
 
-__all__ = ["UNFINISHED", "Collage", "Variables", "accumulate", "finished"]
+__all__ = ["UNFINISHED", "CotangentPatches", "Variables", "accumulate", "finished"]
 
 Variables: TypeAlias = Any
 """Tangents or cotangents by the numbers of variables: a list, or a mapping that yields None."""
@@ -38,7 +38,7 @@ _OVERLAP: Final = 4
 would be held for nothing, and to join them takes no longer than it took to make them."""
 
 
-class Collage:
+class CotangentPatches:
     """A cotangent in the making, of patches that are joined when it is complete.
 
     Parameters
@@ -93,7 +93,7 @@ def _present(ct: Cotangent) -> Value:
 
 _array: Final = np.ndarray  # which is not looked up in NumPy for each sum
 
-UNFINISHED: Final = frozenset({Patchwork, Collage})
+UNFINISHED: Final = frozenset({CotangentBuffer, CotangentPatches})
 """The types of cotangents in the making, to which more may be added in place."""
 
 
@@ -110,13 +110,13 @@ def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
     elif type(previous) is _array and type(ct) is _array:
         total = previous + ct
         # A large sum is this sweep's own, so what comes next is added in place.
-        cotangents[index] = Patchwork(total, None) if total.size >= LARGE else total
-    elif type(previous) is Patchwork:
+        cotangents[index] = CotangentBuffer(total, None) if total.size >= LARGE else total
+    elif type(previous) is CotangentBuffer:
         if is_raw(ct):
             previous.add(ct)
         else:
             cotangents[index] = merged(previous.settle(), ct)
-    elif type(previous) is Collage:
+    elif type(previous) is CotangentPatches:
         previous.add(ct)
     elif type(previous) is Masked or type(ct) is Masked:
         cotangents[index] = merged(previous, ct)
