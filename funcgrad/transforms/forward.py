@@ -33,7 +33,7 @@ from funcgrad.trace import (
 from funcgrad.transforms.arguments import choose, like, pair, values_of
 from funcgrad.transforms.call import Call, ClosureError, check_closure
 from funcgrad.transforms.factors import fit_tangent, zeros_like
-from funcgrad.transforms.quick import push_product, push_quick
+from funcgrad.transforms.quick_entries import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]

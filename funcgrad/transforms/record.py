@@ -43,10 +43,10 @@ from funcgrad.transforms.entries import (
     push_through,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
-from funcgrad.transforms.large import LargeEntry, evaluated, kept
+from funcgrad.transforms.large_entries import LargeEntry, evaluated, kept
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit
-from funcgrad.transforms.quick import ProductEntry, QuickEntry
+from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.tape import Tape, reading
 

@@ -35,8 +35,8 @@ Round: TypeAlias = tuple[str, ...]
 """Arguments of pytest."""
 
 _TRANSFORMS: Final = """
-    entries quick large record forward masked accumulation factors batch linear call custom_call
-    checkpoint
+    entries quick_entries large_entries record forward masked accumulation factors batch linear call
+    custom_call checkpoint
 """.split()
 
 ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -92,9 +92,9 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "call": ("test_custom", "test_checkpoint"),
         "entries": ("test_entries", "test_reverse", "test_forward"),
         "forward": ("test_forward", "test_entries"),
-        "large": ("test_large", "test_large_selections"),
+        "large_entries": ("test_large_entries", "test_large_selections"),
         "masked": ("test_accumulation", "test_custom", "test_entries"),
-        "quick": ("test_entries", "test_reverse", "test_forward"),
+        "quick_entries": ("test_entries", "test_reverse", "test_forward"),
         "record": ("test_reverse", "test_entries", "test_linear"),
     }
 )

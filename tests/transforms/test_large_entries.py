@@ -28,7 +28,7 @@ import funcgrad.numpy as fnp
 from funcgrad import buffers
 from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.transforms import large, record
-from funcgrad.transforms.large import evaluated
+from funcgrad.transforms.large_entries import evaluated
 from tests.conformance import every_case, every_primitive
 
 Values = list[Any]
