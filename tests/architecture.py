@@ -36,7 +36,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.programs.program": frozenset(
         {
             "funcgrad.backends.numpy.writer",
-            "funcgrad.forms.exchange",
+            "funcgrad.forms.json_text",
             "funcgrad.forms.graph",
             "funcgrad.forms.listing",
             "funcgrad.transforms.saved",

@@ -332,7 +332,7 @@ class Program:
         >>> fg.Program.from_json(staged.to_json()) == staged
         True
         """
-        from funcgrad.forms.exchange import program_text
+        from funcgrad.forms.json_text import program_text
 
         return program_text(self)
 
@@ -361,7 +361,7 @@ class Program:
         >>> fg.Program.from_json(text)(5.0, 6.0)
         Tensor(30.0)
         """
-        from funcgrad.forms.exchange import program_parts
+        from funcgrad.forms.json_text import program_parts
         from funcgrad.transforms.saved import saved_call
 
         return cls(**program_parts(text, saved_call)).verify()
@@ -390,7 +390,7 @@ class Program:
         >>> first(3.0).fingerprint() == second(4.0).fingerprint()
         True
         """
-        from funcgrad.forms.exchange import program_fingerprint
+        from funcgrad.forms.json_text import program_fingerprint
 
         return program_fingerprint(self)
 

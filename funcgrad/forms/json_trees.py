@@ -16,7 +16,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, Final
 
 from funcgrad.errors import ProgramError, TreeError
-from funcgrad.forms.statics import Data, from_data, listed, named, read, reference_to, to_data
+from funcgrad.forms.json_values import Data, from_data, listed, named, read, reference_to, to_data
 from funcgrad.trees import Structure, structure
 
 __all__ = ["structure_of", "tree_data"]

@@ -37,7 +37,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from funcgrad.errors import ProgramError
-from funcgrad.forms.statics import (
+from funcgrad.forms.json_trees import structure_of, tree_data
+from funcgrad.forms.json_values import (
     DTYPE_NAMES,
     Data,
     array_of,
@@ -51,7 +52,6 @@ from funcgrad.forms.statics import (
     to_base64,
     to_data,
 )
-from funcgrad.forms.treedata import structure_of, tree_data
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation, Guard, Params
 from funcgrad.programs.program import Program

@@ -24,7 +24,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError, ProgramError
-from funcgrad.forms.statics import from_data, to_data
+from funcgrad.forms.json_values import from_data, to_data
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import add, elementwise
 from funcgrad.primitives.index_keys import Key
