@@ -21,7 +21,7 @@ __all__ = ["merge_common_subexpressions"]
 def merge_common_subexpressions(program: Program) -> Program:
     """Do equal operations on equal operands once, and keep equal constants once.
 
-    Parameters are equal when nothing tells them apart (``fingerprint``). Calls are equal where they
+    Parameters are equal when nothing tells them apart (``exact_key``). Calls are equal where they
     follow the same rules and do the same; what is computed again on purpose (``Equation.epoch``)
     is equal to nothing of another epoch. It is what every table of rules does besides; here
     without any.

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Constant, Equation, Params, fingerprint
+from funcgrad.programs.equation import Constant, Equation, Params, exact_key
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import rearranged
 from funcgrad.shape import Spec
@@ -394,12 +394,12 @@ def _uses(program: Program, total: int) -> list[int]:
 
 
 def _identity(params: Params) -> Hashable:
-    """As ``fingerprint``, which takes several times as long, since most parameters are plain."""
+    """As ``exact_key``, which takes several times as long, since most parameters are plain."""
     parts: list[Hashable] = []
     for name, value in params:
         kind = type(value)
         if kind in _PLAIN or (kind is tuple and all(type(entry) is int for entry in value)):
             parts.append((name, kind, value))
         else:
-            parts.append((name, fingerprint(value)))
+            parts.append((name, exact_key(value)))
     return tuple(parts)

@@ -23,7 +23,7 @@ __all__ = [
     "Equation",
     "Guard",
     "Params",
-    "fingerprint",
+    "exact_key",
     "read_number",
     "spec_inside",
 ]
@@ -32,12 +32,12 @@ Params: TypeAlias = tuple[tuple[str, Any], ...]
 """Static parameters by name, in the order of the names: a mapping that can be hashed."""
 
 
-def fingerprint(value: Any) -> Hashable:
+def exact_key(value: Any) -> Hashable:
     """A key that tells a static value from every other one, as ``==`` does not.
 
     A parameter 2 is not 2.0, which promotes otherwise, and 0.0 is not -0.0; NaN is NaN.
 
-    >>> 2 == 2.0, fingerprint(2) == fingerprint(2.0), fingerprint((0.0,)) == fingerprint((-0.0,))
+    >>> 2 == 2.0, exact_key(2) == exact_key(2.0), exact_key((0.0,)) == exact_key((-0.0,))
     (True, False, False)
     """
     kind = type(value)
@@ -46,9 +46,9 @@ def fingerprint(value: Any) -> Hashable:
     if kind is complex:
         return kind, value.real.hex(), value.imag.hex()
     if kind is slice:  # which has a hash from Python 3.12 on only
-        return kind, fingerprint((value.start, value.stop, value.step))
+        return kind, exact_key((value.start, value.stop, value.step))
     if isinstance(value, tuple):
-        return kind, tuple([fingerprint(part) for part in value])
+        return kind, tuple([exact_key(part) for part in value])
     if isinstance(value, np.generic):
         return kind, value.tobytes()
     return kind, value
@@ -120,7 +120,7 @@ class Equation:
         )
 
     def _key(self) -> Hashable:
-        return self.operation, self.operands, fingerprint(self.params), self.results, self.epoch
+        return self.operation, self.operands, exact_key(self.params), self.results, self.epoch
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Equation) else NotImplemented
@@ -195,7 +195,7 @@ class Guard:
     source: str = ""
 
     def _key(self) -> Hashable:
-        return self.variable, self.use, fingerprint(self.value)
+        return self.variable, self.use, exact_key(self.value)
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Guard) else NotImplemented
@@ -209,7 +209,7 @@ class Guard:
 
     def holds(self, found: object) -> bool:
         """Whether the function would go the same way: 0.0 is not -0.0 then, and NaN is NaN."""
-        return fingerprint(found) == fingerprint(self.value)
+        return exact_key(found) == exact_key(self.value)
 
 
 def read_number(value: Value, use: str) -> Any:

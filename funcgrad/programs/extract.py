@@ -20,7 +20,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 
 from funcgrad import trees
-from funcgrad.programs.equation import Guard, fingerprint
+from funcgrad.programs.equation import Guard, exact_key
 from funcgrad.programs.program import Program
 
 __all__ = ["Numbers", "defined", "extract", "needed", "value_numbers"]
@@ -50,7 +50,7 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
     found += [number(constant) for constant in program.constants]
     for equation in program.equations:
         operands = tuple([found[variable] for variable in equation.operands])
-        key = equation.operation, operands, fingerprint(equation.params), equation.epoch
+        key = equation.operation, operands, exact_key(equation.params), equation.epoch
         for position in range(len(equation.results)):
             found.append(None if None in operands else number((key, position)))
     return found

@@ -32,7 +32,7 @@ import numpy as np
 
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.equation import Guard, fingerprint
+from funcgrad.programs.equation import Guard, exact_key
 from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, is_inexact
@@ -418,4 +418,4 @@ def _some_cotangent(spec: Spec) -> Value:
 
 def _fact(guard: Guard, numbers: Sequence[int | None]) -> Hashable:
     """A guard in terms of value numbers, which do not depend on the program it stands in."""
-    return numbers[guard.variable], guard.use, fingerprint(guard.value)
+    return numbers[guard.variable], guard.use, exact_key(guard.value)

@@ -12,7 +12,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from funcgrad.errors import ArgumentError
-from funcgrad.programs.equation import fingerprint
+from funcgrad.programs.equation import exact_key
 from funcgrad.transforms.arguments import forgotten
 from funcgrad.trees import Structure
 
@@ -65,7 +65,7 @@ def _many(option: str, given: object, kind: type[Any], expected: str) -> tuple[A
 
 
 def exact(value: Any) -> Hashable:
-    """The fingerprint of a static value with that of everything inside it.
+    """The exact key of a static value, with that of everything inside it.
 
     Containers that are equal may hold values that are equal and yet not the same: 2 and 2.0.
 
@@ -80,7 +80,7 @@ def exact(value: Any) -> Hashable:
         # Beside the value itself, since equal is what its author says.
         own = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
         return type(value), value, tuple(own)
-    return fingerprint(value)
+    return exact_key(value)
 
 
 def parts_of(structure: Structure) -> Hashable:

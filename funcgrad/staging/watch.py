@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.programs.equation import fingerprint
+from funcgrad.programs.equation import exact_key
 from funcgrad.staging.generated import Body
 from funcgrad.users_values import FREE
 
@@ -176,4 +176,4 @@ def _alike(value: object, other: object) -> bool:
     """Whether two objects are the same, or numbers or texts that cannot be told apart."""
     if value is other:
         return True
-    return type(value) in _PLAIN and fingerprint(value) == fingerprint(other)
+    return type(value) in _PLAIN and exact_key(value) == exact_key(other)

@@ -37,7 +37,7 @@ from funcgrad.primitives.structural import (
     transpose,
     view,
 )
-from funcgrad.programs.equation import Equation, fingerprint
+from funcgrad.programs.equation import Equation, exact_key
 from funcgrad.programs.program import Program
 from funcgrad.structure import Trait
 
@@ -132,7 +132,7 @@ def _kinds(facts: Facts) -> list[int]:
             operands = tuple([codes[variable] for variable in equation.operands])
             if _OTHER not in operands:
                 # Keys, shapes and axes have no 2.0 in place of 2, and it takes long to look.
-                own = fingerprint(params) if params and operation not in _MOVES else params
+                own = exact_key(params) if params and operation not in _MOVES else params
                 key = operation, own, code, operands
                 kind = numbers.setdefault(key, len(numbers))
         found.append(kind)

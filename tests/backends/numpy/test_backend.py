@@ -20,7 +20,7 @@ from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError, ProgramError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import elementwise
-from funcgrad.programs.equation import fingerprint
+from funcgrad.programs.equation import exact_key
 from funcgrad.programs.program import Program
 from funcgrad.tensor import apply1
 from funcgrad.trace import concrete
@@ -256,7 +256,7 @@ def test_literals_are_exact(value: Any) -> None:
 def test_numbers_are_exact(number: Any) -> None:
     found = eval(number_text(number), {"np": np})
     assert type(found) is type(number)
-    assert fingerprint(found) == fingerprint(number)
+    assert exact_key(found) == exact_key(number)
 
 
 # Guards and errors.
