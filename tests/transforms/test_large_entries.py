@@ -27,7 +27,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import buffers
 from funcgrad.buffers import LARGE, BufferPool
-from funcgrad.transforms import large, record
+from funcgrad.transforms import large_entries, record
 from funcgrad.transforms.large_entries import evaluated
 from tests.conformance import every_case, every_primitive
 
@@ -39,7 +39,7 @@ def limit(size: int) -> Iterator[None]:
     """From so many bytes on arrays count as large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record, "LARGE", size)
-        patch.setattr(large, "_BLOCK", max(64, size // 2))
+        patch.setattr(large_entries, "_BLOCK", max(64, size // 2))
         yield
 
 
