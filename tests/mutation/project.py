@@ -134,6 +134,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "einsum": ("contract", "matmul", "identity"),
         "index_keys": ("deposit", "gather", "place", "view"),
+        "movement": ("flip", "place", "reshape", "roll", "transpose", "view"),
         "products": ("contract", "matmul"),
         "rows": ("contract", "gather", "matmul"),
     }
