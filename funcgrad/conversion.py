@@ -19,7 +19,7 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
-from funcgrad.habits import Habits
+from funcgrad.foreign_attributes import ForeignAttributes
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.trace import TracedValue, Value, held_by_an_array
 from funcgrad.users_values import read_only
@@ -27,7 +27,7 @@ from funcgrad.users_values import read_only
 __all__ = ["Conversions", "reveal_primal"]
 
 
-class Conversions(Habits):
+class Conversions(ForeignAttributes):
     """The conversions of a tensor to something else."""
 
     __slots__ = ()

@@ -11,14 +11,14 @@ from typing import Any, Self, SupportsIndex
 
 from numpy.typing import DTypeLike
 
-from funcgrad.habits import Habits
+from funcgrad.foreign_attributes import ForeignAttributes
 from funcgrad.shape import AxisLike, dtype_of
 from funcgrad.users_values import ArrayLike
 
 __all__ = ["ArrayMethods"]
 
 
-class ArrayMethods(Habits):
+class ArrayMethods(ForeignAttributes):
     """The methods that a tensor shares with ``ndarray``; see the functions for the details."""
 
     __slots__ = ()

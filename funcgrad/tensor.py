@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike
 
 from funcgrad.conversion import Conversions
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
-from funcgrad.habits import refuse_options
+from funcgrad.foreign_attributes import refuse_options
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -437,7 +437,7 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
         return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 
 
-def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **habits: Never) -> Tensor:
+def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> Tensor:
     """An immutable tensor of the elements of an array, number, or nested sequence of them.
 
     Parameters
@@ -465,8 +465,8 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **habits: Never) -> T
     >>> tensor(1, dtype="float32")
     Tensor(1.0, dtype=float32)
     """
-    if habits:
-        refuse_options("tensor", habits)
+    if foreign:
+        refuse_options("tensor", foreign)
     if dtype is not None:
         dtype = checked_dtype(dtype, "tensor")
     nested = isinstance(obj, (list, tuple)) and first_tensor(obj) is not None

@@ -24,7 +24,7 @@ from funcgrad.errors import (
     MissingAttributeError,
     MissingOptionError,
 )
-from funcgrad.habits import Habits
+from funcgrad.foreign_attributes import ForeignAttributes
 
 MATRIX = np.array([[3.5, 1.25, 2.0], [-6.0, 4.0, 5.0]])
 CUBE = MATRIX.reshape(1, 2, 3)
@@ -278,7 +278,7 @@ def test_advice_is_right() -> None:
 
 def advice() -> Iterator[str]:
     t: Any = fg.tensor(MATRIX)
-    for name in sorted(set(dir(type(t))) | set(vars(Habits))):
+    for name in sorted(set(dir(type(t))) | set(vars(ForeignAttributes))):
         try:
             value = getattr(t, name)
         except MissingAttributeError as error:

@@ -27,7 +27,7 @@ from funcgrad.errors import (
 )
 from funcgrad.trace import TracedValue
 
-__all__ = ["Habits", "refuse_options"]
+__all__ = ["ForeignAttributes", "refuse_options"]
 
 _NO_GRAPH: Final = (
     "there is no graph to run backwards. Write the loss as a function of its parameters, and"
@@ -189,7 +189,7 @@ def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
     return assign
 
 
-class Habits(TracedValue):
+class ForeignAttributes(TracedValue):
     """Words for those who come from elsewhere. (Type checkers see none of these attributes.)"""
 
     __slots__ = ()
@@ -205,6 +205,6 @@ class Habits(TracedValue):
 
 
 for _name, _advice in _ABSENT.items():
-    setattr(Habits, _name, _Absent(_name, _advice))
+    setattr(ForeignAttributes, _name, _Absent(_name, _advice))
 for _name, _advice in _WRITERS.items():
-    setattr(Habits, _name, _refusing(_name, _advice))
+    setattr(ForeignAttributes, _name, _refusing(_name, _advice))
