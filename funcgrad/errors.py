@@ -32,7 +32,7 @@ The tree, with the built-in exception that Python users would catch for the same
 True
 """
 
-from funcgrad.lines import users_line
+from funcgrad.users_line import users_line
 
 __all__ = [
     "ArgumentError",

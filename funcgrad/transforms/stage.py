@@ -28,7 +28,6 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import TracerError
-from funcgrad.lines import users_line
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
@@ -63,6 +62,7 @@ from funcgrad.transforms.explicit import (
 )
 from funcgrad.transforms.kept import Kept
 from funcgrad.trees import Structure
+from funcgrad.users_line import users_line
 
 __all__ = ["Staged", "Stager", "explicit_call", "program", "stage"]
 
