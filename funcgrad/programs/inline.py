@@ -16,11 +16,15 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.structure import Control
 
-__all__ = ["inlined"]
+__all__ = ["inlined", "with_changed_programs", "with_programs_inside"]
 
 
 def inlined(program: Program) -> Program:
@@ -44,3 +48,25 @@ def inlined(program: Program) -> Program:
         return draft.append(equation) if body is None else draft.splice(body, equation.operands)
 
     return rewrite(program, step)
+
+
+def with_changed_programs(equation: Equation, change: Callable[[Program], Program]) -> Equation:
+    """An equation with each program among its parameters changed."""
+    params = tuple(
+        [
+            (name, change(value) if isinstance(value, Program) else value)
+            for name, value in equation.params
+        ]
+    )
+    if all(new is old for (_, new), (_, old) in zip(params, equation.params, strict=True)):
+        return equation
+    return replace(equation, params=params)
+
+
+def with_programs_inside(program: Program, change: Callable[[Program], Program]) -> Program:
+    """A program with the programs that its operations run changed, as the bodies of its loops."""
+    if not any(isinstance(each.operation.structure, Control) for each in program.equations):
+        return program
+    return rewrite(
+        program, lambda draft, equation: draft.append(with_changed_programs(equation, change))
+    )

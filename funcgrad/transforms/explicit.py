@@ -28,7 +28,7 @@ from funcgrad.errors import TracerError
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Constant, Equation, Params, spec_inside
-from funcgrad.programs.inline import inlined
+from funcgrad.programs.inline import inlined, with_changed_programs
 from funcgrad.programs.program import Program
 from funcgrad.structure import FOREIGN, Control
 from funcgrad.trace import Value, concrete
@@ -121,18 +121,13 @@ def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, 
     """An equation in the rules of these calls, and what it is put on there besides."""
     if not equation.params:
         return equation, ()
-    params, closed = dict(equation.params), ()
+    params = dict(equation.params)
     call = params.get("call")
-    if isinstance(call, Call):
-        params["call"], closed = call.within(frames)
-        is_same = params["call"] is call
-    else:
-        inside = {name: own for name, own in params.items() if isinstance(own, Program)}
-        params |= {name: within(own, frames) for name, own in inside.items()}
-        is_same = all(params[name] is own for name, own in inside.items())
-    if is_same:
-        return equation, ()
-    return replace(equation, params=tuple(params.items())), closed
+    if not isinstance(call, Call):
+        return with_changed_programs(equation, lambda body: within(body, frames)), ()
+    params["call"], closed = call.within(frames)
+    own = equation if params["call"] is call else replace(equation, params=tuple(params.items()))
+    return own, closed
 
 
 def runs_python(program: Program) -> bool:

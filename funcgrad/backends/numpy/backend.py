@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from funcgrad.backends.interface import Backend, Compiled
+from funcgrad.backends.numpy.bodies import with_compiled_bodies
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.source import Source
 from funcgrad.backends.numpy.writer import numpy_source
@@ -69,6 +71,7 @@ def compile_program(program: Program, raises: bool = True) -> Run:
             f"program {program.name}: a value of a transformation that runs around it is among its"
             " constants, so NumPy alone cannot run it. Call the program itself."
         )
+    program = with_compiled_bodies(program, partial(compile_program, raises=False))
     source = numpy_source(program, lines=True, raises=raises)
     run = _function(source)
     return _heeding(program, run, raises) if source.floats else run

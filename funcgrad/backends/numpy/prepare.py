@@ -14,7 +14,7 @@ from __future__ import annotations
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.inline import inlined
+from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 
 __all__ = ["prepared"]
@@ -32,11 +32,14 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     Returns
     -------
     Program
-        Without calls, with small operations stacked and with arrays of many short rows turned. Its
-        results are those of the other; it is not meant to be differentiated, since the rules of
-        calls are gone, and sums in its derivatives have another order.
+        Without calls, with the programs inside, as the bodies of loops, prepared likewise, with
+        small operations stacked and with arrays of many short rows turned. Its results are those of
+        the other; it is not meant to be differentiated, since the rules of calls are gone, and sums
+        in its derivatives have another order.
     """
-    runs = inlined(program)
+    runs = with_programs_inside(
+        inlined(program), lambda body: prepared(optimize(body, relaxed), relaxed)
+    )
     if runs is not program:
         runs = optimize(runs, relaxed)
     stacked = stack_small_operations(runs)

@@ -1,0 +1,60 @@
+"""Programs inside of one that is compiled, as the bodies of loops: they are compiled with it.
+
+The operation evaluates them as it would evaluate any program, and knows nothing of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from funcgrad.programs.inline import with_programs_inside
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, spec_of
+from funcgrad.trace import RAW, Value
+
+__all__ = ["with_compiled_bodies"]
+
+
+def _is_of(value: Value, spec: Spec) -> bool:
+    if type(value) is np.ndarray and value.shape:  # in a third of the time
+        return value.dtype is spec.dtype and value.shape == spec.shape
+    return type(value) in RAW and spec_of(value) == spec
+
+
+class CompiledBody(Program):
+    """A program that runs compiled where its inputs are the raw values that it is for."""
+
+    __slots__ = ("_run",)
+    _run: Callable[..., Sequence[Value] | None]
+
+    def evaluate(self, values: Sequence[Value]) -> list[Value]:
+        for value, spec in zip(values, self.inputs, strict=True):
+            if not _is_of(value, spec):
+                return Program.evaluate(self, values)
+        outs = self._run(*values)
+        # Where a guard does not hold, evaluation raises the error that says which.
+        return Program.evaluate(self, values) if outs is None else list(outs)
+
+
+def with_compiled_bodies(program: Program, compile: Callable[[Program], Any]) -> Program:
+    """A program whose operations run compiled programs.
+
+    Parameters
+    ----------
+    program : Program
+    compile : callable
+        From a program to ``(*raw inputs) -> raw outputs``, or None where a guard does not hold.
+    """
+
+    def compiled(body: Program) -> Program:
+        own: CompiledBody = object.__new__(CompiledBody)
+        for each in fields(body):
+            object.__setattr__(own, each.name, getattr(body, each.name))
+        object.__setattr__(own, "_run", compile(body))
+        return own
+
+    return with_programs_inside(program, compiled)
