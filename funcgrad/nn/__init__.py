@@ -1,4 +1,4 @@
-"""Functions for neural networks: activations, losses, initializers. There are no layer classes.
+"""Functions for neural networks: activations, convolutions, pooling, losses, initializers. There are no layer classes.
 
 A layer is a matrix product and a function; its parameters are a pytree of yours, say a dict or a
 frozen dataclass:
@@ -31,6 +31,7 @@ from funcgrad.nn.activations import (
     swish,
     tanh,
 )
+from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import (
     glorot_normal,
     glorot_uniform,
@@ -40,8 +41,14 @@ from funcgrad.nn.initializers import (
     zeros,
 )
 from funcgrad.nn.losses import cross_entropy, one_hot, squared_error
+from funcgrad.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 
 __all__ = [
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
+    "avg_pool",
+    "conv",
+    "conv_transpose",
     "cross_entropy",
     "elu",
     "gelu",
@@ -53,6 +60,7 @@ __all__ = [
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "max_pool",
     "one_hot",
     "ones",
     "relu",

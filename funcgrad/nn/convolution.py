@@ -1,0 +1,217 @@
+"""Convolutions of any number of axes, with the channels before them, as PyTorch has them.
+
+As in all libraries for neural networks, the kernel is not turned round.
+
+>>> import funcgrad as fg
+>>> conv(fg.tensor([[[1.0, 2.0, 4.0, 8.0]]]), [[[-1.0, 1.0]]])
+Tensor([[[1., 2., 4.]]])
+"""
+
+from __future__ import annotations
+
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
+from funcgrad.numpy.options import integer
+from funcgrad.primitives.convolution import convolve, spread
+from funcgrad.primitives.elementwise import add
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.users_values import ArrayLike, operand
+
+__all__ = ["conv", "conv_transpose"]
+
+
+def conv(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """A convolution along one axis or several.
+
+    ``y[n, o, p] = bias[o] + sum over c, w of x[n, c, stride * p + dilation * w] kernel[o, c, w]``
+
+    Parameters
+    ----------
+    x : array_like, shape (batch, channels, *sizes) or (channels, *sizes)
+        Real or complex.
+    kernel : array_like, shape (filters, channels / groups, *window)
+        As many axes of a window as there are sizes.
+    bias : array_like, shape (filters,), optional
+    stride : int or sequence of int
+        From one place of the window to the next.
+    padding : int, sequence of int, sequence of pairs, "valid" or "same"
+        How many zeros come before and behind each axis. "valid" is none; with "same" there are as
+        many places as the size divided by the stride, rounded up.
+    dilation : int or sequence of int
+        From one number in the window to the next.
+    groups : int
+        Into how many parts the channels and the filters are divided; each filter sees the channels
+        of its own part.
+
+    Returns
+    -------
+    Tensor, shape (batch, filters, *places) or (filters, *places)
+        ``(size + padding - dilation * (window - 1) - 1) // stride + 1`` places along each axis.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit one another; the message says which, and what was expected.
+    ArgumentError
+        ``padding`` is an unknown word.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> image = fnp.arange(16.0).reshape(1, 1, 4, 4)
+    >>> conv(image, fnp.ones((1, 1, 2, 2)), stride=2)
+    Tensor([[[[10., 18.],
+              [42., 50.]]]])
+    """
+    value, weights, single = _operands(x, kernel, "conv")
+    shape, window = shape_of(value), shape_of(weights)
+    parts = _groups(groups, window[0], "filters of the kernel", "conv")
+    if shape[1] != window[1] * parts:
+        raise ShapeError(
+            f"conv: x has {shape[1]} channels, and the kernel takes {window[1] * parts}:"
+            f" {window[1]} in each of {parts} groups. The shapes are {shape_of(x)} and {window};"
+            " x is (batch, channels, *sizes), the kernel (filters, channels / groups, *window)."
+        )
+    rank = len(window) - 2
+    strides = numbers_of(stride, rank, 1, "conv", "stride")
+    dilations = numbers_of(dilation, rank, 1, "conv", "dilation")
+    widths = padding_of(padding, shape[2:], window[2:], strides, dilations, "conv")
+    found = convolve(
+        padded(value, widths), weights, strides=strides, dilations=dilations, groups=parts
+    )
+    return _finished(found, bias, single, "conv")
+
+
+def conv_transpose(
+    x: ArrayLike,
+    kernel: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of a convolution: each number of x is spread over a window by the kernel.
+
+    With the same options it is the derivative of ``conv`` with respect to its x, so it takes what
+    ``conv`` returns to what ``conv`` takes.
+
+    Parameters
+    ----------
+    x : array_like, shape (batch, channels, *sizes) or (channels, *sizes)
+    kernel : array_like, shape (channels, filters / groups, *window)
+    bias : array_like, shape (filters,), optional
+    stride, padding, dilation, groups
+        Those of the convolution that this is the transpose of, see ``conv``; "same" makes the
+        result the stride times as long as x.
+    output_padding : int or sequence of int
+        How much longer the result is; where the stride is not 1, convolutions of several lengths
+        have one result.
+
+    Returns
+    -------
+    Tensor, shape (batch, filters, *places) or (filters, *places)
+        ``(size - 1) * stride + dilation * (window - 1) + 1 - padding + output_padding`` places.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit one another.
+
+    Examples
+    --------
+    >>> conv_transpose([[[1.0, 2.0]]], [[[1.0, 1.0, 1.0]]], stride=2)
+    Tensor([[[1., 1., 3., 2., 2.]]])
+    """
+    name = "conv_transpose"
+    value, weights, single = _operands(x, kernel, name)
+    shape, window = shape_of(value), shape_of(weights)
+    parts = _groups(groups, shape[1], "channels of x", name)
+    if shape[1] != window[0]:
+        raise ShapeError(
+            f"{name}: x has {shape[1]} channels, and the kernel takes {window[0]}. The shapes are"
+            f" {shape_of(x)} and {window}; x is (batch, channels, *sizes), the kernel (channels,"
+            " filters / groups, *window)."
+        )
+    rank = len(window) - 2
+    strides = numbers_of(stride, rank, 1, name, "stride")
+    dilations = numbers_of(dilation, rank, 1, name, "dilation")
+    more = numbers_of(output_padding, rank, 0, name, "output_padding")
+    sizes = tuple([size * step for size, step in zip(shape[2:], strides, strict=True)])
+    widths = padding_of(padding, sizes, window[2:], strides, dilations, name)
+    full = [
+        max((size - 1) * step + gap * (width - 1) + 1, 0) if size else 0
+        for size, step, gap, width in zip(shape[2:], strides, dilations, window[2:], strict=True)
+    ]
+    cut = [(-before, extra - behind) for (before, behind), extra in zip(widths, more, strict=True)]
+    if any(
+        size - before - behind + extra < 0
+        for size, (before, behind), extra in zip(full, widths, more, strict=True)
+    ):
+        raise ShapeError(
+            f"{name}: the result would have a negative size: of {tuple(full)} places the padding"
+            f" {widths} is cut off."
+        )
+    found = spread(
+        value,
+        weights,
+        shape=tuple(full),
+        strides=strides,
+        dilations=dilations,
+        groups=parts,
+    )
+    return _finished(padded(found, cut), bias, single, name)
+
+
+def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value, bool]:
+    """Both as values, the first one with a batch axis, and whether it had none."""
+    value, weights = operand(x, name), operand(kernel, name)
+    rank, window = len(shape_of(value)), shape_of(weights)
+    if len(window) < 2 or rank not in (len(window), len(window) - 1):
+        raise ShapeError(
+            f"{name}: x of shape {shape_of(value)} and a kernel of shape {window} do not fit. x is"
+            " (batch, channels, *sizes), or without a batch, and the kernel has as many axes as"
+            " that: filters, channels, and one for each size."
+        )
+    for each in (value, weights):
+        if dtype_of(each).kind == "b":
+            raise DtypeError(f"{name}: takes numbers, not booleans. Convert them with astype.")
+    if rank == len(window):
+        return value, weights, False
+    return reshape(value, shape=(1, *shape_of(value))), weights, True
+
+
+def _groups(groups: int, count: int, what: str, name: str) -> int:
+    parts = integer(groups, name, "groups")
+    if parts < 1 or count % parts:
+        raise ShapeError(f"{name}: {count} {what} cannot be divided into {parts} groups.")
+    return parts
+
+
+def _finished(found: Value, bias: ArrayLike | None, single: bool, name: str) -> Tensor:
+    """With the bias, and without the batch axis if there was none."""
+    shape = shape_of(found)
+    if bias is not None:
+        own = operand(bias, name)
+        if shape_of(own) != shape[1:2]:
+            raise ShapeError(
+                f"{name}: the bias has the shape {shape_of(own)}; there are {shape[1]} filters, so"
+                f" it has to have {shape[1:2]}."
+            )
+        found = add(found, reshape(own, shape=(shape[1], *(1,) * (len(shape) - 2))))
+    result: Tensor = wrap(reshape(found, shape=shape[1:]) if single else found)
+    return result

@@ -1,0 +1,260 @@
+"""Pooling: the greatest numbers, or the means, of windows of the last axes.
+
+>>> max_pool([[[1.0, 5.0, 2.0, 4.0]]], 2)
+Tensor([[[5., 4.]]])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
+from funcgrad.numpy.options import integers
+from funcgrad.primitives.convolution import sliding_windows
+from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.users_values import ArrayLike, operand
+
+__all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
+
+
+def max_pool(
+    x: ArrayLike,
+    window: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The greatest number in each place of a window; NaN where there is one.
+
+    Numbers that tie for the greatest share the derivative equally.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., *sizes)
+        Real.
+    window : int or sequence of int
+        The sizes of the window along the last axes. A single number is for all axes but the first
+        two, the batch and the channels.
+    stride : int or sequence of int, optional
+        From one place to the next; by default the size of the window, so that no two overlap.
+    padding : int, sequence of int, sequence of pairs, "valid" or "same"
+        How much of nothing comes around the axes, see ``conv``.
+    dilation : int or sequence of int
+        From one number in the window to the next.
+
+    Returns
+    -------
+    Tensor, shape (..., *places)
+
+    Raises
+    ------
+    ShapeError
+        There are too few axes, or the window is larger than what it slides over.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> max_pool(fnp.arange(16.0).reshape(1, 1, 4, 4), 2)
+    Tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    """
+    value = operand(x, "max_pool")
+    least = _lowest(dtype_of(value))
+    return fnp.max(*_windows(value, window, stride, padding, dilation, least, "max_pool"))
+
+
+def avg_pool(
+    x: ArrayLike,
+    window: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each place of a window.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., *sizes)
+    window, stride, padding
+        See ``max_pool``; what comes around the axes is zero.
+    count_include_pad : bool
+        Whether these zeros count, as they do in PyTorch and in Flax.
+
+    Returns
+    -------
+    Tensor, shape (..., *places)
+
+    Raises
+    ------
+    ShapeError
+        There are too few axes, or the window is larger than what it slides over.
+
+    Examples
+    --------
+    >>> avg_pool([[[1.0, 3.0, 5.0]]], 2, stride=1)
+    Tensor([[[2., 4.]]])
+    >>> avg_pool([[[1.0, 3.0]]], 3, stride=1, padding=1, count_include_pad=False)
+    Tensor([[[2., 2.]]])
+    """
+    value = operand(x, "avg_pool")
+    parts, axes = _windows(value, window, stride, padding, 1, 0, "avg_pool")
+    if count_include_pad:
+        return fnp.mean(parts, axes)
+    ones = np.ones(shape_of(value)[len(shape_of(value)) - len(axes) :])
+    sizes = numbers_of(window, len(axes), 1, "avg_pool", "window")
+    counts, own = _windows(ones, sizes, stride, padding, 1, 0, "avg_pool")
+    return fnp.sum(parts, axes) / np.sum(np.asarray(counts), own)
+
+
+def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
+    """The means of as many windows along each axis as wanted, which cover it.
+
+    Window i of n along an axis of a size goes from ``floor(i * size / n)`` to
+    ``ceil((i + 1) * size / n)``, as in PyTorch.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., *sizes)
+    output_size : int or sequence of int
+        How many windows there are along the last axes. A single number is for all axes but the
+        first two.
+
+    Returns
+    -------
+    Tensor, shape (..., *output_size)
+
+    Raises
+    ------
+    ShapeError
+        There are too few axes, or one is empty.
+
+    Examples
+    --------
+    >>> adaptive_avg_pool([[[1.0, 2.0, 3.0, 4.0, 5.0]]], 2)
+    Tensor([[[2., 4.]]])
+    """
+    value, counts = _adaptive(x, output_size, "adaptive_avg_pool")
+    lead = len(shape_of(value)) - len(counts)
+    result = wrap(value)
+    for axis, count in enumerate(counts, lead):
+        size = shape_of(value)[axis]
+        weights = _covered(size, count) / np.sum(_covered(size, count), 1, keepdims=True)
+        weights = weights.astype(fnp.mean(np.zeros(1, dtype_of(value))).dtype)
+        result = fnp.moveaxis(fnp.tensordot(result, weights, ((axis,), (1,))), -1, axis)
+    return result
+
+
+def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
+    """The greatest numbers of as many windows along each axis as wanted, which cover it.
+
+    The parameters are those of ``adaptive_avg_pool``. Numbers that tie share the derivative
+    equally.
+
+    Examples
+    --------
+    >>> adaptive_max_pool([[[1.0, 2.0, 3.0, 5.0, 4.0]]], 2)
+    Tensor([[[3., 5.]]])
+    """
+    value, counts = _adaptive(x, output_size, "adaptive_max_pool")
+    lead = len(shape_of(value)) - len(counts)
+    sizes = shape_of(value)[lead:]
+    rank = len(counts)
+    keys, masks = [], []
+    for place, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        covered = _covered(size, count)
+        longest = int(np.max(np.sum(covered, 1), initial=1))
+        key = np.argmax(covered, 1)[:, None] + np.arange(longest)
+        mask = key < np.sum(covered, 1)[:, None] + np.argmax(covered, 1)[:, None]
+        shape = [1] * (2 * rank)
+        shape[place], shape[rank + place] = count, longest
+        keys.append(np.where(mask, key, 0).reshape(shape))
+        masks.append(mask.reshape(shape))
+    mask = np.ones((1,) * (2 * rank), bool)
+    for own in masks:
+        mask = mask & own
+    parts = wrap(value)[(..., *keys)]
+    axes = tuple(range(lead + rank, lead + 2 * rank))
+    return fnp.max(parts, axis=axes, where=mask, initial=_lowest(dtype_of(value)))
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return False
+    return -np.inf if is_inexact(dtype) else np.iinfo(dtype).min
+
+
+def _covered(size: int, count: int) -> Any:
+    """For each window of so many, whether it has each place of an axis in it."""
+    starts = np.arange(count) * size // count
+    stops = -(-(np.arange(count) + 1) * size // count)
+    places = np.arange(size)
+    return (starts[:, None] <= places) & (places < stops[:, None])
+
+
+def _adaptive(x: ArrayLike, output_size: Sizes, name: str) -> tuple[Value, Shape]:
+    value = operand(x, name)
+    rank = _rank(value, output_size, name, "output_size")
+    counts = numbers_of(output_size, rank, 1, name, "output_size")
+    sizes = shape_of(value)[len(shape_of(value)) - rank :]
+    if 0 in sizes:
+        raise ShapeError(f"{name}: the sizes {sizes} leave nothing to make windows of.")
+    return value, counts
+
+
+def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
+    """Along how many of the last axes windows slide."""
+    found = integers(numbers, name, argument)
+    shape = shape_of(value)
+    rank = len(shape) - 2 if hasattr(numbers, "__index__") else len(found)
+    if rank < 1 or rank > len(shape):
+        raise ShapeError(
+            f"{name}: {argument}={numbers!r} does not fit an array of shape {shape}. A single number"
+            " is for all axes but the first two; give one for each of the last axes instead."
+        )
+    return rank
+
+
+def _windows(
+    value: Value,
+    window: Sizes,
+    stride: Sizes | None,
+    padding: Padding,
+    dilation: Sizes,
+    filler: Any,
+    name: str,
+) -> tuple[Tensor, tuple[int, ...]]:
+    """The windows of a value, and the axes along which one of them lies."""
+    rank = _rank(value, window, name, "window")
+    sizes = numbers_of(window, rank, 1, name, "window")
+    strides = sizes if stride is None else numbers_of(stride, rank, 1, name, "stride")
+    dilations = numbers_of(dilation, rank, 1, name, "dilation")
+    shape = shape_of(value)
+    own = shape[len(shape) - rank :]
+    widths = padding_of(padding, own, sizes, strides, dilations, name)
+    if any(map(any, widths)):
+        value = _filled(value, widths, filler)
+    found = sliding_windows(value, sizes=sizes, strides=strides, dilations=dilations)
+    lead = len(shape) - rank
+    if 0 in shape_of(found)[lead + rank :] and 0 not in own:
+        raise ShapeError(
+            f"{name}: a window of {sizes} with the dilation {dilations} is larger than the sizes"
+            f" {own} with the padding {widths}."
+        )
+    result: Tensor = wrap(found)
+    return result, tuple(range(lead, lead + rank))
+
+
+def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: Any) -> Value:
+    """A value with a number around its last axes."""
+    if not filler:
+        return padded(value, widths)
+    lead = len(shape_of(value)) - len(widths)
+    return fnp.pad(wrap(value), ((0, 0),) * lead + widths, constant_values=filler)._value

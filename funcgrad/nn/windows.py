@@ -1,0 +1,101 @@
+"""The options of convolutions and of pooling, made regular: one number for each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.options import integers, sequence
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.structural import place, view
+from funcgrad.shape import Shape, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["Padding", "Sizes", "numbers_of", "padded", "padding_of"]
+
+Sizes: TypeAlias = int | Sequence[int]
+Padding: TypeAlias = str | int | Sequence[int] | Sequence[tuple[int, int]]
+
+
+def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -> tuple[int, ...]:
+    """One integer for each of so many axes; a single one is for all.
+
+    Raises
+    ------
+    ShapeError
+        There are not as many as axes, or one is too small.
+    """
+    found = integers(x, operation, argument)
+    if len(found) == 1:
+        found *= rank
+    if len(found) != rank:
+        raise ShapeError(
+            f"{operation}: {argument} has {len(found)} numbers, {found}, for {rank} axes. Give one"
+            " for each, or one for all."
+        )
+    if min(found, default=least) < least:
+        raise ShapeError(f"{operation}: {argument} has to be at least {least}, but is {found}.")
+    return found
+
+
+def padding_of(
+    padding: Padding, sizes: Shape, window: Shape, strides: Shape, dilations: Shape, operation: str
+) -> tuple[tuple[int, int], ...]:
+    """How much comes before and behind each axis.
+
+    Parameters
+    ----------
+    padding : {"valid", "same"}, int, sequence of int, or of pairs
+        "valid" is none. With "same" there are as many places as the size divided by the stride,
+        rounded up; what is uneven comes behind.
+    sizes, window, strides, dilations : tuple of int
+    operation : str
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+    """
+    rank = len(sizes)
+    if isinstance(padding, str):
+        if padding.lower() == "valid":
+            return ((0, 0),) * rank
+        if padding.lower() != "same":
+            raise ArgumentError(
+                f"{operation}: padding has to be 'valid', 'same', or numbers, not {padding!r}."
+            )
+        found = []
+        for size, width, stride, dilation in zip(sizes, window, strides, dilations, strict=True):
+            count = -(-size // stride)
+            total = max((count - 1) * stride + dilation * (width - 1) + 1 - size, 0)
+            found.append((total // 2, total - total // 2))
+        return tuple(found)
+    if not hasattr(padding, "__index__"):
+        parts = sequence(padding, operation, "padding")
+        if any(not hasattr(part, "__index__") for part in parts):
+            pairs = [numbers_of(part, 2, 0, operation, "padding") for part in parts]
+            if len(pairs) != rank:
+                raise ShapeError(
+                    f"{operation}: padding has {len(pairs)} pairs for {rank} axes. Give one each."
+                )
+            return tuple([(before, behind) for before, behind in pairs])
+    return tuple([(n, n) for n in numbers_of(padding, rank, 0, operation, "padding")])  # type: ignore[arg-type]  # no pairs
+
+
+def padded(value: Value, widths: Sequence[tuple[int, int]]) -> Value:
+    """A value with zeros around its last axes; where a width is negative, cut off there."""
+    shape = shape_of(value)
+    lead, own = shape[: len(shape) - len(widths)], shape[len(shape) - len(widths) :]
+    if any(before < 0 or behind < 0 for before, behind in widths):
+        inner = [
+            slice(max(-before, 0), size + min(behind, 0))
+            for size, (before, behind) in zip(own, widths, strict=True)
+        ]
+        value = view(value, key=Key((..., *inner)))
+        widths = [(max(before, 0), max(behind, 0)) for before, behind in widths]
+        own = shape_of(value)[len(lead) :]
+    if not any(map(any, widths)):
+        return value
+    key = [slice(before, before + size) for size, (before, _) in zip(own, widths, strict=True)]
+    outer = [size + sum(width) for size, width in zip(own, widths, strict=True)]
+    return place(value, key=Key((*(slice(None),) * len(lead), *key)), shape=(*lead, *outer))
