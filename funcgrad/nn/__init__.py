@@ -1,4 +1,4 @@
-"""Functions for neural networks: activations, convolutions, pooling, losses, initializers. There are no layer classes.
+"""Functions for neural networks: activations, convolutions, losses; there are no layer classes.
 
 A layer is a matrix product and a function; its parameters are a pytree of yours, say a dict or a
 frozen dataclass:

@@ -15,7 +15,7 @@ from funcgrad.errors import ShapeError
 from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integers
 from funcgrad.primitives.convolution import sliding_windows
-from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
+from funcgrad.shape import dtype_of, is_inexact, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
@@ -67,7 +67,9 @@ def max_pool(
     """
     value = operand(x, "max_pool")
     least = _lowest(dtype_of(value))
-    return fnp.max(*_windows(value, window, stride, padding, dilation, least, "max_pool"))
+    parts, axes = _windows(value, window, stride, padding, dilation, least, "max_pool")
+    result: Tensor = fnp.max(parts, axes)
+    return result
 
 
 def avg_pool(
@@ -107,11 +109,13 @@ def avg_pool(
     value = operand(x, "avg_pool")
     parts, axes = _windows(value, window, stride, padding, 1, 0, "avg_pool")
     if count_include_pad:
-        return fnp.mean(parts, axes)
+        result: Tensor = fnp.mean(parts, axes)
+        return result
     ones = np.ones(shape_of(value)[len(shape_of(value)) - len(axes) :])
     sizes = numbers_of(window, len(axes), 1, "avg_pool", "window")
     counts, own = _windows(ones, sizes, stride, padding, 1, 0, "avg_pool")
-    return fnp.sum(parts, axes) / np.sum(np.asarray(counts), own)
+    means: Tensor = fnp.sum(parts, axes) / np.sum(np.asarray(counts), own)
+    return means
 
 
 def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
@@ -141,15 +145,9 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     >>> adaptive_avg_pool([[[1.0, 2.0, 3.0, 4.0, 5.0]]], 2)
     Tensor([[[2., 4.]]])
     """
-    value, counts = _adaptive(x, output_size, "adaptive_avg_pool")
-    lead = len(shape_of(value)) - len(counts)
-    result = wrap(value)
-    for axis, count in enumerate(counts, lead):
-        size = shape_of(value)[axis]
-        weights = _covered(size, count) / np.sum(_covered(size, count), 1, keepdims=True)
-        weights = weights.astype(fnp.mean(np.zeros(1, dtype_of(value))).dtype)
-        result = fnp.moveaxis(fnp.tensordot(result, weights, ((axis,), (1,))), -1, axis)
-    return result
+    parts, mask, axes = _adaptive_windows(x, output_size, "adaptive_avg_pool")
+    means: Tensor = fnp.mean(parts, axis=axes, where=mask)
+    return means
 
 
 def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
@@ -163,26 +161,10 @@ def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     >>> adaptive_max_pool([[[1.0, 2.0, 3.0, 5.0, 4.0]]], 2)
     Tensor([[[3., 5.]]])
     """
-    value, counts = _adaptive(x, output_size, "adaptive_max_pool")
-    lead = len(shape_of(value)) - len(counts)
-    sizes = shape_of(value)[lead:]
-    rank = len(counts)
-    keys, masks = [], []
-    for place, (size, count) in enumerate(zip(sizes, counts, strict=True)):
-        covered = _covered(size, count)
-        longest = int(np.max(np.sum(covered, 1), initial=1))
-        key = np.argmax(covered, 1)[:, None] + np.arange(longest)
-        mask = key < np.sum(covered, 1)[:, None] + np.argmax(covered, 1)[:, None]
-        shape = [1] * (2 * rank)
-        shape[place], shape[rank + place] = count, longest
-        keys.append(np.where(mask, key, 0).reshape(shape))
-        masks.append(mask.reshape(shape))
-    mask = np.ones((1,) * (2 * rank), bool)
-    for own in masks:
-        mask = mask & own
-    parts = wrap(value)[(..., *keys)]
-    axes = tuple(range(lead + rank, lead + 2 * rank))
-    return fnp.max(parts, axis=axes, where=mask, initial=_lowest(dtype_of(value)))
+    parts, mask, axes = _adaptive_windows(x, output_size, "adaptive_max_pool")
+    lowest = _lowest(dtype_of(parts))
+    greatest: Tensor = fnp.max(parts, axis=axes, where=mask, initial=lowest)
+    return greatest
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -191,22 +173,31 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return -np.inf if is_inexact(dtype) else np.iinfo(dtype).min
 
 
-def _covered(size: int, count: int) -> Any:
-    """For each window of so many, whether it has each place of an axis in it."""
-    starts = np.arange(count) * size // count
-    stops = -(-(np.arange(count) + 1) * size // count)
-    places = np.arange(size)
-    return (starts[:, None] <= places) & (places < stops[:, None])
-
-
-def _adaptive(x: ArrayLike, output_size: Sizes, name: str) -> tuple[Value, Shape]:
+def _adaptive_windows(
+    x: ArrayLike, output_size: Sizes, name: str
+) -> tuple[Tensor, np.ndarray[Any, Any], tuple[int, ...]]:
+    """Windows that cover the last axes, all as long as the longest; which of their numbers belong
+    to them; and the axes along which they lie."""
     value = operand(x, name)
     rank = _rank(value, output_size, name, "output_size")
     counts = numbers_of(output_size, rank, 1, name, "output_size")
-    sizes = shape_of(value)[len(shape_of(value)) - rank :]
+    lead = len(shape_of(value)) - rank
+    sizes = shape_of(value)[lead:]
     if 0 in sizes:
         raise ShapeError(f"{name}: the sizes {sizes} leave nothing to make windows of.")
-    return value, counts
+    keys: list[Any] = []
+    mask = np.ones((1,) * (2 * rank), bool)
+    for place, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        starts = np.arange(count) * size // count
+        lengths = -(-(np.arange(count) + 1) * size // count) - starts
+        offsets = np.arange(int(np.max(lengths)))
+        shape = [1] * (2 * rank)
+        shape[place], shape[rank + place] = count, len(offsets)
+        own = offsets < lengths[:, None]
+        keys.append(np.where(own, starts[:, None] + offsets, 0).reshape(shape))
+        mask = mask & own.reshape(shape)
+    parts: Tensor = wrap(value)[(..., *keys)]
+    return parts, mask, tuple(range(lead + rank, lead + 2 * rank))
 
 
 def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
@@ -216,8 +207,8 @@ def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
     rank = len(shape) - 2 if hasattr(numbers, "__index__") else len(found)
     if rank < 1 or rank > len(shape):
         raise ShapeError(
-            f"{name}: {argument}={numbers!r} does not fit an array of shape {shape}. A single number"
-            " is for all axes but the first two; give one for each of the last axes instead."
+            f"{name}: {argument}={numbers!r} does not fit an array of shape {shape}. A single"
+            " number is for all axes but the first two; give one for each of the last axes instead."
         )
     return rank
 
@@ -228,7 +219,7 @@ def _windows(
     stride: Sizes | None,
     padding: Padding,
     dilation: Sizes,
-    filler: Any,
+    filler: float,
     name: str,
 ) -> tuple[Tensor, tuple[int, ...]]:
     """The windows of a value, and the axes along which one of them lies."""
@@ -252,9 +243,10 @@ def _windows(
     return result, tuple(range(lead, lead + rank))
 
 
-def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: Any) -> Value:
+def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: float) -> Value:
     """A value with a number around its last axes."""
     if not filler:
         return padded(value, widths)
     lead = len(shape_of(value)) - len(widths)
-    return fnp.pad(wrap(value), ((0, 0),) * lead + widths, constant_values=filler)._value
+    around = fnp.pad(wrap(value), ((0, 0),) * lead + widths, constant_values=filler)
+    return operand(around, "pad")

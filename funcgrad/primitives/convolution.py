@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from funcgrad.primitives.movement import arrays, movement
 from funcgrad.primitives.structural import move_axis, reshape
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Opaque
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["convolve", "correlate", "overlapped", "sliding_windows", "spread", "steps"]
 
@@ -55,7 +56,12 @@ def _sizes_of(shape: Shape, rank: int) -> Shape:
     return shape[len(shape) - 2 * rank : len(shape) - rank]
 
 
-def _view(x: Any, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+def _within(lead: int, offsets: Shape) -> tuple[Any, ...]:
+    """The index of one place in all windows, behind so many leading axes."""
+    return (*(slice(None),) * lead, *offsets)
+
+
+def _view(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
     """Windows of an array, without a copy: the leading axes, those of a window, and its places."""
     x = np.asarray(x)
     rank = len(sizes)
@@ -69,11 +75,11 @@ def _view(x: Any, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
     return as_strided(x, shape, (*lead, *within, *between), writeable=False)
 
 
-def _parts(x: Any, sizes: Shape, strides: Shape, dilations: Shape) -> Iterator[tuple[Shape, Any]]:
+def _parts(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Iterator[tuple[Shape, Any]]:
     """For each place in a window, the part of an array that comes to lie there."""
     places = _places(x.shape, sizes, strides, dilations)
     for offsets in product(*map(range, sizes)):
-        slices = [
+        slices: list[Any] = [
             slice(offset * dilation, offset * dilation + stride * (count - 1) + 1, stride)
             for offset, dilation, stride, count in zip(
                 offsets, dilations, strides, places, strict=True
@@ -82,30 +88,30 @@ def _parts(x: Any, sizes: Shape, strides: Shape, dilations: Shape) -> Iterator[t
         yield offsets, x[(..., *slices)]
 
 
-def _sliding(x: Any, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+def _sliding(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
     return np.ascontiguousarray(_view(x, sizes, strides, dilations))
 
 
-def _overlapped(y: Any, shape: Shape, strides: Shape, dilations: Shape) -> Any:
+def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
     lead = y.ndim - 2 * len(strides)
     sizes = _sizes_of(y.shape, len(strides))
     out = np.zeros((*y.shape[:lead], *shape), y.dtype)
     if 0 not in y.shape:
         for offsets, part in _parts(out, sizes, strides, dilations):
-            part += y[(*(slice(None),) * lead, *offsets)]
+            part += y[_within(lead, offsets)]
     return out
 
 
 def _index_map(
-    result: Any, x: Any, sizes: Shape, strides: Shape, dilations: Shape
+    result: Raw, x: Raw, sizes: Shape, strides: Shape, dilations: Shape
 ) -> Iterator[tuple[Any, Any]]:
     if result.size:
         for offsets, part in _parts(x, sizes, strides, dilations):
-            yield result[(*(slice(None),) * (x.ndim - len(sizes)), *offsets)], part
+            yield result[_within(x.ndim - len(sizes), offsets)], part
 
 
-_ONE: Final = {"sizes": (2,), "strides": (1,), "dilations": (1,)}
-_TWO: Final = {"sizes": (2, 3), "strides": (2, 1), "dilations": (1, 2)}
+_ONE: Final = MappingProxyType({"sizes": (2,), "strides": (1,), "dilations": (1,)})
+_TWO: Final = MappingProxyType({"sizes": (2, 3), "strides": (2, 1), "dilations": (1, 2)})
 
 sliding_windows: Primitive = movement(
     "sliding_windows",
@@ -124,11 +130,11 @@ sliding_windows: Primitive = movement(
     batch=lambda shape, size, **params: params,
     windows=_index_map,
     samples=arrays(
-        one=((2, 5), _ONE),
-        two=((1, 2, 5, 7), _TWO),
+        one=((2, 5), {**_ONE}),
+        two=((1, 2, 5, 7), {**_TWO}),
         gaps=((7,), {"sizes": (2,), "strides": (3,), "dilations": (1,)}),
-        none=((2, 1), _ONE),
-        empty=((0, 5), _ONE),
+        none=((2, 1), {**_ONE}),
+        empty=((0, 5), {**_ONE}),
     ),
     gaps=True,
 )
@@ -136,7 +142,7 @@ sliding_windows: Primitive = movement(
 
 
 def _overlapped_batch(
-    primitive: Primitive, size: int, args: tuple[Value, ...], _: Any, params: dict[str, Any]
+    primitive: Primitive, size: int, args: tuple[Value, ...], _: object, params: dict[str, Any]
 ) -> Value:
     return primitive(args[0], **params)
 
@@ -179,7 +185,7 @@ def _grouped(shape: Shape, groups: int) -> Shape:
 
 
 def _columns(
-    x: Any, sizes: Shape, strides: Shape, dilations: Shape, groups: int
+    x: Raw, sizes: Shape, strides: Shape, dilations: Shape, groups: int
 ) -> Iterator[tuple[slice, Any]]:
     """For some examples after the others the matrices, one for each group, of which the columns are
     windows. They lie in one place in memory, which the next ones take."""
@@ -198,7 +204,7 @@ def _columns(
         yield slice(start, start + count), columns.reshape(groups, rows, -1)
 
 
-def _convolve(x: Any, k: Any, strides: Shape, dilations: Shape, groups: int) -> Any:
+def _convolve(x: Raw, k: Raw, strides: Shape, dilations: Shape, groups: int) -> Any:
     dtype = np.result_type(x, k)
     x, k = np.asarray(x, dtype), np.asarray(k, dtype)
     sizes = k.shape[2:]
@@ -215,7 +221,7 @@ def _convolve(x: Any, k: Any, strides: Shape, dilations: Shape, groups: int) -> 
     return out
 
 
-def _correlate(x: Any, y: Any, sizes: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
+def _correlate(x: Raw, y: Raw, sizes: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
     dtype = np.result_type(x, y)
     x, y = np.asarray(x, dtype), np.asarray(y, dtype)
     channels, filters = x.shape[1] // groups, y.shape[1]
@@ -227,7 +233,7 @@ def _correlate(x: Any, y: Any, sizes: Shape, strides: Shape, dilations: Shape, g
     return np.swapaxes(out, 1, 2).reshape(filters, channels, *sizes)
 
 
-def _spread(y: Any, k: Any, shape: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
+def _spread(y: Raw, k: Raw, shape: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
     dtype = np.result_type(y, k)
     y, k = np.asarray(y, dtype), np.asarray(k, dtype)
     sizes, places = k.shape[2:], y.shape[2:]
@@ -246,7 +252,7 @@ def _spread(y: Any, k: Any, shape: Shape, strides: Shape, dilations: Shape, grou
     return out
 
 
-def _spread_densely(y: Any, k: Any, shape: Shape, dilations: Shape, groups: int) -> Any:
+def _spread_densely(y: Raw, k: Raw, shape: Shape, dilations: Shape, groups: int) -> Any:
     """Where the windows lie side by side, it is a convolution with the kernel turned round."""
     rank = len(shape)
     reach = [dilation * (size - 1) for dilation, size in zip(dilations, k.shape[2:], strict=True)]

@@ -1,0 +1,279 @@
+"""Convolutions and pooling: what loops over places compute, in every mode."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import nn
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+
+
+def slow_conv(x, kernel, stride, padding, dilation, groups):
+    """The definition, number by number."""
+    x = np.pad(x, ((0, 0), (0, 0), *padding))
+    filters, channels, *window = kernel.shape
+    places = [
+        max((size - d * (w - 1) - 1) // s + 1, 0)
+        for size, w, s, d in zip(x.shape[2:], window, stride, dilation, strict=True)
+    ]
+    out = np.zeros((len(x), filters, *places), np.result_type(x, kernel))
+    for n, o, *place in np.ndindex(out.shape):
+        first = o // (filters // groups) * channels
+        for c, *offset in np.ndindex(kernel.shape[1:]):
+            at = [p * s + w * d for p, s, w, d in zip(place, stride, offset, dilation, strict=True)]
+            out[(n, o, *place)] += x[(n, first + c, *at)] * kernel[(o, c, *offset)]
+    return out
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Any:
+    rank = draw(st.integers(1, 2))
+    groups = draw(st.integers(1, 2))
+
+    def each(low: int, high: int) -> tuple[int, ...]:
+        return tuple(draw(st.integers(low, high)) for _ in range(rank))
+
+    window, stride, dilation = each(1, 3), each(1, 3), each(1, 2)
+    padding = tuple((draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(rank))
+    sizes = tuple(
+        (w - 1) * d + 1 + extra for w, d, extra in zip(window, dilation, each(0, 4), strict=True)
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    filters, channels = groups * draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    x = rng.standard_normal((draw(st.integers(0, 2)), channels * groups, *sizes))
+    kernel = rng.standard_normal((filters, channels, *window))
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return x, kernel, options
+
+
+@given(convolutions())
+def test_convolutions_are_what_loops_compute(case: Any) -> None:
+    x, kernel, options = case
+    found = nn.conv(x, kernel, **options)
+    expected = slow_conv(x, kernel, *options.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    bias = np.arange(1.0, 1.0 + len(kernel))
+    shifted = nn.conv(x, kernel, bias, **options)
+    np.testing.assert_allclose(
+        shifted, expected + bias.reshape(-1, *(1,) * (x.ndim - 2)), rtol=1e-12, atol=1e-12
+    )
+
+
+@given(convolutions())
+def test_transposed_convolutions_are_derivatives_of_convolutions(case: Any) -> None:
+    x, kernel, options = case
+    out, pullback = fg.vjp(lambda x: nn.conv(x, kernel, **options), x)
+    reach = [(w - 1) * d for w, d in zip(kernel.shape[2:], options["dilation"], strict=True)]
+    total = [size + a + b for size, (a, b) in zip(x.shape[2:], options["padding"], strict=True)]
+    lost = [(n - r - 1) % s for n, r, s in zip(total, reach, options["stride"], strict=True)]
+    found = nn.conv_transpose(out, kernel, output_padding=lost, **options)
+    np.testing.assert_allclose(found, pullback(out)[0], rtol=1e-10, atol=1e-12)
+
+
+@given(convolutions())
+def test_every_mode_of_convolutions(case: Any) -> None:
+    x, kernel, options = case
+    if not x.size:
+        return
+
+    def f(x: Any, kernel: Any) -> Any:
+        return fnp.sum(fnp.sin(nn.conv(x, kernel, **options)))
+
+    fg.testing.check_grads(f, (x, kernel), order=2)
+    np.testing.assert_allclose(fg.jit(f)(x, kernel), f(x, kernel), rtol=1e-12)
+    kernels = np.stack([kernel, -2.0 * kernel, kernel**2])
+    batched = fg.vmap(lambda k: nn.conv(x, k, **options))(kernels)
+    for found, own in zip(batched, kernels, strict=True):
+        np.testing.assert_allclose(found, nn.conv(x, own, **options), rtol=1e-11, atol=1e-12)
+    alone = fg.vmap(lambda x: nn.conv(x, kernel, **options))(x)
+    np.testing.assert_allclose(alone, nn.conv(x, kernel, **options), rtol=1e-11, atol=1e-12)
+    pairs = fg.vmap(fg.grad(f, argnums=1))(np.stack([x, 2 * x, -x]), kernels)
+    for found, own, k in zip(pairs, (x, 2 * x, -x), kernels, strict=True):
+        np.testing.assert_allclose(found, fg.grad(f, argnums=1)(own, k), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("size", "window", "stride"), [*product([4, 5, 7], [1, 2, 3], [1, 2, 3])])
+def test_same_has_as_many_places_as_strides_fit(size: int, window: int, stride: int) -> None:
+    x, kernel = np.arange(1.0, size + 1).reshape(1, 1, size), np.ones((1, 1, window))
+    found = nn.conv(x, kernel, stride=stride, padding="same")
+    assert found.shape == (1, 1, -(-size // stride))
+    total = max((found.shape[2] - 1) * stride + window - size, 0)
+    expected = slow_conv(x, kernel, (stride,), ((total // 2, total - total // 2),), (1,), 1)
+    np.testing.assert_array_equal(found, expected)
+    if window <= size:
+        np.testing.assert_array_equal(
+            nn.conv(x, kernel, padding="valid"), nn.conv(x, kernel, padding=0)
+        )
+    assert (
+        nn.conv_transpose(x, kernel, stride=stride, padding="same").shape[2]
+        == max(size * stride, 0)
+        or window < stride
+    )
+
+
+def test_dtypes_and_single_examples() -> None:
+    for dtype in ("e", "f", "d", "F", "D", "h"):
+        x, kernel = np.ones((2, 3, 5), dtype), np.ones((4, 3, 2), dtype)
+        found = nn.conv(x, kernel)
+        assert found.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(found, np.full((2, 4, 4), 6, dtype))
+        np.testing.assert_array_equal(nn.conv(x[0], kernel), found[0])
+        np.testing.assert_array_equal(
+            nn.conv_transpose(x[0], kernel[:3]), nn.conv_transpose(x, kernel[:3])[0]
+        )
+    z = nn.conv(1j * np.ones((1, 1, 3)), 1j * np.ones((1, 1, 2)))
+    np.testing.assert_array_equal(z, np.full((1, 1, 2), -2.0))
+    assert nn.conv(np.ones((1, 1, 3)), np.ones((1, 1, 2), "f")).dtype == float
+
+
+# ----------------------------------------------------------------------------------------- pooling
+
+
+def slow_pool(x, window, stride, padding, filler, f):
+    rank = len(window)
+    x = np.pad(x, ((0, 0),) * (x.ndim - rank) + padding, constant_values=filler)
+    views = np.lib.stride_tricks.sliding_window_view(x, window, tuple(range(-rank, 0)))
+    steps: Any = tuple(slice(None, None, s) for s in stride)
+    whole: Any = (slice(None),) * rank
+    return f(views[(..., *steps, *whole)], tuple(range(-rank, 0)))
+
+
+@given(st.integers(1, 2), st.data(), st.integers(0, 99))
+def test_pooling_is_what_loops_compute(rank: int, data: st.DataObject, seed: int) -> None:
+    window, stride = (tuple(data.draw(st.integers(1, 3)) for _ in range(rank)) for _ in range(2))
+    padding = tuple((data.draw(st.integers(0, 1)), data.draw(st.integers(0, 1))) for _ in window)
+    sizes = tuple(w + data.draw(st.integers(0, 3)) for w in window)
+    x = np.random.default_rng(seed).integers(-3, 4, (2, 1, *sizes)).astype(float)
+    options: Any = {"stride": stride, "padding": padding}
+    np.testing.assert_array_equal(
+        nn.max_pool(x, window, **options),
+        slow_pool(x, window, stride, padding, -np.inf, np.max),
+    )
+    sums = slow_pool(x, window, stride, padding, 0.0, np.sum)
+    counts = slow_pool(np.ones_like(x), window, stride, padding, 0.0, np.sum)
+    np.testing.assert_allclose(nn.avg_pool(x, window, **options), sums / np.prod(window))
+    if counts.all():
+        np.testing.assert_allclose(
+            nn.avg_pool(x, window, count_include_pad=False, **options), sums / counts
+        )
+    y = x + np.random.default_rng(seed).uniform(0, 0.1, x.shape)  # no ties
+    for pool in (nn.max_pool, nn.avg_pool):
+        f = lambda x, pool=pool: fnp.sum(fnp.sin(pool(x, window, **options)))  # noqa: E731
+        if pool is nn.avg_pool or np.all(np.isfinite(pool(y, window, **options))):
+            fg.testing.check_grads(f, (y,), order=2)
+            np.testing.assert_allclose(fg.jit(f)(y), f(y), rtol=1e-12)
+        batched = fg.vmap(lambda x, pool=pool: pool(x, window, **options))(x)
+        np.testing.assert_array_equal(batched, pool(x, window, **options))
+
+
+def test_ties_of_a_window_share_equally() -> None:
+    slopes = fg.grad(lambda x: fnp.sum(nn.max_pool(x, 2)))(np.array([[[3.0, 3.0, 1.0, 2.0]]]))
+    np.testing.assert_array_equal(slopes, [[[0.5, 0.5, 0.0, 1.0]]])
+    square = fg.grad(lambda x: fnp.sum(nn.max_pool(x, (2, 2))))(np.zeros((1, 1, 2, 2)))
+    np.testing.assert_array_equal(square, np.full((1, 1, 2, 2), 0.25))
+    three = np.array([[[[1.0, 1.0], [1.0, 0.0]]]])
+    shares = fg.grad(lambda x: fnp.sum(nn.adaptive_max_pool(x, 1)))(three)
+    np.testing.assert_allclose(shares, three / 3)
+
+
+def test_what_no_window_reaches_is_absent() -> None:
+    x = np.array([[[1.0, 2.0, 0.0]]])
+    for pool in (nn.max_pool, nn.avg_pool):
+        slopes = fg.grad(lambda x, pool=pool: fnp.sum(pool(fnp.sqrt(x), 2)))(x)
+        assert slopes[0, 0, 2] == 0.0
+
+
+@pytest.mark.parametrize(("size", "count"), [*product([1, 4, 5, 7], [1, 2, 3, 4])])
+def test_adaptive_pooling(size: int, count: int) -> None:
+    x = np.random.default_rng(size).standard_normal((2, size, 3))
+    edges = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+    for pool, f in ((nn.adaptive_max_pool, np.max), (nn.adaptive_avg_pool, np.mean)):
+        found = pool(x, (count, 2))
+        for i, (a, b) in enumerate(edges):
+            for j, (c, d) in enumerate([(0, 2), (1, 3)]):
+                np.testing.assert_allclose(found[:, i, j], f(x[:, a:b, c:d], (1, 2)), rtol=1e-12)
+        fg.testing.check_grads(lambda x, p=pool: fnp.sum(fnp.sin(p(x, (count, 2)))), (x,), order=2)
+
+
+def test_pooling_keeps_what_it_is_given() -> None:
+    assert np.isnan(nn.max_pool(np.array([[[np.nan, 1.0, 2.0, 3.0]]]), 2)[0, 0, 0])
+    assert nn.max_pool(np.array([[[1, -5]]], np.int8), 1, padding=1).tolist() == [
+        [[-128, 1, -5, -128]]
+    ]
+    assert nn.avg_pool(np.array([[[1, 2]]]), 2).dtype == float
+    assert nn.avg_pool(np.ones((1, 1, 4), "f"), 2).dtype == np.float32
+    assert nn.adaptive_avg_pool(np.ones((1, 1, 4), "f"), 2).dtype == np.float32
+    assert nn.max_pool(np.ones((0, 2, 4)), 2).shape == (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: nn.conv(np.ones((1, 2, 5)), np.ones((1, 3, 2))), ShapeError, "x has 2 channels"),
+        (lambda: nn.conv(np.ones(5), np.ones((1, 3, 2))), ShapeError, "do not fit"),
+        (lambda: nn.conv(np.ones((1, 1, 5)), np.ones(3)), ShapeError, "do not fit"),
+        (
+            lambda: nn.conv(np.ones((1, 4, 5)), np.ones((3, 2, 2)), groups=2),
+            ShapeError,
+            "3 filters of the kernel cannot be divided into 2 groups",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), stride=(1, 2)),
+            ShapeError,
+            "stride has 2 numbers",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), stride=0),
+            ShapeError,
+            "stride has to be at least 1",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), padding="full"),
+            ArgumentError,
+            "'valid', 'same', or numbers",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), padding=[(1, 1), (1, 1)]),
+            ShapeError,
+            "2 pairs for 1 axes",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), dilation="2"),  # type: ignore[arg-type]
+            DtypeError,
+            "dilation has to be an integer",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((2, 1, 2)), [1.0]),
+            ShapeError,
+            "the bias has the shape (1,)",
+        ),
+        (lambda: nn.conv(np.ones((1, 1, 5), bool), np.ones((1, 1, 2))), DtypeError, "booleans"),
+        (
+            lambda: nn.conv_transpose(np.ones((1, 2, 5)), np.ones((3, 1, 2))),
+            ShapeError,
+            "x has 2 channels, and the kernel takes 3",
+        ),
+        (
+            lambda: nn.conv_transpose(np.ones((1, 1, 1)), np.ones((1, 1, 1)), padding=3),
+            ShapeError,
+            "negative size",
+        ),
+        (lambda: nn.max_pool(np.ones((1, 1, 2)), 3), ShapeError, "larger than the sizes"),
+        (lambda: nn.max_pool(np.ones(4), 2), ShapeError, "does not fit an array of shape (4,)"),
+        (lambda: nn.avg_pool(np.ones((1, 1, 4)), (2, 2, 2, 2)), ShapeError, "does not fit"),
+        (lambda: nn.adaptive_avg_pool(np.ones((1, 1, 0)), 1), ShapeError, "leave nothing"),
+        (lambda: nn.adaptive_max_pool(np.ones((1, 1, 4)), 0), ShapeError, "at least 1"),
+    ],
+)
+def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert words in str(caught.value)
