@@ -209,15 +209,17 @@ def _convolve(x: Raw, k: Raw, strides: Shape, dilations: Shape, groups: int) -> 
     x, k = np.asarray(x, dtype), np.asarray(k, dtype)
     sizes = k.shape[2:]
     places = _places(x.shape, sizes, strides, dilations)
-    out = np.zeros((len(x), len(k), *places), dtype)
-    if not (out.size and k.size):
-        return out
+    if not (x.size and k.size and prod(places)):
+        return np.zeros((len(x), len(k), *places), dtype)
+    out = np.empty((len(x), len(k), *places), dtype)
     weights = k.reshape(groups, len(k) // groups, -1)
     for part, columns in _columns(x, sizes, strides, dilations, groups):
-        found = weights @ columns
         target = out[part]
-        found = found.reshape(len(k), len(target), *places)
-        target[...] = np.moveaxis(found, 0, 1)
+        if len(target) == 1:
+            np.matmul(weights, columns, out=target.reshape(groups, len(k) // groups, -1))
+        else:
+            found = (weights @ columns).reshape(len(k), len(target), *places)
+            target[...] = np.moveaxis(found, 0, 1)
     return out
 
 
@@ -241,31 +243,14 @@ def _spread(y: Raw, k: Raw, shape: Shape, strides: Shape, dilations: Shape, grou
     out = np.zeros((len(y), channels, *shape), dtype)
     if not (out.size and y.size and k.size):
         return out
-    if all(stride == 1 for stride in strides):
-        return _spread_densely(y, k, shape, dilations, groups)
     weights = np.swapaxes(k.reshape(groups, len(k) // groups, -1), 1, 2)
+    memory = np.empty((groups, weights.shape[1], prod(places)), dtype)
+    columns = memory.reshape(channels, *sizes, *places)
     for example, own in zip(out, y, strict=True):
-        columns = weights @ own.reshape(groups, len(k) // groups, -1)
-        columns = columns.reshape(channels, *sizes, *places)
+        np.matmul(weights, own.reshape(groups, len(k) // groups, -1), out=memory)
         for offsets, part in _parts(example, sizes, strides, dilations):
-            part += columns[(slice(None), *offsets)]
+            part += columns[_within(1, offsets)]
     return out
-
-
-def _spread_densely(y: Raw, k: Raw, shape: Shape, dilations: Shape, groups: int) -> Any:
-    """Where the windows lie side by side, it is a convolution with the kernel turned round."""
-    rank = len(shape)
-    reach = [dilation * (size - 1) for dilation, size in zip(dilations, k.shape[2:], strict=True)]
-    padded: Any = np.zeros(
-        (*y.shape[:2], *[size + r for size, r in zip(shape, reach, strict=True)]), y.dtype
-    )
-    places = y.shape[2:]
-    inner = [slice(r, r + count) for r, count in zip(reach, places, strict=True)]
-    padded[(..., *inner)] = y
-    own = k.reshape(groups, len(k) // groups, *k.shape[1:])
-    turned = np.flip(np.swapaxes(own, 1, 2), tuple(range(3, 3 + rank)))
-    turned = turned.reshape(groups * k.shape[1], len(k) // groups, *k.shape[2:])
-    return _convolve(padded, turned, (1,) * rank, dilations, groups)
 
 
 # Batches: examples go to the batch axis; with a kernel for each, channels to groups of their own.
