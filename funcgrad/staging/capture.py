@@ -40,8 +40,8 @@ import numpy as np
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.staging.lookups import INSPECTING, REFLECTIVE, Libraries, imported, line_of, lookups
-from funcgrad.staging.watch import ABSENT, Watch, entries, look
-from funcgrad.trace import RAW, TracedValue
+from funcgrad.staging.watch import ABSENT, PLAIN, Watch, entries, look
+from funcgrad.trace import TracedValue
 from funcgrad.users_values import is_frozen
 
 __all__ = ["Capture"]
@@ -49,7 +49,6 @@ __all__ = ["Capture"]
 T = TypeVar("T")
 _MOST: Final = 10_000
 _MOST_FUNCTIONS: Final = 200
-_CONSTANTS: Final = frozenset({bool, int, float, complex, str, bytes, type(None), type(...)})
 _HOLDERS: Final = frozenset(
     "argparse.Namespace collections.UserList collections.UserString functools.partialmethod"
     " functools.singledispatchmethod types.SimpleNamespace".split()
@@ -211,7 +210,7 @@ class Capture:
         while found:
             while self._waiting:
                 value, self._watch.about, self._expected = self._waiting.pop()
-                if _is_constant(value) or (id(value), self._expected) in self._seen:
+                if type(value) in PLAIN or (id(value), self._expected) in self._seen:
                     continue
                 many = self._expected and len(self._codes) > _MOST_FUNCTIONS and not self._observes
                 if many or len(self._seen) >= _MOST:
@@ -406,11 +405,6 @@ class _Observer:
             self._capture.enter(frame.f_code, frame.f_globals)
         if self._before is not None:
             self._before(frame, event, arg)
-
-
-def _is_constant(value: object) -> bool:
-    kind = type(value)
-    return kind in _CONSTANTS or (issubclass(kind, np.generic) and kind in RAW)
 
 
 def _shared_generators() -> list[Any]:

@@ -28,13 +28,13 @@ from funcgrad.programs.equation import exact_key
 from funcgrad.staging.generated import Body
 from funcgrad.users_values import FREE
 
-__all__ = ["ABSENT", "Watch", "entries", "look"]
+__all__ = ["ABSENT", "PLAIN", "Watch", "entries", "look"]
 
 ABSENT: Final = object()
 """What a place without anything holds."""
 
-_PLAIN: Final = frozenset(FREE | {str, bytes})
-"""The types of numbers and texts: objects that do not change."""
+PLAIN: Final = frozenset(FREE | {str, bytes, type(None), type(...)})
+"""The types of numbers and texts: objects that do not change, and hold no others."""
 
 _FEW: Final = 16
 """Up to so many parts of a container are written out."""
@@ -143,7 +143,7 @@ class Watch:
     def _is(self, text: str, value: object) -> None:
         """Watch that an expression gives the same object, or a number or text just like it."""
         name = self._body.name(value)
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             self._add(f"({text} is {name} or {self._body.name(_alike)}({text}, {name}))")
         else:
             self._add(f"{text} is {name}")
@@ -176,4 +176,4 @@ def _alike(value: object, other: object) -> bool:
     """Whether two objects are the same, or numbers or texts that cannot be told apart."""
     if value is other:
         return True
-    return type(value) in _PLAIN and exact_key(value) == exact_key(other)
+    return type(value) in PLAIN and exact_key(value) == exact_key(other)
