@@ -28,6 +28,7 @@ def f(x):
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from math import prod
@@ -65,7 +66,7 @@ def numpy_source(
     block: int = BLOCK,
     floats: bool = True,
     raises: bool = True,
-    longest: int = LONGEST,
+    longest: int | None = None,
 ) -> Source:
     """The source of a program.
 
@@ -81,12 +82,17 @@ def numpy_source(
     raises : bool
         Whether the function raises where a guard does not hold; else it returns None.
     longest : int
-        From how many lines on it is several functions; see ``Parts``.
+        From how many lines on it is several functions; see ``Parts``. None for what is best: to
+        hand a variable on takes as long as Python's arithmetic on a number, so programs that are
+        mostly that stay whole.
     """
     program = inlined(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     scalars = scalars_of(program, together) if floats else NONE
+    if longest is None:
+        count = len(program.equations)
+        longest = LONGEST if 2 * len(scalars.members) < count else sys.maxsize
     return _Writer(program, lines, plan, scalars, raises, longest).source()
 
 

@@ -65,6 +65,13 @@ def looped(x: Any) -> Any:
     return fnp.sum(y)
 
 
+def looped_numbers(x: Any) -> Any:
+    y = x
+    for _ in range(LONGEST // 2):
+        y = y * y * 0.3 + x * y
+    return y
+
+
 def test_a_long_program_is_cut_and_a_short_one_is_not() -> None:
     x = np.linspace(0.1, 0.8, 8)
     staged = optimize(fg.program(fg.value_and_grad(looped))(x))
@@ -73,6 +80,15 @@ def test_a_long_program_is_cut_and_a_short_one_is_not() -> None:
     assert max(function.count("\n") for function in source.functions) < 2 * LONGEST
     assert_bits(list(compile_program(staged)(x)), list(staged.evaluate([x])))
     assert len(numpy_source(fg.program(fnp.sin)(1.0)).functions) == 1
+
+
+def test_a_long_program_on_numbers_stays_whole() -> None:
+    staged = optimize(fg.program(fg.grad(looped_numbers))(0.5))
+    assert len(staged.equations) > 2 * LONGEST
+    assert len(numpy_source(staged).functions) == 1
+    cut = numpy_source(staged, longest=LONGEST)
+    assert len(cut.functions) > 2
+    assert_bits(list(compiled(cut)(0.5)), list(compile_program(staged)(0.5)))
 
 
 def test_a_guard_that_does_not_hold_ends_all_parts() -> None:
