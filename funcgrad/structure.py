@@ -194,9 +194,9 @@ class Movement:
         before anything came. Otherwise no two come to one place.
     rows_last : callable, optional
         How it is done with axis 0 of the result behind the others: ``(*shapes, **params)`` to
-        parameters, None where it does something else for each place along axis 0. The operands are
-        given then with their axis 0 behind the others as well; one that has none of the result's
-        size there with an axis of size 1.
+        parameters, None where it does something else for each place along axis 0. Operands come
+        with their axis 0 behind the others then, too, if it has the size of the result's; others,
+        which are the same for each place, with an axis of size 1 there.
     """
 
     windows: Callable[..., Iterable[tuple[Any, Any]]]

@@ -459,8 +459,6 @@ KNOWN_OPERATIONS: Mapping[str, int] = {
     "funcgrad.backends.numpy.facts": 1,
     "funcgrad.backends.numpy.fusion": 2,
     "funcgrad.backends.numpy.kernels": 1,
-    "funcgrad.backends.numpy.rows_last": 1,
-    "funcgrad.backends.numpy.rowwise": 10,
     "funcgrad.backends.numpy.scalars": 2,
     "funcgrad.backends.numpy.stacks": 5,
 }

@@ -58,11 +58,20 @@ def _broadcast_batch(
 
 def _broadcast_samples() -> Iterator[Sample]:
     rng = np.random.default_rng(6)
-    for own, shape in (((3,), (2, 3)), ((), (2,)), ((2, 1), (4, 2, 3)), ((2,), (2,)), ((1,), (0,))):
+    square = (2,), (2, 2)
+    wider = ((3,), (2, 3)), ((), (2,)), ((2, 1), (4, 2, 3)), ((2,), (2,)), ((1,), (0,)), square
+    for own, shape in wider:
         yield Sample((rng.standard_normal(own),), {"shape": shape})
         yield Sample((1j * rng.standard_normal(own),), {"shape": shape})
     yield Sample((1.5,), {"shape": (3,)})
     yield Sample((np.arange(6.0)[::-2],), {"shape": (2, 3)})
+
+
+def _rows_last(x: Shape, shape: Shape) -> dict[str, Any] | None:
+    """Not where another axis than the result's first has its size by chance."""
+    if not shape or (x[:1] == shape[:1] and len(x) < len(shape)):
+        return None
+    return {"shape": behind(shape)}
 
 
 broadcast_to: Primitive = Primitive(
@@ -75,6 +84,6 @@ broadcast_to: Primitive = Primitive(
     lambda x, shape: f"np.empty({shape}, {x.dtype})\n{{out}}[...] = {x}",
     structure=Movement(
         lambda result, x, shape: [(result, x)],
-        rows_last=lambda x, shape: {"shape": behind(shape)} if shape else None,
+        rows_last=_rows_last,
     ),
 )

@@ -13,13 +13,15 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.programs.program import Program
-from funcgrad.shape import Spec
+from funcgrad.shape import Shape, Spec
 
 __all__ = ["Draft", "Replacement", "rewrite"]
 
@@ -83,6 +85,36 @@ class Draft:
         self._specs += equation.results
         self._makers += [equation] * len(equation.results)
         return list(range(first, len(self._specs)))
+
+    def put(
+        self,
+        like: Equation,
+        operation: Primitive,
+        operands: Sequence[int],
+        params: Mapping[str, Any],
+        result: Spec | None = None,
+    ) -> int:
+        """The variable of one more equation, which comes from where another one came from.
+
+        Parameters
+        ----------
+        like : Equation
+        operation, operands, params
+        result : Spec, optional
+            What the operation makes of the operands, where that is known.
+        """
+        if result is None:
+            (result,) = operation.results(*map(self.spec, operands), **params)
+        given = tuple(sorted(params.items()))
+        results = (result,)
+        new = Equation(operation, tuple(operands), given, results, like.source, like.epoch)
+        return self.append(new)[0]
+
+    def reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
+        """A variable in a shape: itself, if it has that."""
+        if self.spec(variable).shape == shape:
+            return variable
+        return self.put(like, reshape, [variable], {"shape": shape})
 
     def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
         """The variables of another program's outputs, whose equations and guards are appended."""

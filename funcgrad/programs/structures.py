@@ -15,8 +15,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TypeAlias
 
 from funcgrad.programs.equation import Equation
 from funcgrad.shape import Shape, Spec
@@ -33,13 +34,16 @@ __all__ = [
 ]
 
 
-def pieces_of(equation: Equation, specs: Sequence[Spec]) -> tuple[Piece, ...] | None:
+Specs: TypeAlias = "Sequence[Spec] | Mapping[int, Spec]"
+
+
+def pieces_of(equation: Equation, specs: Specs) -> tuple[Piece, ...] | None:
     """The index map of a movement; None where there is none.
 
     Parameters
     ----------
     equation : Equation
-    specs : sequence of Spec
+    specs : sequence or mapping of Spec
         By variable.
     """
     structure = equation.operation.structure
@@ -49,7 +53,7 @@ def pieces_of(equation: Equation, specs: Sequence[Spec]) -> tuple[Piece, ...] | 
     return structure.pieces(equation.results[0].shape, *shapes, **dict(equation.params))
 
 
-def rearranged(equation: Equation, specs: Sequence[Spec]) -> Piece | None:
+def rearranged(equation: Equation, specs: Specs) -> Piece | None:
     """How a movement makes all of its result, in C order, from one box of its only operand.
 
     None for any other, and where there are no elements.
@@ -105,7 +109,7 @@ def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
     return None if places or piece.start else tuple(found)
 
 
-def letters_of(equation: Equation, specs: Sequence[Spec]) -> tuple[str, str, str] | None:
+def letters_of(equation: Equation, specs: Specs) -> tuple[str, str, str] | None:
     """The axes of the factors and of the result of a contraction, as ``einsum`` has them.
 
     None for any other operation, and where an axis of size 1 is repeated along another factor's.

@@ -24,13 +24,12 @@ A broadcast to the shape that an array has is a copy in C order: it is what turn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from funcgrad.backends.numpy.facts import Facts
 from funcgrad.backends.numpy.rowwise import (
     Product,
     Rowwise,
@@ -38,17 +37,17 @@ from funcgrad.backends.numpy.rowwise import (
     Total,
     product_time,
     site_of,
-    turned,
 )
 from funcgrad.passes.costs import bytes_of
 from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import contract, matmul
-from funcgrad.primitives.structural import reshape, transpose
+from funcgrad.primitives.movement import behind
+from funcgrad.primitives.structural import transpose
 from funcgrad.programs.builder import Draft
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import axes_along, is_matrix_product, rearranged
 from funcgrad.shape import Shape, Spec
 
 __all__ = ["put_rows_last"]
@@ -121,15 +120,23 @@ class _Layout:
 
     Attributes
     ----------
-    facts : Facts
     sites : dict
         By position, the equations that can be done with rows last.
     """
 
-    __slots__ = ("_demands", "_last", "_nodes", "_readers", "_times", "_turnings", "facts", "sites")
+    __slots__ = (
+        "_demands",
+        "_index",
+        "_last",
+        "_nodes",
+        "_readers",
+        "_times",
+        "_turnings",
+        "sites",
+    )
 
     def __init__(self, program: Program, counts: frozenset[int]) -> None:
-        self.facts = Facts(program)
+        self._index = program.index
         self.sites: dict[int, Site] = {}
         self._nodes: list[int] = []  # the variables that may have their rows last
         self._readers: dict[int, list[int]] = {}  # the sites that read a variable as it lies
@@ -141,9 +148,10 @@ class _Layout:
         }
         # How many want the rows of a variable first, and last.
         self._demands = {variable: [0, 0] for variable in self._last}
-        self._turnings = {variable: self._turning_times(variable) for variable in self._last}
+        given = range(len(program.inputs), program.index.given)
+        self._turnings = {v: self._turning_times(v, v in given) for v in self._last}
         for position, equation in enumerate(program.equations):
-            result = self.facts.starts[position]
+            result = self._index.results[position].start
             if any(v in self._last for v in (*equation.operands, result)):
                 self._add(position, equation, result)
         for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
@@ -152,8 +160,7 @@ class _Layout:
     def _add(self, position: int, equation: Equation, result: int) -> None:
         site = None
         if len(equation.results) == 1:
-            shapes = [self.facts.spec(variable).shape for variable in equation.operands]
-            site = site_of(equation, shapes, result, self._last)
+            site = site_of(equation, self._index.specs, result, self._last)
         if site is not None:
             self.sites[position] = site
         for variable in {*equation.operands}:
@@ -190,22 +197,22 @@ class _Layout:
     def _product_time(self, position: int, site: Product) -> float:
         last = tuple([self.is_last(variable) for variable in (*site.operands, site.result)])
         if (position, last) not in self._times:
-            specs = [self.facts.spec(variable) for variable in site.operands]
+            specs = [self._index.specs[variable] for variable in site.operands]
             x, y = [
-                Spec(turned(spec.shape), spec.dtype) if flag else spec
+                Spec(behind(spec.shape), spec.dtype) if flag else spec
                 for spec, flag in zip(specs, last[:2], strict=True)
             ]
             self._times[position, last] = product_time(_letters_in(site, last), x, y)
         return self._times[position, last]
 
-    def _turning_times(self, variable: int) -> tuple[float, float]:
+    def _turning_times(self, variable: int, is_constant: bool) -> tuple[float, float]:
         """What it costs to put the rows of a variable first, and last."""
-        spec, program = self.facts.spec(variable), self.facts.program
+        spec = self._index.specs[variable]
         size = prod(spec.shape)
         if size == spec.shape[0]:
             time = _CALL * (len(spec.shape) > 1)
             return time, time
-        if 0 <= variable - len(program.inputs) < len(program.constants):
+        if is_constant:
             return 0.0, 0.0  # that is done now
         time = _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
         return time + _ROW * (size // spec.shape[-1]), time
@@ -215,7 +222,7 @@ class _Layout:
         last = self._last[node]
         demands, times = self._demands[node], self._turnings[node]
         gain = bool(demands[not last]) * times[not last] - bool(demands[last]) * times[last]
-        position = self.facts.position(node)
+        position = self._index.makers[node]
         site = self.sites[position]
         reading = list(self._readers.get(node, ()))
         if isinstance(site, Rowwise):
@@ -268,7 +275,7 @@ class _Layout:
         """Turn a variable; returns what that saves."""
         gain, last = self._gain(node), self._last[node]
         self._last[node] = not last
-        site = self.sites[self.facts.position(node)]
+        site = self.sites[self._index.makers[node]]
         if isinstance(site, Rowwise):
             for variable in {*site.rows}:
                 self._demand(variable, last, -1)
@@ -308,7 +315,7 @@ def _has_times(site: Total | Product) -> bool:
 def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
     """The subscripts of a product, of which some arrays have their rows last."""
     first, second, out = [
-        "".join(turned(letters)) if flag else letters
+        "".join(behind(letters)) if flag else letters
         for letters, flag in zip(site.letters, last, strict=True)
     ]
     return first, second, out
@@ -354,31 +361,14 @@ class _RowsLastWriter:
     def _involves_rows_last(self, site: Product) -> bool:
         return any(self._layout.is_last(v) for v in (*site.operands, site.result))
 
-    def _append(
-        self,
-        like: Equation,
-        operation: Primitive,
-        operands: Sequence[int],
-        params: Mapping[str, Any],
-        result: Spec,
-    ) -> int:
-        """The variable of a new equation, where another one stood."""
-        given = tuple(sorted(params.items()))
-        new = Equation(operation, tuple(operands), given, (result,), like.source, like.epoch)
-        return self._draft.append(new)[0]
-
-    def _reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
-        own = self._draft.spec(variable)
-        if own.shape == shape:
-            return variable
-        return self._append(like, reshape, [variable], {"shape": shape}, Spec(shape, own.dtype))
-
     # Old variables, for an equation.
 
     def _with_rows_first(self, variable: int) -> int:
         """A variable as it was, at the end."""
-        maker = self._layout.facts.maker(variable)
-        return self._own[variable] if maker is None else self._read(maker, variable, False)
+        position = self._program.index.makers[variable]
+        if position < 0:
+            return self._own[variable]
+        return self._read(self._program.equations[position], variable, False)
 
     def _read(self, like: Equation, variable: int, last: bool) -> int:
         """A variable with its rows first or last."""
@@ -394,23 +384,23 @@ class _RowsLastWriter:
         """A new variable turned, in C order."""
         spec = self._draft.spec(variable)
         own, rank = spec.shape, len(spec.shape)
-        axes = turned(range(rank)) if last else (rank - 1, *range(rank - 1))
+        axes = behind(range(rank)) if last else (rank - 1, *range(rank - 1))
         shape = tuple([own[axis] for axis in axes])
         if prod(own) == max(own):
-            return self._reshaped(like, variable, shape)
+            return self._draft.reshaped(like, variable, shape)
         constant = self._draft.constant_of(variable)
         if constant is not None and constant.is_raw:
             array = np.ascontiguousarray(np.asarray(constant.value).transpose(axes))
             return self._draft.constant(Constant(array))
         result = Spec(shape, spec.dtype)
-        variable = self._append(like, transpose, [variable], {"axes": axes}, result)
-        return self._append(like, broadcast_to, [variable], {"shape": shape}, result)
+        variable = self._draft.put(like, transpose, [variable], {"axes": axes}, result)
+        return self._draft.put(like, broadcast_to, [variable], {"shape": shape}, result)
 
     def _column(self, like: Equation, variable: int, rank: int) -> int:
         """A variable that is the same for all rows, beside others of a rank with rows last."""
         own = self._read(like, variable, False)
         shape = self._draft.spec(own).shape
-        column = turned(shape) if len(shape) == rank else (*shape, 1) if shape else shape
+        column = behind(shape) if len(shape) == rank else (*shape, 1) if shape else shape
         key = own, column, like.epoch
         if key not in self._columns:
             constant = self._draft.constant_of(own)
@@ -418,7 +408,7 @@ class _RowsLastWriter:
                 array = np.asarray(constant.value).reshape(column)
                 self._columns[key] = self._draft.constant(Constant(array))
             else:
-                self._columns[key] = self._reshaped(like, own, column)
+                self._columns[key] = self._draft.reshaped(like, own, column)
         return self._columns[key]
 
     # New equations.
@@ -436,51 +426,43 @@ class _RowsLastWriter:
             else self._column(equation, variable, len(result.shape))
             for variable in equation.operands
         ]
-        result = Spec(turned(result.shape), result.dtype)
-        return self._append(equation, equation.operation, operands, site.params, result)
+        result = Spec(behind(result.shape), result.dtype)
+        return self._draft.put(equation, equation.operation, operands, site.params, result)
 
     def _total(self, equation: Equation, site: Total) -> int:
         operand, params, result = self._own[site.operand], site.params, equation.results[0]
         if params.get("axes") == tuple(range(len(result.shape))):
             return operand
-        shape = turned(result.shape) if params.get("keepdims") else result.shape
+        shape = behind(result.shape) if params.get("keepdims") else result.shape
         inner = Spec(shape, result.dtype)
-        new = self._append(equation, equation.operation, [operand], params, inner)
-        return self._reshaped(equation, new, result.shape)
+        new = self._draft.put(equation, site.operation, [operand], params, inner)
+        return self._draft.reshaped(equation, new, result.shape)
 
     def _product(self, equation: Equation, site: Product) -> int:
         last = [self._layout.is_last(variable) for variable in (*site.operands, site.result)]
         first, second, out = _letters_in(site, last)
         x, y = [self._own[variable] for variable in site.operands]
         result = equation.results[0]
-        result = Spec(turned(result.shape) if last[2] else result.shape, result.dtype)
+        result = Spec(behind(result.shape) if last[2] else result.shape, result.dtype)
         for left, right, a, b in ((x, y, first, second), (y, x, second, first)):
             for turn_left, turn_right in _ORIENTATIONS:
-                if _is_matmul(a[::turn_left], b[::turn_right], out):
+                if is_matrix_product(a[::turn_left], b[::turn_right], out):
                     left = left if turn_left > 0 else self._transposed(equation, left)
                     right = right if turn_right > 0 else self._transposed(equation, right)
-                    return self._append(equation, matmul, [left, right], {}, result)
+                    return self._draft.put(equation, matmul, [left, right], {}, result)
         subscripts = {"subscripts": f"{first},{second}->{out}"}
-        return self._append(equation, contract, [x, y], subscripts, result)
+        return self._draft.put(equation, contract, [x, y], subscripts, result)
 
     def _transposed(self, like: Equation, variable: int) -> int:
         """A view of a matrix, which BLAS takes as well."""
         maker = self._draft.maker(variable)
-        params = {"axes": (1, 0)}
-        if maker is not None and (maker.operation, dict(maker.params)) == (transpose, params):
-            return maker.operands[0]
-        spec = self._draft.spec(variable)
-        return self._append(like, transpose, [variable], params, Spec(spec.shape[::-1], spec.dtype))
+        if maker is not None:
+            specs = {operand: self._draft.spec(operand) for operand in maker.operands}
+            piece = rearranged(maker, specs)
+            inner = maker.operands[0]
+            if piece is not None and axes_along(piece, specs[inner].shape) == (1, 0):
+                return inner
+        return self._draft.put(like, transpose, [variable], {"axes": (1, 0)})
 
 
 _ORIENTATIONS: Final = ((1, 1), (1, -1), (-1, 1), (-1, -1))
-
-
-def _is_matmul(first: str, second: str, out: str) -> bool:
-    """Whether subscripts are those of a product of matrices or vectors from left to right."""
-    return (
-        0 < len(first) < 3
-        and 0 < len(second) < 3
-        and first[-1] == second[0] not in out
-        and out == first[:-1] + second[1:]
-    )

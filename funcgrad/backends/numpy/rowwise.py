@@ -12,42 +12,24 @@ which is all work on single numbers: what differs is how often NumPy begins a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.contraction import contract, matmul, split_subscripts
-from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.joining import concatenate, stack
-from funcgrad.primitives.products import plan_product
-from funcgrad.primitives.reduction import (
-    batch_reduction,
-    position_of_max,
-    position_of_min,
-    reduce_max,
-    reduce_min,
-    reduce_sum,
-)
-from funcgrad.primitives.rows import many_rows
-from funcgrad.primitives.structural import (
-    assemble,
-    cast_discrete,
-    cast_inexact,
-    place,
-    reshape,
-    transpose,
-    unfollowed,
-    view,
-)
-from funcgrad.programs.equation import Equation
-from funcgrad.shape import Shape, Spec
+import numpy as np
 
-__all__ = ["Product", "Rowwise", "Site", "Total", "product_time", "site_of", "turned"]
+from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.primitives.movement import behind
+from funcgrad.primitives.products import plan_product
+from funcgrad.primitives.rows import many_rows
+from funcgrad.primitives.structural import transpose
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.structures import axes_along, letters_of, rearranged
+from funcgrad.shape import Shape, Spec
+from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
+
+__all__ = ["Product", "Rowwise", "Site", "Total", "product_time", "site_of"]
 
 _LOOP: Final = 0.006
 """To begin an inner loop of an elementwise operation."""
@@ -111,6 +93,8 @@ class Total:
     Attributes
     ----------
     operand : int
+    operation : Primitive
+        What it is with the rows last.
     params : mapping
         Those with the rows last.
     times : tuple of two float
@@ -118,6 +102,7 @@ class Total:
     """
 
     operand: int
+    operation: Primitive
     params: Mapping[str, Any]
     times: tuple[float, float]
 
@@ -142,74 +127,79 @@ class Product:
 Site: TypeAlias = Rowwise | Total | Product
 
 
-def turned(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """What belongs to the axes of an array, with that of the rows last.
-
-    >>> turned((1000, 25, 10))
-    (25, 10, 1000)
-    """
-    return (*parts[1:], *parts[:1])
-
-
 def site_of(
-    equation: Equation, shapes: Sequence[Shape], result: int, with_rows: Container[int]
+    equation: Equation, specs: Sequence[Spec], result: int, with_rows: Container[int]
 ) -> Site | None:
     """How an equation is done with rows last; None where it is not.
 
     Parameters
     ----------
     equation : Equation
-        Of a primitive.
-    shapes : sequence of Shape
-        Of the operands.
+    specs : sequence of Spec
+        By variable.
     result : int
         The variable that it defines.
     with_rows : container of int
         The variables that have rows.
     """
-    operation = equation.operation
-    if operation in (contract, matmul):
-        letters = _letters(equation, *shapes)
-        return None if letters is None else Product(equation.operands, result, letters)
-    if _is_elementwise(operation) and result in with_rows:
-        return _elementwise(equation, shapes, result)
-    if not equation.operands or any(v not in with_rows for v in equation.operands):
+    structure, operands = equation.operation.structure, equation.operands
+    if isinstance(structure, Contraction):
+        letters = letters_of(equation, specs)
+        return None if letters is None else Product(operands, result, letters)
+    shapes = [specs[variable].shape for variable in operands]
+    params: Mapping[str, Any] | None = None
+    if result in with_rows:
+        if isinstance(structure, Elementwise):
+            params = dict(equation.params)
+        elif isinstance(structure, Movement) and structure.rows_last is not None:
+            params = structure.rows_last(*shapes, **dict(equation.params))
+    if params is not None:
+        return _within_rows(equation, shapes, result, params)
+    if not operands or any(variable not in with_rows for variable in operands):
         return None
-    if operation.batch is batch_reduction:
-        return _reduction(equation, shapes[0], result)
-    found = _moved(equation, shapes, result) if result in with_rows else None
-    if found is not None or operation is not transpose:
-        return found
-    axes = _axes_with_rows_last(dict(equation.params)["axes"])
-    return Total(equation.operands[0], {"axes": axes}, (0.0, 0.0))
+    if isinstance(structure, Reduction):
+        return _reduction(equation, structure, shapes[0], result)
+    piece = rearranged(equation, specs)
+    axes = None if piece is None else axes_along(piece, shapes[0])
+    if axes is None or None in axes or len(axes) != len(shapes[0]):
+        return None
+    order = tuple([(axis - 1) % len(axes) for axis in axes if axis is not None])
+    return Total(operands[0], transpose, {"axes": order}, (0.0, 0.0))
 
 
-# ------------------------------------------------------------------------ elementwise operations
-
-_COPIES: Final = frozenset({broadcast_to, cast_inexact, cast_discrete, unfollowed})
+# -------------------------------------------------------------------- operations within the rows
 
 
-def _is_elementwise(operation: Primitive) -> bool:
-    return operation.batch is batch_elementwise or operation in _COPIES
-
-
-def _elementwise(equation: Equation, shapes: Sequence[Shape], result: int) -> Rowwise:
+def _within_rows(
+    equation: Equation, shapes: Sequence[Shape], result: int, params: Mapping[str, Any]
+) -> Rowwise:
     own = equation.results[0].shape
+    aligns = isinstance(equation.operation.structure, Elementwise)
     rows = [
         variable
         for variable, shape in zip(equation.operands, shapes, strict=True)
-        if len(shape) == len(own) and shape[0] == own[0]
+        if shape[:1] == own[:1] and (not aligns or len(shape) == len(own))
     ]
-    times = (_LOOP, _LOOP)
-    if any(shape and shape != own for shape in shapes):
-        padded = [(1,) * (len(own) - len(shape)) + shape for shape in shapes if shape]
-        columns = sum([shape[0] == 1 < prod(shape) for shape in padded])
-        last = _LOOP * _loops(turned(own), [turned(shape) for shape in padded])
-        times = (_LOOP * _loops(own, padded), last + _CALL * columns)
-    params = dict(equation.params)
-    if equation.operation is broadcast_to:
-        params["shape"] = turned(own)
-    return Rowwise(result, tuple(rows), params, times)
+    return Rowwise(result, tuple(rows), params, _times(equation, shapes))
+
+
+def _times(equation: Equation, shapes: Sequence[Shape]) -> tuple[float, float]:
+    own, structure = equation.results[0].shape, equation.operation.structure
+    if isinstance(structure, Movement) and structure.is_view:
+        return 0.0, 0.0
+    if not all(_broadcasts(shape, own) for shape in shapes):
+        return _LOOP * prod(own[:-1]), _LOOP * prod(own[1:])
+    if all(not shape or shape == own for shape in shapes):
+        return _LOOP, _LOOP
+    padded = [(1,) * (len(own) - len(shape)) + shape for shape in shapes if shape]
+    columns = sum([shape[0] == 1 < prod(shape) for shape in padded])
+    last = _LOOP * _loops(behind(own), [behind(shape) for shape in padded])
+    return _LOOP * _loops(own, padded), last + _CALL * columns
+
+
+def _broadcasts(shape: Shape, own: Shape) -> bool:
+    ones = len(own) - len(shape)
+    return ones >= 0 and all(n in (1, m) for n, m in zip(shape, own[ones:], strict=True))
 
 
 def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
@@ -231,21 +221,24 @@ def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
 # ------------------------------------------------------------------------------------ reductions
 
 
-def _reduction(equation: Equation, shape: Shape, result: int) -> Site:
+def _reduction(equation: Equation, structure: Reduction, shape: Shape, result: int) -> Site:
     operation, params = equation.operation, dict(equation.params)
     dtype = equation.results[0].dtype  # a sum of bool is one of integers: neither uses BLAS
     axes = params["axis"]
     params["axis"] = tuple(sorted([(axis - 1) % len(shape) for axis in axes]))
+    is_position = structure.combine is None and operation.differential is DISCRETE
     times = (
-        _reduction_time(operation, Spec(shape, dtype), axes),
-        _reduction_time(operation, Spec(turned(shape), dtype), params["axis"]),
+        _reduction_time(structure, is_position, Spec(shape, dtype), axes),
+        _reduction_time(structure, is_position, Spec(behind(shape), dtype), params["axis"]),
     )
     if 0 in axes:
-        return Total(equation.operands[0], params, times)
+        return Total(equation.operands[0], operation, params, times)
     return Rowwise(result, equation.operands, params, times)
 
 
-def _reduction_time(operation: Primitive, spec: Spec, axes: tuple[int, ...]) -> float:
+def _reduction_time(
+    structure: Reduction, is_position: bool, spec: Spec, axes: tuple[int, ...]
+) -> float:
     """What it costs to begin with each of the stretches of numbers that lie side by side."""
     shape = spec.shape
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
@@ -254,104 +247,19 @@ def _reduction_time(operation: Primitive, spec: Spec, axes: tuple[int, ...]) -> 
     while sizes and along[len(sizes) - 1] == along[-1]:
         inner *= sizes.pop()
     rows, over_rows = prod(sizes), along[-1]
-    if operation in (position_of_max, position_of_min):
+    if is_position:
         return 0.0 if over_rows else _POSITION * prod(shape)
     if not over_rows:
         return _LEADING * rows
-    if operation is reduce_sum and many_rows(shape, spec.dtype.char, axes):
+    if structure.ufunc is np.add and many_rows(shape, spec.dtype.char, axes):
         return _CALL_OF_BLAS + _ROW_IN_BLAS * rows * (len(shape) > 2)
-    if operation in (reduce_sum, reduce_max, reduce_min) and inner <= _SHORT and rows >= _MANY:
+    by_columns = structure.ufunc in (np.add, np.maximum, np.minimum)
+    if by_columns and inner <= _SHORT and rows >= _MANY:
         return _COLUMN * prod(shape)
     return _ROW * rows
 
 
-# ------------------------------------------------------------------------- moves within the rows
-
-Params: TypeAlias = "Mapping[str, Any]"
-
-
-def _axes_with_rows_last(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple([(axis - 1) % len(axes) for axis in axes])
-
-
-def _turned_axis(params: Params, _: Shape) -> Params | None:
-    return {"axis": params["axis"] - 1} if params["axis"] > 0 else None
-
-
-def _turned_axes(params: Params, _: Shape) -> Params | None:
-    axes = params["axes"]
-    return {"axes": turned(_axes_with_rows_last(axes))} if axes[0] == 0 else None
-
-
-def _turned_shape(params: Params, _: Shape) -> Params | None:
-    return {"shape": turned(params["shape"])}
-
-
-def _turned_key(params: Params, shape: Shape) -> Params | None:
-    """For an index that takes all rows."""
-    key = params["key"]
-    if key and type(key[0]) is slice and key[0].indices(shape[0]) == (0, shape[0], 1):
-        key = key[1:]
-    elif not key or key[0] is not ... or sum([e is not None for e in key[1:]]) >= len(shape):
-        return None
-    return {"key": Key((*key, slice(None)))}
-
-
-def _turned_place(params: Params, _: Shape) -> Params | None:
-    found = _turned_key(params, params["shape"])
-    return None if found is None else {**found, "shape": turned(params["shape"])}
-
-
-def _turned_keys(params: Params, _: Shape) -> Params | None:
-    shape = params["shape"]
-    found = [_turned_key({"key": key}, shape) for key in params["keys"]]
-    if None in found:
-        return None
-    return {"keys": tuple([key["key"] for key in found if key]), "shape": turned(shape)}
-
-
-_MOVES: Final[Mapping[Any, Callable[[Params, Shape], Params | None]]] = MappingProxyType(
-    {
-        concatenate: _turned_axis,
-        stack: _turned_axis,
-        transpose: _turned_axes,
-        reshape: _turned_shape,
-        view: _turned_key,
-        place: _turned_place,
-        assemble: _turned_keys,
-    }
-)
-"""``(params, shape of the first operand) -> params with rows last``; None if rows do not stay."""
-
-_COPYING: Final = frozenset({concatenate, stack, place, assemble})
-
-
-def _moved(equation: Equation, shapes: Sequence[Shape], result: int) -> Rowwise | None:
-    operation, own = equation.operation, equation.results[0].shape
-    if operation not in _MOVES or any(shape[0] != own[0] for shape in shapes):
-        return None
-    params = _MOVES[operation](dict(equation.params), shapes[0])
-    if params is None:
-        return None
-    times = (0.0, 0.0)
-    if operation in _COPYING:
-        times = (_LOOP * prod(own[:-1]), _LOOP * prod(own[1:]))
-    return Rowwise(result, equation.operands, params, times)
-
-
 # ----------------------------------------------------------------------------- products of arrays
-
-
-def _letters(equation: Equation, x: Shape, y: Shape) -> tuple[str, str, str] | None:
-    """The subscripts of a product of arrays; None where stacks of matrices are broadcast."""
-    if equation.operation is contract:
-        return split_subscripts(dict(equation.params)["subscripts"])
-    if x[:-2] and y[:-2] and x[:-2] != y[:-2]:
-        return None
-    stacked = "defghijklmnopqrstuvwxyz"[: max(len(x), len(y), 2) - 2]
-    first = (stacked * (len(x) > 2)) + "ab"[2 - min(len(x), 2) :]
-    second = (stacked * (len(y) > 2)) + "bc"[: min(len(y), 2)]
-    return first, second, stacked + "a" * (len(x) > 1) + "c" * (len(y) > 1)
 
 
 def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:

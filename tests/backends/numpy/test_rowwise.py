@@ -7,8 +7,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.rowwise import _letters, _turned_key
 from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.movement import keys_behind
+from funcgrad.programs.structures import letters_of
 from tests.transforms.support import numbers
 
 
@@ -16,8 +17,8 @@ from tests.transforms.support import numbers
 @pytest.mark.parametrize("first", [(3,), (2, 3), (4, 2, 3), (5, 4, 2, 3)])
 def test_letters_of_products_are_those_of_einsum(first: Any, second: Any) -> None:
     x, y = numbers(*first), numbers(*second)
-    (equation,) = fg.program(fnp.matmul)(x, y).equations
-    letters = _letters(equation, first, second)
+    program = fg.program(fnp.matmul)(x, y)
+    letters = letters_of(program.equations[0], program.specs())
     if letters is not None:
         one, other, result = letters
         np.testing.assert_allclose(np.einsum(f"{one},{other}->{result}", x, y), x @ y)
@@ -53,10 +54,10 @@ def test_an_index_that_takes_all_rows_takes_the_same_where_they_are_last(shape: 
             expected = x[key]
         except IndexError:
             continue
-        params = _turned_key({"key": Key(key)}, shape)
-        if params is not None:
+        keys = keys_behind((Key(key),), shape)
+        if keys is not None:
             found.append(key)
-            turned = np.moveaxis(x, 0, -1)[params["key"]]
+            turned = np.moveaxis(x, 0, -1)[keys[0]]
             np.testing.assert_array_equal(turned, np.moveaxis(expected, 0, -1), repr(key))
     assert (slice(None),) in found
     assert len(shape) == 1 or all(key in found for key in (np.s_[:, 0], np.s_[..., 0]))
