@@ -4,12 +4,11 @@ An operation is one frozen record. What it says of itself is all that anything k
 then differentiated in both modes and at every order, batched, staged, costed, fused, printed and
 saved without another line anywhere. Rules are written with the functions of ``funcgrad.numpy``.
 
->>> import numpy as np
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> gudermannian = elementwise(  # gd x = 2 arctan(tanh(x / 2)), whose derivative is cos(gd x)
 ...     "gudermannian",
-...     lambda x: 2 * np.arctan(np.tanh(x / 2)),
+...     formula=lambda m, x: 2 * m.arctan(m.tanh(x / 2)),
 ...     partials=(lambda y, _: fnp.cos(y),),
 ...     samples=reals(-3, 3),
 ... )

@@ -303,7 +303,7 @@ class Primitive:
         the last bit, in terms of operands that print as what stands for them; ``operand.array``
         prints as an array also where the operand is a number. Further lines may write into
         ``{out}``, what the expression made. None where there is no short text; a function of NumPy
-        needs none.
+        needs none, and neither does a formula.
     operator : str
         How Python writes it, if it has an operator for it. Of Python numbers alone an operator
         makes a Python number, whose dtype gives way to an array's; a function of NumPy does not.
@@ -313,6 +313,9 @@ class Primitive:
     label : callable, optional
         ``(**params) -> str``: what is printed in the place of name and parameters, as of a call the
         name of what is called.
+    body : callable, optional
+        ``(*values, **params) -> value``, written in other primitives: what a compiler may use that
+        lacks the operation. An elementwise operation with a formula needs none.
     """
 
     name: str
@@ -326,6 +329,7 @@ class Primitive:
     structure: Structure = OPAQUE
     traits: Trait = Trait.NONE
     label: Callable[..., str] | None = None
+    body: Callable[..., Any] | None = None
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     reads: tuple[tuple[bool, ...], ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)

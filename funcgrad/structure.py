@@ -29,6 +29,7 @@ __all__ = [
     "TRANSCENDENTAL",
     "UNEVEN",
     "WRITES_INTO",
+    "Algebra",
     "Contraction",
     "Control",
     "Elementwise",
@@ -44,6 +45,10 @@ __all__ = [
     "Trait",
     "dense_strides",
 ]
+
+
+Algebra: TypeAlias = Any
+"""Whatever has the intrinsics: ``funcgrad.intrinsics``, or an object of a compiler's."""
 
 
 class Trait(Flag):
@@ -105,12 +110,17 @@ class Elementwise:
 
     Attributes
     ----------
+    formula : callable, optional
+        ``(m, *operands, **params)`` to the element, written in the intrinsics of an algebra ``m``,
+        see ``funcgrad.intrinsics``. Where ``evaluate`` is a ufunc of NumPy, or an intrinsic itself,
+        none is needed.
     owns : bool
         Whether the result is sure to have memory of its own.
     is_view : bool
         Whether it lies in the memory of the operand, and nothing is computed.
     """
 
+    formula: Callable[..., Any] | None = None
     owns: bool = True
     is_view: bool = False
 

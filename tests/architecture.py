@@ -459,7 +459,6 @@ KNOWN_OPERATIONS: Mapping[str, int] = {
     "funcgrad.backends.numpy.facts": 1,
     "funcgrad.backends.numpy.fusion": 2,
     "funcgrad.backends.numpy.kernels": 1,
-    "funcgrad.backends.numpy.scalars": 2,
     "funcgrad.backends.numpy.stacks": 5,
 }
 """How often a module asks for particular operations. These numbers may only fall."""

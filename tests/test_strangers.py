@@ -87,12 +87,15 @@ def test_it_is_printed_saved_and_costed(name: str) -> None:
     assert row.transcendental == (X.size if name == "gudermannian" else 0)
 
 
-@pytest.mark.parametrize("f", [FUNCTIONS["gudermannian"], FUNCTIONS["sum_of_squares"]])
-def test_it_joins_kernels(f: Function) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("gudermannian", "arctan(a_, a_)"), ("sum_of_squares", "evaluate(")]
+)
+def test_it_joins_kernels(name: str, text: str) -> None:
+    f = FUNCTIONS[name]
     x = np.linspace(-1.0, 1.0, 200_000)
     source = fg.program(lambda x: f(fnp.exp(x) * x))(x).to_numpy_source()
     loop = source[source.index("for block in range(") :]
-    assert "evaluate(" in loop.split("a_shelf.keep")[0]
+    assert text in loop.split("a_shelf.keep")[0]
     assert_allclose(fg.jit(lambda x: f(fnp.exp(x) * x))(x), f(fnp.exp(x) * x), rtol=1e-12)
 
 

@@ -16,13 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import DtypeError
-from funcgrad.primitive import OPPOSITE, SAME, OperandText, Primitive, Sample
+from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad.primitives.reduction import reduce_max, reduction
-from funcgrad.primitives.special import bell, clamp, ndtr, real_floating
+from funcgrad.primitives.special import bell, clamp, ndtr, ndtr_of, real_operand
 from funcgrad.primitives.transcendental import sech_squared
 from funcgrad.shape import dtype_of
-from funcgrad.structure import TRANSCENDENTAL, UNEVEN
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN, Algebra
 from funcgrad.trace import Raw, Value
 
 __all__ = [
@@ -45,31 +45,30 @@ _SAMPLES: Final = combined(
 )
 
 
-def _relu(x: Raw) -> Raw:
+def _relu(m: Algebra, x: Value) -> Value:
     if dtype_of(x).kind == "c":
         raise DtypeError(f"relu: complex numbers ({dtype_of(x)}) have no order.")
-    return np.maximum(x, 0)
+    return m.maximum(x, 0)
 
 
 relu: Primitive = elementwise(
     "relu",
-    _relu,
+    formula=_relu,
     partials=(lambda _, x: x > 0,),
     selects=True,
     samples=combined(reals(0.5, 3), reals(-3, -0.5), edges(-np.inf, 0.0, np.inf, np.nan)),
-    source=lambda x: f"np.maximum({x}, {x.number(0)})",
 )
 
 
-def _sigmoid(x: Raw) -> Raw:
-    array = real_floating(x, "sigmoid")
-    small = np.exp(-np.abs(array))  # never overflows
-    return np.where(array >= 0, 1, small) / (1 + small)
+def _sigmoid(m: Algebra, x: Value) -> Value:
+    x = real_operand(m, x, "sigmoid")
+    small = m.exp(-m.absolute(x))  # never overflows
+    return m.where(x >= 0, 1, small) / (1 + small)
 
 
 sigmoid: Primitive = elementwise(
     "sigmoid",
-    _sigmoid,
+    formula=_sigmoid,
     # y * (1 - y), which would lose the digits of large arguments, and its derivative those of small
     partials=(lambda _, x: 0.25 * sech_squared(0.5 * x),),
     samples=_SAMPLES,
@@ -77,36 +76,30 @@ sigmoid: Primitive = elementwise(
 )
 
 
-def _softplus(x: Raw) -> Raw:
-    array = real_floating(x, "softplus")
-    return np.maximum(array, 0) + np.log1p(np.exp(-np.abs(array)))
-
-
-def _softplus_source(x: OperandText) -> str | None:
-    if x.spec.dtype.kind != "f" or not x.spec.shape:
-        return None
-    return f"np.maximum({x}, {x.number(0)}) + np.log1p(np.exp(-np.abs({x})))"
+def _softplus(m: Algebra, x: Value) -> Value:
+    x = real_operand(m, x, "softplus")
+    return m.maximum(x, 0) + m.log1p(m.exp(-m.absolute(x)))
 
 
 softplus: Primitive = elementwise(
     "softplus",
-    _softplus,
+    formula=_softplus,
     partials=(lambda _, x: sigmoid(x),),
     samples=_SAMPLES,
-    source=_softplus_source,
     traits=TRANSCENDENTAL,
 )
 
 
-def _gated(name: str, gate: Callable[[Array], Any], limit: float) -> Callable[[Any], Any]:
+def _gated(
+    name: str, gate: Callable[[Algebra, Value], Value], limit: float
+) -> Callable[..., Value]:
     """``x * gate(x)``, where the gate is fully closed and open at minus and plus the limit."""
 
-    def evaluate(x: Raw) -> Raw:
-        array = real_floating(x, name)
-        bounded = np.maximum(array, -limit)
-        return bounded * gate(np.minimum(bounded, limit))
+    def formula(m: Algebra, x: Value) -> Value:
+        bounded = m.maximum(real_operand(m, x, name), -limit)
+        return bounded * gate(m, m.minimum(bounded, limit))
 
-    return evaluate
+    return formula
 
 
 def _silu_slope(x: Value) -> Value:
@@ -116,7 +109,7 @@ def _silu_slope(x: Value) -> Value:
 
 silu: Primitive = elementwise(
     "silu",
-    _gated("silu", _sigmoid, 800.0),
+    formula=_gated("silu", _sigmoid, 800.0),
     partials=(lambda _, x: _silu_slope(x),),
     samples=_SAMPLES,
     traits=TRANSCENDENTAL,
@@ -130,7 +123,7 @@ def _gelu_slope(x: Value) -> Value:
 
 gelu: Primitive = elementwise(
     "gelu",
-    _gated("gelu", ndtr.evaluate, 40.0),
+    formula=_gated("gelu", ndtr_of, 40.0),
     partials=(lambda _, x: _gelu_slope(x),),
     samples=_SAMPLES,
     traits=TRANSCENDENTAL,
@@ -150,7 +143,7 @@ def _gelu_tanh_slope(x: Value) -> Value:
 
 gelu_tanh: Primitive = elementwise(
     "gelu_tanh",
-    _gated("gelu", lambda x: _sigmoid(x * (_LINEAR + _CUBIC * (x * x))), 40.0),
+    formula=_gated("gelu", lambda m, x: _sigmoid(m, x * (_LINEAR + _CUBIC * (x * x))), 40.0),
     partials=(lambda _, x: _gelu_tanh_slope(x),),
     samples=_SAMPLES,
     traits=TRANSCENDENTAL,
@@ -175,7 +168,7 @@ constant_max: Primitive = reduction(
 )
 
 
-def _shift(x: Raw, origin: Raw) -> Raw:
+def _shift(x: Raw, origin: Raw) -> Raw:  # an origin is one for a row, and mostly finite
     if np.isfinite(origin).all():
         return np.subtract(x, origin)
     x, origin = np.asarray(x), np.asarray(origin)
@@ -187,6 +180,7 @@ def _shift(x: Raw, origin: Raw) -> Raw:
 shift: Primitive = elementwise(
     "shift",
     _shift,
+    formula=lambda m, x, origin: m.where(m.equal(x, origin), 0, m.subtract(x, origin)),
     partials=(SAME, OPPOSITE),
     samples=combined(reals(-3, 3, 2), edges((np.inf, np.inf), (-np.inf, np.inf), (1.0, 1.0))),
     traits=UNEVEN,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.primitive import SAME, Linear, Primitive, UnitFactor
 from funcgrad.primitives.elementwise import (
     batch_elementwise,
@@ -26,16 +27,11 @@ from funcgrad.primitives.elementwise import (
 )
 from funcgrad.shape import dtype_of
 from funcgrad.structure import Elementwise
-from funcgrad.trace import Raw, Value
+from funcgrad.trace import Value
 
 __all__ = ["conj", "imag", "join_parts", "real"]
 
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
-
-
-def _array(x: Raw) -> Raw:
-    """The value with NumPy's attributes: a Python number as a NumPy scalar."""
-    return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
 
 
 # Conjugation is linear over the reals only, and its own adjoint.
@@ -50,14 +46,6 @@ conj: Primitive = Primitive(
 )
 
 
-def _real(x: Raw) -> Raw:
-    return _array(x).real
-
-
-def _imag(x: Raw) -> Raw:
-    return _array(x).imag
-
-
 def _imag_factor(_: Value, x: Value) -> Value:
     """Im z is the real part of -i z."""
     return -1j if dtype_of(x).kind == "c" else 0
@@ -66,33 +54,21 @@ def _imag_factor(_: Value, x: Value) -> Value:
 def _part(
     part: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | UnitFactor
 ) -> Primitive:
-    made = elementwise(
-        part,
-        evaluate,
-        partials=(factor,),
-        samples=_SAMPLES,
+    made = elementwise(part, evaluate, partials=(factor,), samples=_SAMPLES, operator=part)
+    return replace(
+        made,
         source=lambda x: f"{x.array if x.spec.weak else x}.{part}",
-        operator=part,
+        structure=Elementwise(owns=False, is_view=True),
     )
-    return replace(made, structure=Elementwise(owns=False, is_view=True))
 
 
-real = _part("real", _real, SAME)
-imag = _part("imag", _imag, _imag_factor)
-
-
-def _join_parts(x: Raw, y: Raw) -> Raw:
-    dtype = np.result_type(np.result_type(x, y), np.complex64)
-    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
-    out.real = x
-    out.imag = y
-    return out[()]
-
+real = _part("real", intrinsics.real, SAME)
+imag = _part("imag", intrinsics.imag, _imag_factor)
 
 # x + iy without the products of x + 1j * y, in which an infinite y makes the real part NaN.
 join_parts = elementwise(
     "join_parts",
-    _join_parts,
+    intrinsics.join_parts,
     partials=(SAME, lambda _, _x, _y: 1j),
     samples=combined(reals(-3, 3, 2), edges((np.nan, 1.0), (0.0, np.inf))),
 )

@@ -1,7 +1,8 @@
 """Elementwise primitives: how they are declared, and arithmetic.
 
-The constructor ``elementwise`` takes a NumPy ufunc and the factor of the tangent for each argument;
-broadcasting, casts and conjugation are the transformations' business.
+The constructor ``elementwise`` takes a NumPy ufunc, or a formula in intrinsics, and the factor of
+the tangent for each argument; broadcasting, casts and conjugation are the transformations'
+business.
 
 >>> add(np.float64(1.0), 2.0)
 np.float64(3.0)
@@ -14,17 +15,18 @@ NumPy's answers are wanted.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.primitive import (
     DISCRETE,
     OPPOSITE,
     SAME,
     Factor,
     Linearized,
-    OperandText,
     Partials,
     Primitive,
     Sample,
@@ -37,6 +39,7 @@ from funcgrad.structure import (
     PRODUCT,
     ROUNDED_ONCE,
     TRANSCENDENTAL,
+    Algebra,
     Elementwise,
     Trait,
 )
@@ -73,12 +76,12 @@ __all__ = [
 
 def elementwise(
     name: str,
-    evaluate: Callable[..., Any],
+    evaluate: Callable[..., Any] | None = None,
     *,
+    formula: Callable[..., Any] | None = None,
     partials: tuple[Factor, ...] | None,
     selects: bool = False,
     samples: Callable[[], Iterable[Sample]] = tuple,
-    source: Callable[..., str | None] | None = None,
     operator: str = "",
     traits: Trait = Trait.NONE,
 ) -> Primitive:
@@ -87,8 +90,12 @@ def elementwise(
     Parameters
     ----------
     name : str
-    evaluate : callable
-        A ufunc, or a function of raw values that broadcasts as one does.
+    evaluate : callable, optional
+        A ufunc, or a function of raw values that broadcasts as one does. Where it is left out, it
+        is the formula on raw values; it is there for those that NumPy can do quicker.
+    formula : callable, optional
+        ``(m, *operands, **params)`` to the element, in the intrinsics of an algebra ``m``, see
+        ``funcgrad.intrinsics``.
     partials : tuple of callables or None
         For each argument ``(output, *arguments) -> factor`` (or ``SAME``, ``OPPOSITE``, or None for
         an argument without derivative). Each is evaluated only when its argument is followed,
@@ -96,8 +103,6 @@ def elementwise(
     selects : bool
         Whether the factors are masks, see ``Partials``.
     samples : callable
-    source : callable, optional
-        ``evaluate`` as text where it is no function of NumPy, see ``Primitive``.
     operator : str
         How Python writes it, see ``Primitive``.
     traits : Trait
@@ -107,7 +112,14 @@ def elementwise(
     >>> tanh = elementwise("tanh", np.tanh, partials=(lambda y, x: 1 - y * y,))
     >>> tanh(0.0)
     np.float64(0.0)
+    >>> cube = elementwise(
+    ...     "cube", formula=lambda m, x: m.square(x) * x, partials=(lambda _, x: 3 * x * x,)
+    ... )
+    >>> cube(np.array([2.0, 3.0]))
+    array([ 8., 27.])
     """
+    if evaluate is None:
+        evaluate = _evaluated(name, formula)
     differential = DISCRETE if partials is None else Partials(partials, selects)
     result = elementwise_result(name, evaluate, operator)
     return Primitive(
@@ -117,11 +129,23 @@ def elementwise(
         differential,
         batch_elementwise,
         samples,
-        source,
-        operator,
-        Elementwise(),
-        traits,
+        operator=operator,
+        structure=Elementwise(formula),
+        traits=traits,
     )
+
+
+def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., Any]:
+    """A formula on raw values."""
+    if formula is None:
+        raise TypeError(
+            f"elementwise: {name} says neither how it is evaluated nor by what formula. Pass a"
+            " ufunc of NumPy, or formula=lambda m, x: ... in intrinsics."
+        )
+    evaluate: Any = partial(formula, intrinsics)
+    evaluate.__module__ = formula.__module__  # where programs that are saved look for the primitive
+    made: Callable[..., Any] = evaluate
+    return made
 
 
 def elementwise_result(
@@ -374,16 +398,10 @@ power: Primitive = elementwise(
 )
 
 
-def _constant_power(x: Raw, exponent: float) -> Raw:
+def _constant_power(m: Algebra, x: Value, exponent: float) -> Value:
     if type(exponent) is int and exponent == 2 and is_inexact(dtype_of(x)):
-        return np.square(x)  # six times quicker
-    return np.power(x, exponent)
-
-
-def _power_source(x: OperandText, exponent: float) -> str | None:
-    if type(exponent) is int and exponent == 2 and is_inexact(x.spec.dtype):
-        return f"np.square({x})"
-    return f"np.power({x}, {exponent!r})" if np.isfinite(exponent) else None
+        return m.square(x)  # six times quicker
+    return m.power(x, exponent)
 
 
 def _power_samples() -> Iterator[Sample]:
@@ -398,7 +416,7 @@ def _power_samples() -> Iterator[Sample]:
 # Exact at every order, negative bases and 0 included, since the exponent is known to be constant.
 constant_power: Primitive = elementwise(
     "constant_power",
-    _constant_power,
+    formula=_constant_power,
     operator="**",
     partials=(
         lambda _, x, exponent: (
@@ -406,7 +424,6 @@ constant_power: Primitive = elementwise(
         ),
     ),
     samples=_power_samples,
-    source=_power_source,
     traits=TRANSCENDENTAL,
 )
 

@@ -21,13 +21,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import elementwise
-from funcgrad.primitives.special import exact_log, ndtri
+from funcgrad.primitives.special import DOUBLE, exact_log, ndtri_of, quick_ndtri
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, broadcast_shapes, shape_of
-from funcgrad.structure import Random
+from funcgrad.structure import Algebra, Random
 from funcgrad.trace import Raw, Value
 
 __all__ = [
@@ -159,62 +160,82 @@ def _bit_samples(arity: int = 1, **params: Hashable) -> Callable[[], Iterator[Sa
 _DIGITS: Final = tuple([(np.dtype(char), np.finfo(char).nmant + 1) for char in "efd"])
 
 
-def _uniform(bits: Raw, dtype: np.dtype[Any]) -> Raw:
+def _uniform(m: Algebra, bits: Value, dtype: np.dtype[Any]) -> Value:
     """As many leading bits as the dtype has digits, as a multiple of ``2**-digits``: below 1."""
     digits = dict(_DIGITS)[dtype]
-    return (np.asarray(bits) >> np.uint64(64 - digits)).astype(dtype) * dtype.type(2.0**-digits)
+    return m.astype(bits >> 64 - digits, dtype) * 2.0**-digits
 
 
 bits_to_uniform: Primitive = elementwise(
     "bits_to_uniform",
-    _uniform,
+    formula=_uniform,
     partials=None,
     samples=_bit_samples(dtype=np.dtype(np.float64)),
 )
 
 
-def _open_uniform(bits: Raw) -> Array:
+def _open_uniform(m: Algebra, bits: Value) -> Value:
     """Odd multiples of ``2**-53``: neither 0 nor 1, and symmetric about 1/2."""
-    odd = (np.asarray(bits) >> np.uint64(11)) | np.uint64(1)
-    result: Array = odd.astype(np.float64) * 2.0**-53
-    return result
+    return m.astype(bits >> 11 | 1, DOUBLE) * 2.0**-53
 
 
-def _continuous(name: str, quantile: Callable[[Array], Array]) -> Primitive:
+def _continuous(
+    name: str,
+    quantile: Callable[[Algebra, Value], Value],
+    quick: Callable[[Array], Array] | None = None,
+) -> Primitive:
     """By the inverse of the distribution function: one word makes one number, also in the tails."""
+
+    def formula(m: Algebra, bits: Value, dtype: np.dtype[Any]) -> Value:
+        number = quantile(m, _open_uniform(m, bits))
+        return number if dtype == DOUBLE else m.astype(number, dtype)
+
+    def evaluate(bits: Raw, dtype: np.dtype[Any]) -> Raw:
+        assert quick is not None
+        return quick(np.asarray(_open_uniform(intrinsics, bits))).astype(dtype)
+
     return elementwise(
         name,
-        lambda bits, dtype: np.asarray(quantile(_open_uniform(bits))).astype(dtype)[()],
+        quick and evaluate,
+        formula=formula,
         partials=None,
         samples=_bit_samples(dtype=np.dtype(np.float64)),
     )
 
 
-bits_to_open_uniform: Primitive = _continuous("bits_to_open_uniform", lambda u: u)
-bits_to_normal: Primitive = _continuous("bits_to_normal", ndtri.evaluate)
-bits_to_exponential: Primitive = _continuous("bits_to_exponential", lambda u: -exact_log(u))
-bits_to_gumbel: Primitive = _continuous("bits_to_gumbel", lambda u: -exact_log(-exact_log(u)))
+bits_to_open_uniform: Primitive = _continuous("bits_to_open_uniform", lambda _, u: u)
+bits_to_normal: Primitive = _continuous("bits_to_normal", ndtri_of, quick_ndtri)
+bits_to_exponential: Primitive = _continuous("bits_to_exponential", lambda m, u: -exact_log(m, u))
+bits_to_gumbel: Primitive = _continuous(
+    "bits_to_gumbel", lambda m, u: -exact_log(m, -exact_log(m, u))
+)
 
 
-def _integer(high: Raw, low: Raw, start: Raw, span: Raw, dtype: np.dtype[Any]) -> Raw:
+def _integer(
+    m: Algebra, high: Value, low: Value, start: Value, span: Value, dtype: np.dtype[Any]
+) -> Value:
     """``start + floor(random * span / 2**128)``, of a random number of 128 bits, modulo 2**64.
 
     Lemire's multiplication ("Fast random integer generation in an interval", ACM TOMACS 29, 2019).
     It is biased by less than ``span / 2**128``, which no computer lives to see, so nothing needs to
     be rejected, and each number depends on its own bits alone. A span of 0 stands for ``2**64``.
     """
-    shape = np.broadcast_shapes(*map(np.shape, (high, low, start, span)))
-    # Arrays of at least one axis: NumPy's scalars warn of the overflow that is meant here.
-    high, low, start, span = map(np.atleast_1d, (high, low, start, span))
     upper, lower = _multiply(high, span)
     carried, _ = _multiply(low, span)
-    offset = np.where(span == 0, high, upper + (lower + carried < lower))
-    return (start + offset).astype(dtype).reshape(shape)[()]
+    offset = m.where(m.equal(span, 0), high, upper + (lower + carried < lower))
+    return m.astype(start + offset, dtype)
 
 
-def _multiply(x: Array, y: Array) -> tuple[Array, Array]:
+def _integer_of_arrays(*args: Raw, dtype: np.dtype[Any]) -> Raw:
+    """Arrays of at least one axis: NumPy's scalars warn of the overflow that is meant here."""
+    shape = np.broadcast_shapes(*map(np.shape, args))
+    high, low, start, span = map(np.atleast_1d, args)
+    return _integer(intrinsics, high, low, start, span, dtype).reshape(shape)[()]
+
+
+def _multiply(x: Value, y: Value) -> tuple[Value, Value]:
     """The upper and the lower 64 bits of products of 64-bit numbers, by halves."""
-    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    half, mask = 32, 2**32 - 1
     x1, x0, y1, y0 = x >> half, x & mask, y >> half, y & mask
     low = x0 * y0
     middle = x1 * y0 + (low >> half)
@@ -224,7 +245,8 @@ def _multiply(x: Array, y: Array) -> tuple[Array, Array]:
 
 bits_to_integer: Primitive = elementwise(
     "bits_to_integer",
-    _integer,
+    _integer_of_arrays,
+    formula=_integer,
     partials=None,
     samples=_bit_samples(4, dtype=np.dtype(np.int64)),
 )

@@ -13,11 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.primitive import SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad.primitives.structural import cast
-from funcgrad.structure import JUMPS, Elementwise
-from funcgrad.trace import Raw, Value, bind1, bind2
+from funcgrad.shape import dtype_of
+from funcgrad.structure import JUMPS, Algebra, Elementwise
+from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
     "binary_exponent",
@@ -45,8 +47,14 @@ trunc = elementwise("trunc", np.trunc, partials=None, samples=_SAMPLES)
 rint = elementwise("rint", np.rint, partials=None, samples=combined(_SAMPLES, complexes()))
 
 
-def _round(x: Raw, decimals: int) -> Raw:
-    return np.round(x, decimals)
+def _round(m: Algebra, x: Value, decimals: int) -> Value:
+    if dtype_of(x).kind == "c":
+        return m.join_parts(_round(m, m.real(x), decimals), _round(m, m.imag(x), decimals))
+    if dtype_of(x).kind in "iu" and decimals >= 0:
+        return x
+    if decimals >= 0:
+        return m.rint(x * 10.0**decimals) / 10.0**decimals if decimals else m.rint(x)
+    return m.astype(m.rint(x / 10.0**-decimals) * 10.0**-decimals, dtype_of(x))
 
 
 def _round_samples() -> Iterator[Sample]:
@@ -58,13 +66,12 @@ def _round_samples() -> Iterator[Sample]:
 round_to = replace(
     elementwise(
         "round",
-        _round,
+        np.round,
         partials=None,
         samples=_round_samples,
         operator="round",
-        source=lambda x, decimals: f"np.round({x}, {decimals})",
     ),
-    structure=Elementwise(owns=False),  # some versions of NumPy return integers themselves
+    structure=Elementwise(_round, owns=False),  # some versions of NumPy return integers themselves
 )
 
 # Integers.
@@ -134,20 +141,30 @@ ldexp: Primitive = elementwise(
 )
 
 
-def _binary_exponent(x: Raw) -> Raw:
-    return np.frexp(x)[1]
+binary_exponent = elementwise(
+    "binary_exponent", intrinsics.binary_exponent, partials=None, samples=_SAMPLES
+)
 
 
-binary_exponent = elementwise("binary_exponent", _binary_exponent, partials=None, samples=_SAMPLES)
+def _fraction(m: Algebra, x: Value) -> Value:
+    x = _floating(m, x)
+    return m.copysign(m.where(m.isinf(x), 0, x - m.trunc(x)), x)
 
 
-def _fraction(x: Raw) -> Raw:
-    return np.modf(x)[0]
+def _floating(m: Algebra, x: Value) -> Value:
+    """As NumPy's functions of real numbers take integers: in the least dtype that holds them."""
+    dtype = np.result_type(dtype_of(x), np.float16)
+    return x if dtype == dtype_of(x) else m.astype(x, dtype)
 
 
-def _integral(x: Raw) -> Raw:
-    return np.modf(x)[1]
-
-
-fraction = elementwise("fraction", _fraction, partials=(SAME,), samples=_SAMPLES, traits=JUMPS)
-integral = elementwise("integral", _integral, partials=None, samples=_SAMPLES)
+fraction = elementwise(
+    "fraction",
+    lambda x: np.modf(x)[0],  # a fifth of the time of the formula
+    formula=_fraction,
+    partials=(SAME,),
+    samples=_SAMPLES,
+    traits=JUMPS,
+)
+integral = elementwise(
+    "integral", formula=lambda m, x: m.trunc(_floating(m, x)), partials=None, samples=_SAMPLES
+)

@@ -30,8 +30,8 @@ from funcgrad.primitives.logic import (
     not_equal,
 )
 from funcgrad.shape import dtype_of
-from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, UNEVEN, Trait
-from funcgrad.trace import RAW, Raw, Value, bind1, bind2
+from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, UNEVEN, Algebra, Trait
+from funcgrad.trace import RAW, Value, bind1, bind2
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
 
@@ -141,13 +141,24 @@ fmin = _extremum(
 )
 
 
-def _nan_to_num(x: Raw, nan: float, posinf: float | None, neginf: float | None) -> Raw:
-    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+def _nan_to_num(
+    m: Algebra, x: Value, nan: float, posinf: float | None, neginf: float | None
+) -> Value:
+    if dtype_of(x).kind == "c":
+        real = _nan_to_num(m, m.real(x), nan, posinf, neginf)
+        return m.join_parts(real, _nan_to_num(m, m.imag(x), nan, posinf, neginf))
+    if dtype_of(x).kind != "f":
+        return x
+    most = float(np.finfo(dtype_of(x)).max)
+    x = m.where(m.isnan(x), nan, x)
+    x = m.where(m.equal(x, np.inf), most if posinf is None else posinf, x)
+    return m.where(m.equal(x, -np.inf), -most if neginf is None else neginf, x)
 
 
 nan_to_num = elementwise(  # of real numbers
     "nan_to_num",
-    _nan_to_num,
+    np.nan_to_num,
+    formula=_nan_to_num,
     partials=(lambda _, x, nan, posinf, neginf: bind1(isfinite, x),),
     selects=True,
     samples=combined(

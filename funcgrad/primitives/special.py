@@ -14,21 +14,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.errors import DtypeError
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.transcendental import exp
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.shape import dtype_of
+from funcgrad.structure import TRANSCENDENTAL, Algebra
 from funcgrad.trace import Raw, Value
 
-__all__ = ["bell", "clamp", "erf", "exact_log", "ndtr", "ndtri", "real_floating"]
+__all__ = [
+    "DOUBLE",
+    "bell",
+    "clamp",
+    "erf",
+    "erfc",
+    "exact_log",
+    "ndtr",
+    "ndtr_of",
+    "ndtri",
+    "ndtri_of",
+    "quick_ndtri",
+    "real_floating",
+    "real_operand",
+]
 
 Array = np.ndarray[Any, Any]
+
+DOUBLE: Final = np.dtype(np.float64)
+_SINGLE: Final = np.dtype(np.float32)
 
 
 def clamp(x: Value, limit: float) -> Value:
@@ -40,31 +60,39 @@ def clamp(x: Value, limit: float) -> Value:
     return where(x > limit, limit, where(x < -limit, -limit, x))
 
 
-def real_floating(x: Raw, operation: str) -> Array:
-    """A raw value as a real floating-point array; integers become float64.
+def real_operand(m: Algebra, x: Value, operation: str) -> Value:
+    """In a formula, a real floating-point value; integers become float64.
 
     Raises
     ------
     DtypeError
         The value is complex.
     """
-    array = np.asarray(x)
-    if array.dtype.kind == "c":
+    dtype = dtype_of(x)
+    if dtype.kind == "c":
         raise DtypeError(
-            f"{operation}: not defined for {array.dtype}; it takes real arguments. Pass x.real or"
+            f"{operation}: not defined for {dtype}; it takes real arguments. Pass x.real or"
             " abs(x) if that is meant."
         )
-    return array if array.dtype.kind == "f" else array.astype(np.float64)
+    return x if dtype.kind == "f" else m.astype(x, DOUBLE)
 
 
-def _in_double(name: str, function: Callable[..., Array]) -> Callable[..., Any]:
-    """Evaluate in float64, and return what came in."""
+def real_floating(x: Raw, operation: str) -> Array:
+    """The same of a raw value, as an array."""
+    return np.asarray(real_operand(intrinsics, x, operation))
 
-    def evaluate(x: Raw, **params: float) -> Raw:
-        array = real_floating(x, name)
-        return function(array.astype(np.float64), **params).astype(array.dtype)[()]
 
-    return evaluate
+def _in_double(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+    """The formula that computes in float64, and returns what came in."""
+
+    def formula(m: Algebra, x: Value, **params: float) -> Value:
+        x = real_operand(m, x, name)
+        dtype = dtype_of(x)
+        if dtype == DOUBLE:
+            return function(m, x, **params)
+        return m.astype(function(m, m.astype(x, DOUBLE), **params), dtype)
+
+    return formula
 
 
 def _reals(*edges: float, low: float, high: float) -> Callable[[], Iterator[Sample]]:
@@ -82,12 +110,12 @@ _BELL_ENDS: Final = 40.0
 """From here on nothing is left of ``exp(-0.5 * x**2)`` in float64."""
 
 
-def _bell(x: Array, sharpness: float) -> Array:
+def _bell(m: Algebra, x: Value, sharpness: float) -> Value:
     # The square in two parts: the rounding error of a large one would be one of the exponential.
-    x = np.clip(x, -_BELL_ENDS, _BELL_ENDS)
-    head = x.astype(np.float32).astype(np.float64)
-    small: Array = np.exp(-sharpness * (x - head) * (x + head))
-    return np.exp(-sharpness * head * head) * small
+    x = m.minimum(m.maximum(x, -_BELL_ENDS), _BELL_ENDS)
+    head = m.astype(m.astype(x, _SINGLE), DOUBLE)
+    small = m.exp(-sharpness * (x - head) * (x + head))
+    return m.exp(-sharpness * head * head) * small
 
 
 def _bell_samples() -> Iterator[Sample]:
@@ -98,37 +126,42 @@ def _bell_samples() -> Iterator[Sample]:
 
 bell: Primitive = elementwise(  # exp(-sharpness * x**2)
     "bell",
-    _in_double("bell", _bell),
+    formula=_in_double("bell", _bell),
     partials=(lambda y, x, sharpness: -2 * sharpness * clamp(x, _BELL_ENDS) * y,),
     samples=_bell_samples,
     traits=TRANSCENDENTAL,
 )
 
-# From the C library by way of Python: exact to the last digit or two, some 100 ns an element.
-_erf: Final = np.frompyfunc(math.erf, 1, 1)
-_erfc: Final = np.frompyfunc(math.erfc, 1, 1)
-
 erf: Primitive = elementwise(
     "erf",
-    _in_double("erf", lambda x: np.asarray(_erf(x), np.float64)),
+    formula=_in_double("erf", lambda m, x: m.erf(x)),
     partials=(lambda _, x: 2 / math.sqrt(math.pi) * bell(x, sharpness=1.0),),
     samples=_reals(-np.inf, -30, 0, 30, np.inf, np.nan, low=-3, high=3),
     traits=TRANSCENDENTAL,
 )
 
+erfc: Primitive = elementwise(
+    "erfc",
+    formula=_in_double("erfc", lambda m, x: m.erfc(x)),
+    partials=(lambda _, x: -2 / math.sqrt(math.pi) * bell(x, sharpness=1.0),),
+    samples=_reals(-np.inf, -30, 0, 30, np.inf, np.nan, low=-3, high=3),
+    traits=TRANSCENDENTAL,
+)
+
 # Through the complementary function, which keeps all digits of small probabilities.
+ndtr_of: Final = _in_double("ndtr", lambda m, x: 0.5 * m.erfc(-x / math.sqrt(2)))
 ndtr: Primitive = elementwise(
     "ndtr",
-    _in_double("ndtr", lambda x: 0.5 * np.asarray(_erfc(-x / math.sqrt(2)), np.float64)),
+    formula=ndtr_of,
     partials=(lambda _, x: bell(x, sharpness=0.5) / math.sqrt(2 * math.pi),),
     samples=_reals(-np.inf, -50, 0, 50, np.inf, np.nan, low=-4, high=4),
     traits=TRANSCENDENTAL,
 )
 
 
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     """Horner's scheme, from the constant coefficient on."""
-    total: Array = x * coefficients[-1]
+    total = x * coefficients[-1]
     for coefficient in reversed(coefficients[1:-1]):
         total += coefficient
         total *= x
@@ -136,23 +169,22 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     return total
 
 
-def exact_log(x: Array) -> Array:
-    """The natural logarithm of positive float64 numbers, the same on every machine.
+def exact_log(m: Algebra, x: Value) -> Value:
+    """The formula of the natural logarithm of positive float64 numbers, the same on every machine.
 
     With ``x = 2**e * m`` and ``m`` near 1, ``log(m) = 2 artanh((m - 1) / (m + 1))`` by its Taylor
     series. The relative error is below 4 units in the last place.
 
-    >>> exact_log(np.array([1.0, 10.0]))
+    >>> exact_log(intrinsics, np.array([1.0, 10.0]))
     array([0.        , 2.30258509])
     """
-    mantissa, exponent = np.frexp(x)
+    mantissa, exponent = m.frexp(x)
     small = mantissa < math.sqrt(0.5)
-    mantissa = np.where(small, 2 * mantissa, mantissa)
+    mantissa = m.where(small, 2 * mantissa, mantissa)
     s = (mantissa - 1) / (mantissa + 1)
     series = s * _polynomial(s * s, _ARTANH)
-    scale: Array = (exponent - small).astype(np.float64)
-    logarithm: Array = scale * _LN2_HIGH + (2 * series + scale * _LN2_LOW)
-    return logarithm
+    scale = m.astype(exponent - small, DOUBLE)
+    return scale * _LN2_HIGH + (2 * series + scale * _LN2_LOW)
 
 
 # s * s < 0.0295, whose 12th power no longer counts.
@@ -162,30 +194,50 @@ _LN2_HIGH: Final = float.fromhex("0x1.62e42fee00000p-1")
 _LN2_LOW: Final = float.fromhex("0x1.a39ef35793c76p-33")
 
 
-def _ndtri(p: Array) -> Array:
+def ndtri_of(m: Algebra, p: Value) -> Value:
     """Wichura, "The percentage points of the normal distribution", Appl. Statist. 37 (1988), AS241.
 
     Rational approximations on three intervals; the relative error is about 1e-16.
     """
     q = p - 0.5
-    out: Array = q * _ratio(0.180625 - q * q, _CENTRE)
+    tail = _tail_of_ndtri(m, p, q, _distance)
+    return m.where(m.absolute(q) <= 0.425, _centre_of_ndtri(q), tail)
+
+
+def _centre_of_ndtri(q: Value) -> Value:
+    return q * _ratio(0.180625 - q * q, _CENTRE)
+
+
+def _tail_of_ndtri(
+    m: Algebra, p: Value, q: Value, distance: Callable[[Algebra, Value], Value]
+) -> Value:
+    """How far out from the centre a small probability lies."""
+    p = m.where(q < 0, p, 1 - p)
+    inside = p > 0
+    s = m.sqrt(-exact_log(m, m.where(inside, p, 0.5)))
+    found = m.where(inside, distance(m, s), m.where(m.equal(p, 0), np.inf, np.nan))
+    return m.copysign(found, q)
+
+
+def _distance(m: Algebra, s: Value) -> Value:
+    return m.where(s > 5, _ratio(s - 5, _FAR), _ratio(s - 1.6, _TAIL))
+
+
+def _quick_distance(m: Algebra, s: Array) -> Value:
+    return _distance(m, s) if s.max() > 5 else _ratio(s - 1.6, _TAIL)
+
+
+def quick_ndtri(p: Array) -> Any:
+    """As the formula has it, for an array; the tails are computed where they are wanted alone."""
+    q = p.ravel() - 0.5
+    out: Array = _centre_of_ndtri(q)
     tail = np.flatnonzero(~(np.abs(q) <= 0.425))
     if tail.size:
-        out[tail] = np.copysign(_tail_of_ndtri(np.where(q < 0, p, 1 - p)[tail]), q[tail])
-    return out
+        out[tail] = _tail_of_ndtri(intrinsics, p.ravel()[tail], q[tail], _quick_distance)
+    return out.reshape(p.shape)[()]
 
 
-def _tail_of_ndtri(p: Array) -> Array:
-    """How far out from the centre a small probability lies."""
-    inside = p > 0
-    s = np.sqrt(-exact_log(np.where(inside, p, 0.5)))
-    distance = _ratio(s - 1.6, _TAIL)
-    if s.max() > 5:
-        distance = np.where(s > 5, _ratio(s - 5, _FAR), distance)
-    return np.where(inside, distance, np.where(p == 0, np.inf, np.nan))
-
-
-def _ratio(x: Array, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
+def _ratio(x: Value, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Value:
     return _polynomial(x, coefficients[0]) / _polynomial(x, coefficients[1])
 
 
@@ -216,7 +268,8 @@ _FAR: Final = (
 
 ndtri: Primitive = elementwise(
     "ndtri",
-    _in_double("ndtri", lambda p: _ndtri(p.ravel()).reshape(p.shape)),
+    partial(_in_double("ndtri", lambda _, p: quick_ndtri(np.asarray(p))), intrinsics),
+    formula=_in_double("ndtri", ndtri_of),
     partials=(lambda y, _p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
     traits=TRANSCENDENTAL,

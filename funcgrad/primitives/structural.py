@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.errors import ShapeError
 from funcgrad.primitive import (
     DISCRETE,
@@ -405,13 +406,6 @@ assemble: Primitive = Primitive(
 # Dtypes.
 
 
-def _cast(x: Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    array = _as_array(x)
-    if array.dtype.kind == "c" and dtype.kind not in "cb":
-        array = array.real
-    return array.astype(dtype)
-
-
 def _cast_source(x: OperandText, dtype: np.dtype[Any]) -> str:
     part = ".real" if x.spec.dtype.kind == "c" and dtype.kind not in "cb" else ""
     return f"{x.array}{part}.astype(np.{dtype.type.__name__})"
@@ -430,7 +424,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
 
     return Primitive(
         name,
-        _cast,
+        intrinsics.astype,
         lambda x, dtype: Spec(x.shape, dtype),
         differential,
         lambda primitive, size, args, batched, params: primitive(*args, **params),
@@ -461,6 +455,6 @@ unfollowed: Primitive = Primitive(
     DISCRETE,
     lambda primitive, size, args, batched, params: primitive(*args),
     source=str,
-    structure=Elementwise(owns=False, is_view=True),
+    structure=Elementwise(lambda _, x: x, owns=False, is_view=True),
 )
 """A value that counts as constant in every derivative."""

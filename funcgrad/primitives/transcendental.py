@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Final
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import (
     combined,
@@ -32,8 +33,8 @@ from funcgrad.primitives.elementwise import (
 )
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.selection import where
-from funcgrad.shape import dtype_of
-from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, UNEVEN
+from funcgrad.shape import dtype_of, is_inexact
+from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, UNEVEN, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
 ]
 
 _LINE = combined(reals(-3, 3), complexes(), edges(0.0, np.inf, -np.inf, np.nan))
+_DOUBLE: Final = np.dtype(np.float64)
 _CUT = (2 + 0j, -2 + 0j, 2j, -2j, 0j)
 
 
@@ -167,9 +169,9 @@ cbrt = elementwise(
 )
 
 
-def _radius(r: Raw) -> Raw:
+def _radius(m: Algebra, r: Value) -> Value:
     """A distance to divide by: at the origin infinite, where the quotient is to be 0."""
-    return where(r == 0, np.inf, r)
+    return m.where(r == 0, np.inf, r)
 
 
 _OFF_ORIGIN = combined(reals(0.2, 3, 2), reals(-3, -0.2, 2))
@@ -182,7 +184,7 @@ _AROUND_ORIGIN = combined(
 
 def _part_of_radius(r: Value, x: Value, y: Value) -> Value:
     if type(r) in RAW:  # then it is known already, and no derivative of the quotient is wanted
-        return x / _radius(r)
+        return x / _radius(intrinsics, r)
     return ratio_to_hypot(x, y)
 
 
@@ -197,14 +199,10 @@ hypot: Primitive = elementwise(
 )
 
 
-def _ratio_to_hypot(x: Raw, y: Raw) -> Raw:
-    return np.divide(x, _radius(np.hypot(x, y)))
-
-
 # x / r and x / r**2 with r = hypot(x, y), without overflow, and 0 at the origin.
 ratio_to_hypot: Primitive = elementwise(
     "ratio_to_hypot",
-    _ratio_to_hypot,
+    formula=lambda m, x, y: m.divide(x, _radius(m, m.hypot(x, y))),
     partials=(
         lambda _, x, y: ratio_to_hypot(y, x) * ratio_to_square_of_hypot(y, x),
         lambda _, x, y: -ratio_to_hypot(x, y) * ratio_to_square_of_hypot(y, x),
@@ -213,20 +211,21 @@ ratio_to_hypot: Primitive = elementwise(
 )
 
 
-def _ratio_to_square_of_hypot(x: Raw, y: Raw) -> Raw:
-    r = _radius(np.hypot(x, y))
-    return np.divide(np.divide(x, r), r)
+def _ratio_to_square_of_hypot(m: Algebra, x: Value, y: Value) -> Value:
+    r = _radius(m, m.hypot(x, y))
+    return m.divide(m.divide(x, r), r)
 
 
 def _turned(x: Value, y: Value) -> Value:
     """``(y**2 - x**2) / r**4``; on the diagonal nothing cancels."""
-    r = _radius(hypot(x, y))
+    r = hypot(x, y)
+    r = where(r == 0, np.inf, r)
     return (y - x) / r / r * ((y + x) / r / r)
 
 
 ratio_to_square_of_hypot: Primitive = elementwise(
     "ratio_to_square_of_hypot",
-    _ratio_to_square_of_hypot,
+    formula=_ratio_to_square_of_hypot,
     partials=(
         lambda _, x, y: _turned(x, y),
         lambda u, x, y: -2 * u * ratio_to_square_of_hypot(y, x),
@@ -302,9 +301,9 @@ def _sech_squared(x: Raw) -> Raw:
 sech_squared: Primitive = elementwise(
     "sech_squared",
     _sech_squared,
+    formula=lambda m, x: m.square(m.reciprocal(m.cosh(x))),
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
-    source=lambda x: f"np.square(np.reciprocal(np.cosh({x})))",
     traits=TRANSCENDENTAL,
 )
 tanh: Primitive = elementwise(
@@ -322,16 +321,12 @@ _INTERVAL = combined(
 )
 
 
-def _one_minus_square(x: Raw) -> Raw:
-    return np.multiply(np.subtract(1, x), np.add(1, x))  # keeps its digits also near 1 and -1
-
-
 one_minus_square: Primitive = elementwise(
     "one_minus_square",
-    _one_minus_square,
+    # Keeps its digits also near 1 and -1.
+    formula=lambda m, x: m.multiply(m.subtract(1, x), m.add(1, x)),
     partials=(lambda _, x: -2 * x,),
     samples=_LINE,
-    source=lambda x: f"np.multiply(np.subtract(1, {x}), np.add(1, {x}))",
 )
 
 
@@ -395,12 +390,7 @@ arctanh = elementwise(
 
 
 def _sinc_derivative(x: Raw, order: int) -> Raw:
-    """The derivative of sin(u) / u, u = pi x, of a positive order.
-
-    With f = sin(u) / u, differentiating u f = sin(u) n times gives the recurrence
-    u f[n] + n f[n - 1] = sin(u + n pi / 2), which loses digits only where u < n: there the power
-    series is short. Its terms are (-1)^k (2k)! / ((2k + 1)! (2k - n)!) u^(2k - n).
-    """
+    """As the formula has it, but each part is computed where it is wanted alone."""
     array = np.asarray(x)
     kind = np.result_type(array, np.sinc(array[:0] if array.ndim else array))
     array = array.astype(np.result_type(kind, np.float64))
@@ -408,12 +398,27 @@ def _sinc_derivative(x: Raw, order: int) -> Raw:
     out = np.empty_like(array)
     out[near] = _near_sinc(np.pi * array[near], order)
     far = ~near
-    out[far] = _far_sinc(array[far], order)
+    out[far] = _far_sinc(intrinsics, array[far], order)
     return (out * np.pi**order).astype(kind)[()]
 
 
-def _far_sinc(x: Raw, order: int) -> Raw:
-    u, turns = np.pi * x, _waves(x)
+def _formula_of_sinc_derivative(m: Algebra, x: Value, order: int) -> Value:
+    """The derivative of sin(u) / u, u = pi x, of a positive order.
+
+    With f = sin(u) / u, differentiating u f = sin(u) n times gives the recurrence
+    u f[n] + n f[n - 1] = sin(u + n pi / 2), which loses digits only where u < n: there the power
+    series is short. Its terms are (-1)^k (2k)! / ((2k + 1)! (2k - n)!) u^(2k - n).
+    """
+    kind = np.result_type(dtype_of(x), np.float16) if is_inexact(dtype_of(x)) else _DOUBLE
+    x = m.astype(x, np.result_type(kind, _DOUBLE))
+    near = m.absolute(np.pi * x) < order + 1
+    close = _near_sinc(np.pi * m.where(near, x, 0), order)
+    distant = _far_sinc(m, m.where(near, 1, x), order)
+    return m.astype(m.where(near, close, distant) * np.pi**order, kind)
+
+
+def _far_sinc(m: Algebra, x: Value, order: int) -> Value:
+    u, turns = np.pi * x, _waves(m, x)
     value = turns[0] / u
     for n in range(1, order + 1):
         turn = turns[n % 2] if n % 4 < 2 else -turns[n % 2]
@@ -421,23 +426,23 @@ def _far_sinc(x: Raw, order: int) -> Raw:
     return value
 
 
-def _near_sinc(u: Raw, order: int) -> Raw:
+def _near_sinc(u: Value, order: int) -> Value:
     """By Horner's rule, in u^2."""
     square, first = u * u, (order + 1) // 2
-    series = np.zeros_like(u)
+    series = 0 * square
     for k in range(2 * order + 20, first - 1, -1):
         series *= square
         series += (-1) ** k / ((2 * k + 1) * math.factorial(2 * k - order))
     return series * u if order % 2 else series
 
 
-def _waves(x: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+def _waves(m: Algebra, x: Value) -> tuple[Value, Value]:
     """The sine and the cosine of pi x. Whole turns are taken off before the product rounds."""
-    whole = np.rint(x.real)
-    sign = 1 - 2 * np.abs(np.fmod(whole, 2))
+    whole = m.rint(m.real(x))
+    sign = 1 - 2 * m.absolute(m.fmod(whole, 2))
     rest = x - whole
-    sine = sign * np.sin(np.pi * rest)
-    cosine = sign * np.sin(np.pi * (0.5 - np.where(np.real(rest) < 0, -rest, rest)))
+    sine = sign * m.sin(np.pi * rest)
+    cosine = sign * m.sin(np.pi * (0.5 - m.where(m.real(rest) < 0, -rest, rest)))
     return sine, cosine
 
 
@@ -450,13 +455,22 @@ def _sinc_samples() -> Iterator[Sample]:
 sinc_derivative: Primitive = elementwise(
     "sinc_derivative",
     _sinc_derivative,
+    formula=_formula_of_sinc_derivative,
     partials=(lambda _, x, order: sinc_derivative(x, order=order + 1),),
     samples=_sinc_samples,
     traits=TRANSCENDENTAL | UNEVEN,
 )
+
+
+def _sinc(m: Algebra, x: Value) -> Value:
+    u = m.multiply(np.pi, x)
+    u = m.where(m.equal(u, 0), np.finfo(dtype_of(u)).eps, u)
+    return m.sin(u) / u
+
+
 sinc = elementwise(
     "sinc",
-    np.sinc,
+    formula=_sinc,
     partials=(lambda _, x: sinc_derivative(x, order=1),),
     samples=combined(_LINE, edges(0.0, 1e-9, smooth=True)),
     traits=TRANSCENDENTAL,

@@ -10,7 +10,7 @@ from funcgrad import extend
 
 gudermannian = extend.elementwise(
     "gudermannian",
-    lambda x: 2 * np.arctan(np.tanh(x / 2)),
+    formula=lambda m, x: 2 * m.arctan(m.tanh(x / 2)),
     partials=(lambda y, _: fnp.cos(y),),
     samples=extend.combined(extend.reals(-3, 3), extend.edges(np.inf, -np.inf, np.nan, 0.0)),
     traits=extend.TRANSCENDENTAL,

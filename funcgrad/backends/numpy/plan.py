@@ -69,11 +69,7 @@ class Plan:
 def is_plain_ufunc(operation: Primitive) -> bool:
     """Whether an operation is an elementwise function of NumPy's, which takes a place for its
     result after its arguments."""
-    return (
-        isinstance(operation.evaluate, np.ufunc)
-        and operation.evaluate.signature is None
-        and operation.source is None
-    )
+    return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
 
 
 def plan_of(program: Program, block: int = BLOCK) -> Plan:

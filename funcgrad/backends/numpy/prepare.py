@@ -11,10 +11,11 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from funcgrad.backends.numpy.formulas import written_out
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.inline import inlined, with_programs_inside
+from funcgrad.programs.inline import with_programs_inside
 from funcgrad.programs.program import Program
 
 __all__ = ["prepared"]
@@ -38,7 +39,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         in its derivatives have another order.
     """
     runs = with_programs_inside(
-        inlined(program), lambda body: prepared(optimize(body, relaxed), relaxed)
+        written_out(program), lambda body: prepared(optimize(body, relaxed), relaxed)
     )
     if runs is not program:
         runs = optimize(runs, relaxed)

@@ -33,11 +33,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitives.elementwise import constant_power
-from funcgrad.primitives.structural import assemble, place
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import Movement, Scatter
 
 __all__ = ["NONE", "Scalars", "boxed", "scalar_text", "scalars_of"]
 
@@ -216,15 +215,14 @@ def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
     operation = equation.operation
     if any(specs[operand].dtype != np.float64 for operand in equation.operands):
         return False
-    evaluate = operation.evaluate
-    if isinstance(evaluate, np.ufunc):
-        return evaluate.signature is None and operation.source is None
-    return operation in (constant_power, place, assemble)
+    if isinstance(operation.structure, Movement | Scatter):  # NumPy makes arrays of what they move
+        return bool(equation.results[0].shape)
+    return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
 
 
 def _is_call(equation: Equation) -> bool:
     """Whether NumPy calls a function of one scalar."""
-    return len(equation.operands) == 1 and equation.operation not in (place, assemble)
+    return len(equation.operands) == 1 and isinstance(equation.operation.evaluate, np.ufunc)
 
 
 def _enters(variable: int, program: Program, specs: Sequence[Spec]) -> bool:

@@ -35,6 +35,7 @@ from math import prod
 from typing import Final
 
 from funcgrad.backends.numpy.expressions import Expressions, Operand
+from funcgrad.backends.numpy.formulas import written_out
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel
 from funcgrad.backends.numpy.kernels import kernel_lines
 from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
@@ -44,7 +45,6 @@ from funcgrad.backends.numpy.scalars import NONE, Scalars, boxed, scalar_text, s
 from funcgrad.backends.numpy.scope import Scope
 from funcgrad.backends.numpy.source import Source
 from funcgrad.programs.equation import Equation, Guard
-from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control, Opaque
 from funcgrad.trace import BITWISE
@@ -86,7 +86,7 @@ def numpy_source(
         hand a variable on takes as long as Python's arithmetic on a number, so programs that are
         mostly that stay whole.
     """
-    program = inlined(program)
+    program = written_out(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     scalars = scalars_of(program, together) if floats else NONE

@@ -13,6 +13,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.algebra import body_of
 from funcgrad.backends.interface import Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY, compile_program
 from funcgrad.backends.numpy.literals import array_text, number_text
@@ -89,7 +90,9 @@ def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(char) for char in "?bBhle"], ids=str)
-@pytest.mark.parametrize("primitive", [p for p in every_primitive() if p.source], ids=str)
+@pytest.mark.parametrize(
+    "primitive", [p for p in every_primitive() if p.source or body_of(p)], ids=str
+)
 def test_sources_of_every_dtype_have_the_same_bits(
     primitive: Primitive, dtype: np.dtype[Any]
 ) -> None:

@@ -1,0 +1,138 @@
+"""The algebra of primitives: formulas as programs.
+
+It has the names of ``funcgrad.intrinsics``, whose values may be tracers here, so that a formula
+read with it is a computation that can be staged, and so the *body* of an operation: the same in
+other primitives.
+
+>>> import funcgrad as fg
+>>> from funcgrad.primitives.activations import softplus
+>>> print(fg.program(body_of(softplus))(fg.tensor(1.0)).to_text(sources=False))
+program softplus(x: float64[]) -> float64[]
+  a = constant 0
+  b: float64[] = maximum x a
+  c: float64[] = absolute x
+  d: float64[] = negative c
+  e: float64[] = exp d
+  f: float64[] = log1p e
+  g: float64[] = add b f
+  return g
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.complexes import imag, join_parts, real
+from funcgrad.primitives.elementwise import (
+    absolute,
+    add,
+    divide,
+    log,
+    multiply,
+    power,
+    reciprocal,
+    square,
+    subtract,
+)
+from funcgrad.primitives.logic import equal, isfinite, isinf, isnan
+from funcgrad.primitives.rounding import (
+    binary_exponent,
+    copysign,
+    floor,
+    fmod,
+    ldexp,
+    rint,
+    trunc,
+)
+from funcgrad.primitives.selection import maximum, minimum, where
+from funcgrad.primitives.special import erf, erfc
+from funcgrad.primitives.structural import cast
+from funcgrad.primitives.transcendental import (
+    arctan,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    hypot,
+    log1p,
+    sin,
+    sinh,
+    sqrt,
+    tanh,
+)
+from funcgrad.structure import Elementwise
+from funcgrad.trace import Value
+
+__all__ = [
+    "absolute",
+    "add",
+    "arctan",
+    "astype",
+    "binary_exponent",
+    "body_of",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "expm1",
+    "floor",
+    "fmod",
+    "frexp",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "join_parts",
+    "ldexp",
+    "log",
+    "log1p",
+    "maximum",
+    "minimum",
+    "multiply",
+    "power",
+    "real",
+    "reciprocal",
+    "rint",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tanh",
+    "trunc",
+    "where",
+]
+
+
+def astype(x: Value, dtype: np.dtype[Any]) -> Value:
+    """``x`` in another dtype."""
+    return cast(x, dtype=dtype)
+
+
+def frexp(x: Value) -> tuple[Value, Value]:
+    """The mantissa, from 1/2 on and below 1, and the exponent."""
+    exponent = binary_exponent(x)
+    return ldexp(x, -exponent), exponent
+
+
+def body_of(primitive: Primitive) -> Callable[..., Value] | None:
+    """An operation in other primitives: what it declares, or its formula."""
+    structure, this = primitive.structure, sys.modules[__name__]
+    formula = structure.formula if isinstance(structure, Elementwise) else None
+    if formula is None or getattr(this, primitive.name, None) is primitive:
+        return primitive.body  # an intrinsic is not taken apart
+    body: Any = partial(formula, this)
+    body.__name__ = primitive.name
+    made: Callable[..., Value] = body
+    return made

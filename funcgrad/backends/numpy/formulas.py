@@ -1,0 +1,37 @@
+"""What NumPy runs as it is written: calls and formulas are, operation by operation.
+
+The operations of a formula, one by one, are done in place, in kernels and on Python's floats like
+all others, and what they compute is shared with what is around. An operation that has an
+``evaluate`` of its own besides, which knows what NumPy does quicker, is called.
+
+>>> import funcgrad as fg
+>>> print(written_out(fg.program(fg.nn.relu)(2.0)).to_text(sources=False))
+program relu(x: float64[]) -> float64[]
+  a = constant 0
+  b: float64[] = maximum x a
+  return b
+"""
+
+from __future__ import annotations
+
+from funcgrad.backends.decompose import decomposed
+from funcgrad.primitive import Primitive
+from funcgrad.programs.inline import inlined
+from funcgrad.programs.program import Program
+from funcgrad.structure import Elementwise
+
+__all__ = ["written_out"]
+
+
+def written_out(program: Program) -> Program:
+    """The program with the equations of calls, and of formulas, in their place."""
+    return decomposed(inlined(program), _is_evaluated_by_formula)
+
+
+def _is_evaluated_by_formula(primitive: Primitive) -> bool:
+    structure = primitive.structure
+    return (
+        isinstance(structure, Elementwise)
+        and structure.formula is not None
+        and getattr(primitive.evaluate, "func", None) is structure.formula
+    )
