@@ -21,7 +21,7 @@ from funcgrad.errors import (
 )
 from funcgrad.foreign_attributes import ForeignAttributes
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
-from funcgrad.trace import TracedValue, Value, held_by_an_array
+from funcgrad.trace import Raw, TracedValue, Value, held_by_an_array
 from funcgrad.users_values import read_only
 
 __all__ = ["Conversions", "reveal_primal"]
@@ -59,7 +59,7 @@ class Conversions(ForeignAttributes):
 
     _value: Any
 
-    def _reveal(self, use: str, exact: bool) -> Any:
+    def _reveal(self, use: str, exact: bool) -> Raw:
         """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
 
         Parameters
@@ -180,7 +180,7 @@ class Conversions(ForeignAttributes):
         return format(self._scalar(f"format(t, {spec!r})", exact=False), spec)
 
 
-def reveal_primal(primal: Value, use: str, exact: bool) -> Any:
+def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:
     """``Tensor._reveal`` for a value that is being differentiated.
 
     Truth values and integers of it are piecewise constant, so control flow may depend on them; a

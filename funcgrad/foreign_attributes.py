@@ -190,7 +190,7 @@ def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
 
 
 class ForeignAttributes(TracedValue):
-    """Words for those who come from elsewhere. (Type checkers see none of these attributes.)"""
+    """Attributes that raise, with what to write instead. (Type checkers see none of them.)"""
 
     __slots__ = ()
 

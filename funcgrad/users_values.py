@@ -201,7 +201,7 @@ def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
         raise ShapeError(f"{operation}: {_shown(x)} does not form an array: {error}") from None
 
 
-def first_tensor(x: Any) -> Any:
+def first_tensor(x: object) -> Any:
     """The first tensor of a nested sequence; None if it has none."""
     if isinstance(x, (list, tuple)):
         return next((found for part in x if (found := first_tensor(part)) is not None), None)

@@ -20,7 +20,7 @@ from funcgrad.users_values import operand
 __all__ = ["fftfreq", "fftshift", "ifftshift", "length", "rfftfreq"]
 
 
-def fftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
+def fftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
     """The frequencies of the coefficients of ``fft``, in cycles per unit of the spacing.
 
     Parameters
@@ -53,7 +53,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
     )
 
 
-def rfftfreq(n: int, d: ArrayLike = 1.0, device: Any = None) -> Tensor:
+def rfftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
     """The frequencies of the coefficients of ``rfft``; the parameters are those of ``fftfreq``.
 
     Examples
@@ -111,7 +111,7 @@ def length(n: Any, operation: str) -> int:
     return count
 
 
-def _frequencies(steps: Any, count: int, d: ArrayLike, device: Any, name: str) -> Tensor:
+def _frequencies(steps: Any, count: int, d: ArrayLike, device: str | None, name: str) -> Tensor:
     if device is not None:
         choice(device, ("cpu",), name, "device")
     return tensor(steps) * (1.0 / (count * tensor(d)))

@@ -199,7 +199,7 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
     return learning_rate(count) if callable(learning_rate) else learning_rate
 
 
-def check_state(state: Any, kind: type[Any], operation: str) -> None:
+def check_state(state: object, kind: type[Any], operation: str) -> None:
     """Check that a state is of this optimizer.
 
     Raises

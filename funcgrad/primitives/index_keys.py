@@ -28,7 +28,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.trace import RAW, TracedValue, Value
+from funcgrad.trace import RAW, Raw, TracedValue, Value
 from funcgrad.users_values import operand
 
 __all__ = ["IndexPlan", "Key", "explain_index", "index_text", "is_basic", "part_at", "plan_index"]
@@ -51,7 +51,7 @@ class Key(tuple[Any, ...]):
         return hash(tuple([(e.start, e.stop, e.step) if type(e) is slice else e for e in self]))
 
 
-def part_at(x: Any, key: Key) -> Any:
+def part_at(x: Raw, key: Key) -> Raw:
     """The part of an array that an index takes: a view, also where that is one element."""
     return x[key] if ... in key else x[(*key, ...)]
 
@@ -130,7 +130,7 @@ def index_text(key: Iterable[Any]) -> str:
     return ", ".join(map(_entry_text, key)) or "()"
 
 
-def _entry_text(entry: Any) -> str:
+def _entry_text(entry: object) -> str:
     if type(entry) is not slice:
         return "..." if entry is ... else repr(entry)
     start, stop, step = ["" if n is None else str(n) for n in (entry.start, entry.stop, entry.step)]
@@ -211,7 +211,7 @@ def _spelled_out(shape: Shape, key: Any) -> list[Any]:
     return result
 
 
-def _depth(entry: Any) -> int:
+def _depth(entry: object) -> int:
     """How many axes an entry takes."""
     if entry is None or entry is ...:
         return 0
@@ -292,7 +292,7 @@ def _chosen(mask: np.ndarray[Any, Any], shape: Shape, axis: int) -> _Arrays:
     return _Arrays(np.nonzero(mask), mask.ndim, masked=True)
 
 
-def explain_index(shape: Shape, key: Any, error: Exception) -> Exception:
+def explain_index(shape: Shape, key: object, error: Exception) -> Exception:
     """The error for a key that does not fit: it names the axis, its size and the index."""
     if isinstance(error, FuncgradError):
         return error

@@ -85,14 +85,14 @@ def _stack_samples() -> Iterator[Sample]:
     yield Sample((x, 1j * x), {"axis": 1})
 
 
-def _section_windows(result: Any, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
+def _section_windows(result: Raw, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
     stop = 0
     for part in parts:
         start, stop = stop, stop + part.shape[axis]
         yield result[_along(axis, slice(start, stop))], part
 
 
-def _layer_windows(result: Any, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
+def _layer_windows(result: Raw, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
     for position, part in enumerate(parts):
         yield result[(*_along(axis, position), ...)], part
 

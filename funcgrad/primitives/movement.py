@@ -79,7 +79,7 @@ def movement(
     ) -> Value:
         return primitive(args[0], **batch(shape_of(args[0])[1:], size, **params))
 
-    def viewed(result: Any, x: Raw, **params: Hashable) -> list[tuple[Any, Any]]:
+    def viewed(result: Raw, x: Raw, **params: Hashable) -> list[tuple[Any, Any]]:
         return [(result, evaluate(x, **params))]
 
     return Primitive(

@@ -175,7 +175,7 @@ def _roll_source(x: OperandText, shift: tuple[int, ...], axis: tuple[int, ...]) 
 
 
 def _roll_windows(
-    result: Any, x: Raw, shift: tuple[int, ...], axis: tuple[int, ...]
+    result: Raw, x: Raw, shift: tuple[int, ...], axis: tuple[int, ...]
 ) -> list[tuple[Any, Any]]:
     """Along each axis the elements before a place go behind the others."""
     pairs = [(result, x)]

@@ -111,7 +111,7 @@ class Capture:
         False if there is more to watch than is reasonable, so that changes could go unnoticed.
     """
 
-    def __init__(self, *roots: Any) -> None:
+    def __init__(self, *roots: object) -> None:
         self._roots = roots
         self._observes = False
         self._ran: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
@@ -362,7 +362,7 @@ class Capture:
                 watch.holds("len({}) == {}", fields, len(fields))
                 self._spaces.append(_Space(fields, self._expected))
 
-    def _library_object(self, value: Any, fields: Mapping[str, Any]) -> Iterator[Any]:
+    def _library_object(self, value: object, fields: Mapping[str, Any]) -> Iterator[Any]:
         """Those of libraries do not change, but this one's may hold what users gave them."""
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"

@@ -166,7 +166,7 @@ class Jitted(Generic[P, R]):
     def __repr__(self) -> str:
         return f"jit({self._function!r})"
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         """As a class attribute it is a method, with ``self`` for its first argument."""
         return self if instance is None else MethodType(self, instance)
 
@@ -175,7 +175,7 @@ class Jitted(Generic[P, R]):
         """The programs that could not be compiled, the latest last."""
         return self._failures
 
-    def _call(self, args: Any, kwargs: Any) -> R:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """The general way: through the trees in loops, for calls of any form."""
         static, given = self._split(args, kwargs)
         leaves, structure = trees.flatten(given)
@@ -329,7 +329,7 @@ class Jitted(Generic[P, R]):
         backend = self._backend if self._backend.supports(optimized) else NUMPY
         return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
 
-    def _staged(self, args: Any, kwargs: Any) -> Program:
+    def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
         static, (rest, named) = self._split(args, kwargs)
         return stage("jit", self._partial(static) if static else self._function, rest, named)
 
@@ -353,7 +353,7 @@ class Jitted(Generic[P, R]):
             call.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
         return call
 
-    def _roots(self, args: Any, kwargs: Any) -> Iterable[Any]:
+    def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterable[Any]:
         """All that the function can reach besides the numbers that are its arguments."""
         static, given = self._split(args, kwargs)
         yield self._function

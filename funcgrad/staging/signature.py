@@ -20,7 +20,7 @@ from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Compile, ProgramCall
 from funcgrad.staging.entry import write_attempt
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value
+from funcgrad.trace import Raw, Value
 
 __all__ = ["Signature", "Variant", "variant_of"]
 
@@ -188,7 +188,7 @@ class Signature:
         """The attempt of a variant that has not run yet, which gives way once it has."""
         owner = ref(self)  # what is kept must not lead back
 
-        def attempt(*values: Any) -> Any:
+        def attempt(*values: Raw) -> Any:
             result = variant.attempt(*values)
             if result is not MISS:
                 variant.was_used = True

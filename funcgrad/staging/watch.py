@@ -82,11 +82,11 @@ class Watch:
             return about
         return None
 
-    def holds(self, condition: str, *values: Any) -> None:
+    def holds(self, condition: str, *values: object) -> None:
         """Watch that a condition holds, in which braces stand for these values."""
         self._add(condition.format(*[self._body.literal(value) for value in values]))
 
-    def attribute(self, owner: Any, name: str) -> None:
+    def attribute(self, owner: object, name: str) -> None:
         """Watch which object an attribute is, or that there is none."""
         value = look(owner, name)
         if value is ABSENT or iskeyword(name):
@@ -114,7 +114,7 @@ class Watch:
         for key, value in before.items():
             self._is(f"{name}[{key!r}]", value)
 
-    def contents(self, container: Any, read: Callable[[Any], Sequence[Any] | None]) -> None:
+    def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
         """Watch which objects, in which order, a function finds in a container."""
         name_of, before = self._body.name, read(container) or ()
         if read is list and type(container) is list and len(before) <= _FEW:
@@ -157,7 +157,7 @@ def entries(mapping: Mapping[Any, Any]) -> list[Any]:
     return [*mapping.keys(), *mapping.values()]
 
 
-def look(owner: Any, name: str) -> Any:
+def look(owner: object, name: str) -> Any:
     """An attribute, or ``ABSENT``."""
     try:
         return getattr(owner, name, ABSENT)

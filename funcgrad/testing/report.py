@@ -111,7 +111,7 @@ def modes_text(modes: Sequence[str]) -> str:
     return " over ".join(names[mode] for mode in reversed(modes))
 
 
-def number(x: Any) -> str:
+def number(x: complex) -> str:
     """A number with the digits that matter in a comparison."""
     return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
 

@@ -24,6 +24,7 @@ from funcgrad.primitives.structural import transpose
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
+    Raw,
     Trace,
     Value,
     begin_level,
@@ -60,7 +61,7 @@ class Batched(Tensor):
         """The sizes of the axes of one example."""
         return shape_of(self._value)[1:]
 
-    def _reveal(self, use: str, exact: bool) -> Any:
+    def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check()
         raise TracerError(
             f"{use}: inside vmap this stands for one example of a batch, and there is no single"

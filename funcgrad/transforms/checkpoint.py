@@ -19,7 +19,7 @@ from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import DISCRETE, Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
-from funcgrad.shape import is_inexact
+from funcgrad.shape import Spec, is_inexact
 from funcgrad.structure import FOREIGN, Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
@@ -149,7 +149,7 @@ class _Rehearsal(Stager):
         return results
 
 
-def _reaches(operation: Primitive, flags: Sequence[bool], result: Any) -> bool:
+def _reaches(operation: Primitive, flags: Sequence[bool], result: Spec) -> bool:
     """Whether a derivative flows from operands that are followed to a result."""
     if not is_inexact(result.dtype):
         return False

@@ -286,7 +286,7 @@ class VjpCall(_CustomCall):
             outs = batched_flat(list, size, carried[:count])(values[:count])
             return list(outs), (values[count:], carried[count:], kept)
 
-        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+        def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
             saved, carried, kept = residuals
             flags_in = [*carried, *[True] * len(cts)]
             pulled, flags_out = run_batched(
@@ -324,7 +324,7 @@ class VjpCall(_CustomCall):
             found = rules[0](args, more)
             return found[: sizes.outs], (found[sizes.outs :], args, more)
 
-        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+        def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
             kept, args, more = residuals
             pulled = rules[1]([*kept, *cts], more)
             return [*pulled, *pull_values(partial(function, args), more, cts)]
@@ -332,7 +332,7 @@ class VjpCall(_CustomCall):
         return VjpCall(_joined(function, sizes.args), signature, origin, forward, backward)
 
 
-def _joined(function: Any, count: int) -> FlatFunction:
+def _joined(function: Callable[..., Any], count: int) -> FlatFunction:
     """A function of two lists as one of the first, so many, and the second."""
     return lambda values: function(values[:count], values[count:])
 

@@ -22,7 +22,7 @@ may be ``Masked``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -318,7 +318,9 @@ class LinearEntry(OperationEntry):
                     g = self._with_gaps(transpose, ct, primals)
                 self._add(cotangents, position, g)
 
-    def _with_gaps(self, transpose: Any, ct: Cotangent, primals: Sequence[Value]) -> Cotangent:
+    def _with_gaps(
+        self, transpose: Callable[..., Value], ct: Cotangent, primals: Sequence[Value]
+    ) -> Cotangent:
         """The cotangent of an argument, where that of the result has gaps or gets them here."""
         linear = self.primitive.differential
 

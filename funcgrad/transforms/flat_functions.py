@@ -5,7 +5,7 @@ Their batching, their derivatives, and what makes them operations of programs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -126,7 +126,7 @@ class CallPrimitive(Primitive):
 
     meet: Callable[..., Sequence[Value]] = field(kw_only=True)
 
-    def __call__(self, *args: Value, **params: Any) -> Value:
+    def __call__(self, *args: Value, **params: Hashable) -> Value:
         return tuple(self.meet(args, **params))
 
 
@@ -152,11 +152,11 @@ def call_primitive(
         As for any primitive.
     """
 
-    def evaluate(*args: Value, **params: Any) -> tuple[Value, ...]:
+    def evaluate(*args: Value, **params: Hashable) -> tuple[Value, ...]:
         return tuple(run(args, **params))
 
     def push(
-        tangents: Sequence[Value], outs: Sequence[Value], *args: Value, **params: Any
+        tangents: Sequence[Value], outs: Sequence[Value], *args: Value, **params: Hashable
     ) -> tuple[Value, ...]:
         return tuple(push_values(partial(run, **params), args, tangents))
 

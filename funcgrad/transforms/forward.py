@@ -20,6 +20,7 @@ from funcgrad.shape import dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
     STRONG,
+    Raw,
     Trace,
     Value,
     begin_level,
@@ -47,7 +48,7 @@ class Dual(Tensor):
     __slots__ = ("_tangent", "_trace")
     _tangent: Value
 
-    def _reveal(self, use: str, exact: bool) -> Any:
+    def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check()
         return reveal_primal(self._value, use, exact)
 

@@ -127,7 +127,7 @@ def jacfwd(
         kept: list[Any] = []
 
         def push(*tangents: Any) -> Any:
-            def run(*leaves: Any) -> Any:
+            def run(*leaves: Value) -> Any:
                 out = f(*chosen.arguments(args, leaves), **kwargs)
                 return pair("jacfwd", out) if has_aux else (out, None)
 
@@ -145,7 +145,7 @@ def jacfwd(
         if both:
             tangent = trees.map(lambda x, y: x + 1j * y, tangent, push_basis(1j))
 
-        def in_tree(leaf: Any) -> Any:
+        def in_tree(leaf: Value) -> Any:
             parts = _split(leaf, [spec.shape for spec in specs], axis_last=True)
             if both:
                 pairs = zip(parts, specs, strict=True)
@@ -217,7 +217,7 @@ def jacrev(
         chosen = choose("jacrev", f, args, argnums)
         primals = [wrap(leaf) for leaf in chosen.leaves]
 
-        def run(*leaves: Any) -> Any:
+        def run(*leaves: Value) -> Any:
             return f(*chosen.arguments(args, leaves), **kwargs)
 
         out, pullback, *aux = vjp(run, *primals, has_aux=has_aux)

@@ -9,6 +9,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.contraction import matmul
 from funcgrad.tensor import Tensor, operate_generally
+from funcgrad.trace import Raw
 from funcgrad.users_values import FREE, ArrayLike, explained
 
 __all__ = ["Recorded"]
@@ -59,6 +60,6 @@ class Recorded(Tensor):
     __truediv__, __rtruediv__ = _operators(ew.divide)
     __matmul__, __rmatmul__ = _operators(matmul)
 
-    def _reveal(self, use: str, exact: bool) -> Any:
+    def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check()
         return reveal_primal(self._value, use, exact)

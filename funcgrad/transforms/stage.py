@@ -37,6 +37,7 @@ from funcgrad.shape import stand_in
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
     RAW,
+    Raw,
     Trace,
     Value,
     begin_level,
@@ -78,7 +79,7 @@ class Staged(Tensor):
     __slots__ = ("_index", "_trace")
     _index: int
 
-    def _reveal(self, use: str, exact: bool) -> Any:
+    def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check(self)
         self._trace.need_numbers()
         value = self._value
@@ -448,7 +449,9 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     return staged
 
 
-def stage(operation: str, f: Callable[..., Any], args: Any, kwargs: Any) -> Program:
+def stage(
+    operation: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Program:
     """Stage a function, in the name of the operation that the user called."""
     leaves, structure = trees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)

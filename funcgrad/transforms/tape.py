@@ -98,7 +98,7 @@ def reading(tape: Tape, kind: type[TracedValue], rule: Callable[[Any], Sequence[
             value = value._value
         return concrete(value)
 
-    def read(values: Any) -> list[Value]:
+    def read(values: Sequence[Value]) -> list[Value]:
         chain = _ASIDE.get()
         for own in tapes:
             chain = (own, None, chain)

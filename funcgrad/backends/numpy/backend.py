@@ -27,6 +27,7 @@ from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import ProgramError
 from funcgrad.floating_errors import ERROR_STATE, notices_errors
 from funcgrad.programs.program import Program
+from funcgrad.trace import Raw
 
 __all__ = ["NUMPY", "NumpyBackend", "compile_program"]
 
@@ -106,7 +107,7 @@ class _OnScalars:
         self._raises = raises
         self._run: Run | None = None
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: Raw) -> Any:
         if self._run is None:
             source = numpy_source(self._program, lines=True, floats=False, raises=self._raises)
             self._run = _function(source)

@@ -79,7 +79,7 @@ def array_text(value: Raw) -> str | None:
     return None
 
 
-def _nested(array: Any) -> str:
+def _nested(array: Raw) -> str:
     if not array.ndim:
         return element_text(array[()])
     return f"[{', '.join([_nested(part) for part in array])}]"

@@ -73,7 +73,7 @@ class Scope:
     def letter(self) -> str:
         return self.fresh(next(name for name in self.letters if name not in self.taken))
 
-    def beside(self, value: Any, dtype: np.dtype[Any]) -> str | None:
+    def beside(self, value: Raw, dtype: np.dtype[Any]) -> str | None:
         """A number as a 0-d array; None where an array of that dtype would not do the same."""
         if not isinstance(value, (int, float, np.floating)) or dtype.kind != "f":
             return None
