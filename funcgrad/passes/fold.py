@@ -44,11 +44,11 @@ def fold_constants(program: Program) -> Program:
 
 def _folded(bench: Workbench, equation: Equation) -> int | None:
     operation, constants = equation.operation, bench.constants
-    if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
-        return None  # it may take any time
     for variable in equation.operands:
         if variable not in constants:
             return None
+    if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
+        return None  # it may take any time
     known = [constants[variable] for variable in equation.operands]
     if not all(constant.is_raw for constant in known) or not _is_worth_keeping(equation, known):
         return None

@@ -56,6 +56,8 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
             if source is None:
                 return None
             inner[variable] = source
+    if len(inner) == 1 and all(_is_as_large(bench, *each) for each in inner.items()):
+        return None  # a reshape alone, or no broadcast
     if not inner or result.dtype.kind == "c" or not _is_real(bench, operands):
         return None
     smaller = [inner.get(variable, variable) for variable in operands]
@@ -90,17 +92,25 @@ def _moved_from(bench: Workbench, variable: int) -> int | None:
     return maker.operands[0] if isinstance(structure, Movement) else None
 
 
+def _is_as_large(bench: Workbench, variable: int, inner: int) -> bool:
+    return prod(bench.specs[inner].shape) == prod(bench.specs[variable].shape)
+
+
 def _is_reshape(bench: Workbench, variable: int, inner: int) -> bool:
-    shape = bench.specs[inner].shape
-    if prod(shape) != prod(bench.specs[variable].shape):
+    if not _is_as_large(bench, variable, inner):
         return False  # as is soon seen
     piece = bench.rearranged(variable)
-    return piece is not None and keeps_order(piece, shape)
+    return piece is not None and keeps_order(piece, bench.specs[inner].shape)
 
 
 def _is_broadcast(bench: Workbench, variable: int, inner: int) -> bool:
+    shape, wide = bench.specs[inner].shape, bench.specs[variable].shape
+    if len(shape) > len(wide) or any(
+        n not in (1, m) for n, m in zip(shape[::-1], wide[::-1], strict=False)
+    ):
+        return False  # as is soon seen
     piece = bench.rearranged(variable)
-    return piece is not None and repeats(piece, bench.specs[inner].shape)
+    return piece is not None and repeats(piece, shape)
 
 
 def _expanded(bench: Workbench, equation: Equation) -> int | None:
@@ -110,6 +120,8 @@ def _expanded(bench: Workbench, equation: Equation) -> int | None:
     for place, variable in enumerate(equation.operands):
         inner = _moved_from(bench, variable)
         if inner is None or specs[variable].shape != result.shape:
+            continue
+        if not _is_as_large(bench, variable, inner):
             continue
         others = [v for k, v in enumerate(equation.operands) if k != place]
         own = specs[inner].shape

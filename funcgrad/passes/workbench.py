@@ -105,7 +105,7 @@ class Workbench:
         self._numbers: dict[Constant, int] = {}
         self._operands: tuple[int, ...] = ()
         self._order: list[int] = []
-        self._pieces: dict[int, Piece | None] = {}
+        self._pieces: dict[Hashable, Piece | None] = {}
         for variable, constant in enumerate(program.constants, len(program.inputs)):
             first = self._numbers.setdefault(constant, variable)
             self.constants[variable] = constant
@@ -121,10 +121,14 @@ class Workbench:
 
     def rearranged(self, variable: int) -> Piece | None:
         """How a variable has all its elements from one array, see ``rearranged``."""
-        if variable not in self._pieces:
-            maker = self.makers[variable]
-            self._pieces[variable] = None if maker is None else rearranged(maker, self.specs)
-        return self._pieces[variable]
+        maker = self.makers[variable]
+        if maker is None or len(maker.operands) != 1:
+            return None
+        shapes = self.specs[variable].shape, self.specs[maker.operands[0]].shape
+        key = maker.operation, shapes, _identity(maker.params)  # many are alike
+        if key not in self._pieces:
+            self._pieces[key] = rearranged(maker, self.specs)
+        return self._pieces[key]
 
     def is_read_once(self, variable: int) -> bool:
         """Whether nothing reads it but the program's equation that is looked at."""
