@@ -5,13 +5,16 @@ The tree, with the built-in exception that Python users would catch for the same
     FuncgradError                      everything below
     ├── ShapeError          ValueError shapes, sizes or axes that do not fit
     │   ├── AxisError       IndexError an axis or an index outside of an array
+    │   ├── MatrixShapeError LinAlgError a matrix that is not square, or an array that is no matrix
     │   ├── ScalarError     TypeError  one Python number of an array that has not one element
     │   └── UnsizedError    TypeError  the length, or the elements one by one, of what has no axes
     ├── DtypeError          TypeError  a dtype that an operation has no meaning for
     │   └── IndexKindError  IndexError a key that is no integer, slice or mask
     ├── DifferentiationError TypeError something asked of a derivative that it does not have
+    │   └── DegenerateError LinAlgError a derivative of eigenvectors that are not determined
     ├── FunctionError       TypeError  something that is no function where one is needed
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
+    │   ├── MatrixError     LinAlgError a matrix that is singular, or not positive definite
     │   └── RangeError      OverflowError a number outside of what a dtype can hold
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
@@ -28,9 +31,13 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 
+``LinAlgError`` is ``numpy.linalg``'s, a ``ValueError``.
+
 >>> issubclass(ShapeError, ValueError) and issubclass(EscapedTracerError, TracerError)
 True
 """
+
+from numpy.linalg import LinAlgError
 
 from funcgrad.users_line import users_line
 
@@ -39,6 +46,7 @@ __all__ = [
     "AxisError",
     "BatchError",
     "CheckError",
+    "DegenerateError",
     "DifferentiationError",
     "DtypeError",
     "EscapedTracerError",
@@ -49,6 +57,8 @@ __all__ = [
     "ImmutableError",
     "IndexKindError",
     "LeafError",
+    "MatrixError",
+    "MatrixShapeError",
     "MissingAttributeError",
     "MissingOptionError",
     "MissingPackageError",
@@ -80,6 +90,10 @@ class AxisError(ShapeError, IndexError):
     """An axis or an index lies outside of an array, or indices do not fit each other."""
 
 
+class MatrixShapeError(ShapeError, LinAlgError):
+    """An array that is no matrix, or no square one, where linear algebra needs one."""
+
+
 class ScalarError(ShapeError, TypeError):
     """An array that has not one element is no Python number."""
 
@@ -100,12 +114,20 @@ class DifferentiationError(FuncgradError, TypeError):
     """A derivative was asked for where none is defined."""
 
 
+class DegenerateError(DifferentiationError, LinAlgError):
+    """What is differentiated is not determined, as eigenvectors to equal eigenvalues are not."""
+
+
 class FunctionError(FuncgradError, TypeError):
     """Something that cannot be called was given where a function is needed."""
 
 
 class ArgumentError(FuncgradError, ValueError):
     """The value of an argument lies outside of what an operation allows."""
+
+
+class MatrixError(ArgumentError, LinAlgError):
+    """A matrix is singular, not positive definite, or none that an operation is defined for."""
 
 
 class RangeError(ArgumentError, OverflowError):

@@ -194,10 +194,16 @@ class Linearized:
         ``(cotangent, output, *arguments, **params) -> cotangents`` of all arguments: the transpose
         of ``push``, where there is one that takes less than to record ``push`` and to transpose
         that. Factors are conjugated. It has to be a sum of products of numbers that are positive
-        where all arguments are.
+        where all arguments are, unless the operation mixes. Of several results, ``cotangent`` is a
+        tuple, with None for one that nothing depends on, and ``output`` is the tuple of results.
+        Where the operation mixes, a cotangent may be a function without arguments, which is called
+        if anything follows that argument.
     linear_in : tuple of int
         Arguments in which the operation is linear, together, for any values of the others: a
         tangent may be pushed by it, and what was pushed can be transposed.
+    mixes : bool
+        Whether every element of an argument takes part in every element of the results, as in an
+        inverse matrix: what of a cotangent is absent then counts as zero.
     carry : callable, optional
         See ``carried``.
     """
@@ -205,6 +211,7 @@ class Linearized:
     push: Callable[..., Value]
     pull: Callable[..., Sequence[Value]] | None = None
     linear_in: tuple[int, ...] = ()
+    mixes: bool = False
     carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]] | None = None
 
 

@@ -34,15 +34,17 @@ Arrays = tuple[Any, ...]
 LOWER = {np.dtype("d"): np.dtype("f"), np.dtype("D"): np.dtype("F")}
 
 
-def every_primitive() -> list[Primitive]:
-    """The primitives that stand in modules of the package, each once, in order of name; those of
-    calls, whose parameters are programs, are tried in ``tests/transforms/test_call_primitives``."""
+def every_primitive(several: bool = False) -> list[Primitive]:
+    """The primitives that stand in modules of the package, each once, in order of name: those with
+    one result, or those with several. Those of calls, whose parameters are programs, are tried in
+    ``tests/transforms/test_call_primitives``."""
     found: dict[int, Primitive] = {}
     for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
         for value in vars(import_module(module.name)).values():
             if isinstance(value, Primitive) and not isinstance(value, CallPrimitive):
                 found[id(value)] = value
-    return sorted(found.values(), key=lambda primitive: primitive.name)
+    chosen = [each for each in found.values() if has_several(each) == several]
+    return sorted(chosen, key=lambda primitive: primitive.name)
 
 
 def special_functions() -> list[Primitive]:
@@ -109,6 +111,15 @@ class Case:
         sizes = abs(np.concatenate([np.ravel(arg).astype(complex) for arg in self.sample.args]))
         sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
         return bool(np.any((sizes > 1e18) | (sizes < 1e-18)))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the operation has no meaning for these dtypes: linear algebra in float16."""
+        try:
+            self.value()
+        except TypeError:
+            return True
+        return False
 
     def rng(self) -> np.random.Generator:
         """Numbers that are the same on every run."""

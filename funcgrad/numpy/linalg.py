@@ -1,8 +1,7 @@
-"""Products and diagonals of stacks of matrices, as ``numpy.linalg`` means them.
+"""Linear algebra of stacks of matrices, as ``numpy.linalg`` means them.
 
 The matrices are on the last two axes here, where ``fnp.trace`` and ``fnp.diagonal`` take the first
-two. Of NumPy's decompositions there is none yet; ``np.linalg.eigh(t)`` and its like work on
-concrete tensors, as NumPy's own.
+two.
 
 >>> import numpy as np
 >>> trace(np.ones((5, 2, 2)))
@@ -13,23 +12,34 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
+from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
+from funcgrad.numpy.decompositions import cholesky
+from funcgrad.numpy.linear_systems import det, inv, slogdet, solve, tensorinv, tensorsolve
 from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.users_values import operand
 
 __all__ = [
+    "LinAlgError",
+    "cholesky",
     "cross",
+    "det",
     "diagonal",
+    "inv",
     "matmul",
     "matrix_transpose",
     "outer",
+    "slogdet",
+    "solve",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
     "vecdot",
 ]

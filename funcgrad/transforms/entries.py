@@ -54,6 +54,7 @@ from funcgrad.transforms.masked import (
     chosen,
     each,
     fit,
+    fit_cotangent,
     is_raw,
     plain,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "keep",
     "plus",
     "pull_back",
+    "pull_several",
     "push_through",
 ]
 
@@ -412,9 +414,10 @@ class TransposedEntry(PushedEntry):
     __slots__ = ()
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        transposed = partial(self.primitive.differential.pull, **self.params)
+        differential = self.primitive.differential
+        transposed = partial(differential.pull, **self.params)
         out, primals = self.out, self.primals
-        ct = broadcast(ct, shape_of(out))
+        ct = broadcast(plain(ct) if differential.mixes else ct, shape_of(out))
         reached: Sequence[Value] = ()
         if type(ct) is Masked:
             # At ones no product is zero. What nothing present reaches is made one: it is finite.
@@ -427,7 +430,24 @@ class TransposedEntry(PushedEntry):
             pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]
         for position, (x, g) in enumerate(zip(primals, pulled, strict=True)):
             if self.operands[position] >= 0 and is_inexact(dtype_of(x)):
+                g = g() if callable(g) else g
                 accumulate(cotangents, self.operands[position], fit(g, x, shape_of(x)))
+
+
+def pull_several(
+    transposed: Callable[..., Sequence[Value]],
+    cts: Sequence[Cotangent | None],
+    outs: Sequence[Value],
+    primals: Sequence[Value],
+    params: Mapping[str, Any],
+) -> list[Value]:
+    """The cotangents of the arguments of an operation with several results and a ``pull``."""
+    full = [None if ct is None else fit_cotangent(ct, x) for ct, x in zip(cts, outs, strict=True)]
+    pulled = transposed(tuple(full), outs, *primals, **params)
+    return [
+        fit(g, x, shape_of(x)) if g is not None and is_inexact(dtype_of(x)) else None
+        for g, x in zip(pulled, primals, strict=True)
+    ]
 
 
 class CarriedEntry(PushedEntry):

@@ -40,6 +40,7 @@ from funcgrad.transforms.entries import (
     Sparse,
     TransposedEntry,
     pull_back,
+    pull_several,
     push_through,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
@@ -464,15 +465,12 @@ class Several:
     def push(self, tangents: Sequence[Value]) -> list[Value]:
         """The results' tangents, from the arguments'; None is a zero."""
         given = tuple(
-            [
-                tangent if is_inexact(dtype_of(x)) else None
-                for x, tangent in zip(self.primals, tangents, strict=True)
-            ]
+            tangent if is_inexact(dtype_of(x)) else None
+            for x, tangent in zip(self.primals, tangents, strict=True)
         )
         if all(tangent is None for tangent in given):
             return [None] * len(self.outs)
-        push = self.primitive.differential.push
-        pushed = push(given, self.outs, *self.primals, **self.params)
+        pushed = self.primitive.differential.push(given, self.outs, *self.primals, **self.params)
         return [
             fit_tangent(tangent, out) if is_inexact(dtype_of(out)) else None
             for tangent, out in zip(pushed, self.outs, strict=True)
@@ -480,6 +478,8 @@ class Several:
 
     def pull(self, cts: Sequence[Any]) -> list[Value]:
         """The arguments' cotangents, from the results'."""
+        if (pull := self.primitive.differential.pull) is not None:
+            return pull_several(pull, cts, self.outs, self.primals, self.params)
         followed = [k for k, x in enumerate(self.primals) if is_inexact(dtype_of(x))]
         return _transposed(self.push, self.primals, followed, cts)
 

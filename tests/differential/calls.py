@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.differential.family import Family, Generator, call
 from tests.differential.fourier import FOURIER
+from tests.differential.matrices import MATRICES
 from tests.differential.products import PRODUCTS
 from tests.differential.reductions import REDUCTIONS
 from tests.differential.selections import SELECTIONS
@@ -21,7 +22,7 @@ from tests.differential.shapes import SHAPES
 __all__ = ["GENERATORS", "generator_of"]
 
 GENERATORS: Final[Family] = MappingProxyType(
-    {**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS, **FOURIER}
+    {**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS, **FOURIER, **MATRICES}
 )
 
 

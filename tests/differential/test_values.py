@@ -32,7 +32,8 @@ WITHOUT_PEER = {
 LOOSE_ZEROS = frozenset(
     """
     amax amin clip cov corrcoef cross dot einsum inner kron matmul matvec max mean median min nanmax
-    nanmin outer percentile ptp quantile tensordot trapezoid vander vdot vecdot vecmat
+    nanmin linalg.outer linalg.cross linalg.matmul linalg.tensordot linalg.vecdot outer percentile
+    ptp quantile tensordot trapezoid vander vdot vecdot vecmat
     """.split()
 )
 # Ours are as fine as the result, NumPy's as coarse as the arguments.
@@ -49,8 +50,10 @@ PEERS: dict[str, Any] = {
 
 
 def functions() -> list[str]:
-    """The names of the public functions; those of ``fnp.fft`` with that before them."""
-    names = [*sorted(fnp.__all__), *[f"fft.{name}" for name in fnp.fft.__all__]]
+    """The names of the public functions; those of ``fnp.fft`` with that before them, and so on."""
+    names = sorted(fnp.__all__)
+    for module in ("fft", "linalg"):
+        names += [f"{module}.{name}" for name in getattr(fnp, module).__all__]
     found = {name: attrgetter(name)(fnp) for name in names}
     return [name for name in names if callable(found[name]) and not inspect.isclass(found[name])]
 

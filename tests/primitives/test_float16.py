@@ -53,6 +53,7 @@ def in_half() -> list[Case]:
         if any(map(is_half, case.args))
         and np.result_type(*case.args) == HALF
         and case.primitive not in NAMES_ITS_DTYPE
+        and not case.is_refused
         # Where NumPy makes arrays of all arguments, a Python number does not give way.
         and (float not in map(type, case.args) or case.primitive.batch is batch_elementwise)
     ]

@@ -507,6 +507,10 @@ def test_single_precision_derivatives(case: Case) -> None:
 def test_half_precision(case: Case) -> None:
     half = {low: low for low in LOWER.values()} | {np.dtype("d"): np.dtype("e")}
     low = case.cast_to(half)
+    if low.is_refused:
+        with pytest.raises(fg.errors.DtypeError, match="float16"):
+            low.function()(*low.args)
+        return
     assert_spec(low)
     point = low.point(case.differentiable)
     out, pullback = fg.vjp(low.function(case.differentiable), *point)

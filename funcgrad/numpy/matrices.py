@@ -1,0 +1,61 @@
+"""Arguments of linear algebra: what users pass becomes a stack of matrices, or an error.
+
+>>> square([[1, 2], [3, 4]], "inv").dtype
+dtype('float64')
+"""
+
+from __future__ import annotations
+
+from funcgrad.errors import MatrixShapeError
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.matrices import linalg_dtype
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of, is_inexact, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.users_values import operand
+
+__all__ = ["matrices", "results", "square"]
+
+
+def matrices(x: ArrayLike, operation: str, argument: str = "a") -> Value:
+    """A stack of matrices of an inexact dtype.
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes.
+    DtypeError
+        The numbers are of half precision.
+    """
+    value = operand(x, operation)
+    shape, dtype = shape_of(value), dtype_of(value)
+    if len(shape) < 2:
+        raise MatrixShapeError(
+            f"{operation}: {argument} has to be a matrix, or a stack of matrices on the last two"
+            f" axes; its shape is {shape}."
+        )
+    computed = linalg_dtype(operation, dtype)
+    return value if is_inexact(dtype) else cast(value, dtype=computed)
+
+
+def square(x: ArrayLike, operation: str, argument: str = "a") -> Value:
+    """A stack of square matrices of an inexact dtype.
+
+    Raises
+    ------
+    MatrixShapeError
+        The last two axes differ, or there are no two.
+    """
+    value = matrices(x, operation, argument)
+    if shape_of(value)[-1] != shape_of(value)[-2]:
+        raise MatrixShapeError(
+            f"{operation}: {argument} has to be square on its last two axes; its shape is"
+            f" {shape_of(value)}."
+        )
+    return value
+
+
+def results(primitive: Primitive, *values: Value, **params: object) -> tuple[Tensor, ...]:
+    """What users get of an operation with several results."""
+    return tuple([wrap(out) for out in primitive(*values, **params)])

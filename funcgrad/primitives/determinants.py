@@ -1,0 +1,328 @@
+"""Determinants, the derivatives of which are cofactors: at singular matrices, too.
+
+The derivative of a determinant with respect to an element is its cofactor, a polynomial, which is
+right where an inverse matrix is not to be had. Where a matrix is far from singular, cofactors are
+``det(A) A^-T``. Elsewhere they come from the singular value decomposition A = U S V^H: the
+cofactors of S are products of all singular values but one, and those of A are ``det(U V^H)`` times
+``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two.
+
+>>> cofactors(np.array([[1.0, 2.0], [2.0, 4.0]]))
+array([[ 4., -2.],
+       [-2.,  1.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.complexes import imag, join_parts
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.linear_systems import inv
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    conjugate,
+    linalg_dtype,
+    real_dtype,
+    real_part,
+    stacks,
+    unit,
+)
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.structural import reshape, swap_last_axes
+from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["cofactors", "cofactors_along", "det", "slogdet"]
+
+_FAR: Final = 0.5
+"""The power of the precision from which on a matrix counts as nearly singular."""
+
+
+def total(x: Value) -> Value:
+    """The sums of the elements of matrices."""
+    rank = len(shape_of(x))
+    return reduce_sum(x, axis=(rank - 2, rank - 1), keepdims=False)
+
+
+def as_matrices(x: Value) -> Value:
+    """Numbers as matrices of one element, which multiply others."""
+    return reshape(x, shape=(*shape_of(x), 1, 1))
+
+
+# ------------------------------------------------------------------------------------- evaluation
+
+
+def _scaled(x: Array, exponent: Array) -> Any:
+    """Matrices times powers of two of any size; zeros stay zeros."""
+    exponent = np.clip(exponent, -10_000, 10_000).astype(np.int32)[..., None, None]
+    if x.dtype.kind != "c":
+        return np.ldexp(x, exponent)
+    out = np.empty_like(x)
+    out.real, out.imag = np.ldexp(x.real, exponent), np.ldexp(x.imag, exponent)
+    return out
+
+
+def _parts(x: Array) -> tuple[Any, Any, Any, Any]:
+    """Which matrices are nearly singular, inverses, and determinants as factors of powers of two.
+
+    For singular matrices inverses are those of the unit matrix.
+    """
+    phase, logarithm = np.linalg.slogdet(x)
+    singular = phase == 0
+    if np.any(singular):
+        x = np.where(singular[..., None, None], unit(x.shape[-1], x.dtype), x)
+        logarithm = np.where(singular, 0, logarithm)
+    inverse = np.linalg.inv(x)
+    with np.errstate(all="ignore"):
+        condition = np.prod([np.max(np.sum(np.abs(y), -1), -1) for y in (x, inverse)], 0)
+    near = singular | ~(condition < np.finfo(x.dtype).eps ** -_FAR)
+    exponent = np.where(np.isfinite(logarithm), np.rint(logarithm / np.log(2.0)), 0)
+    factor = phase * np.exp(logarithm - exponent * np.log(2.0))
+    return near, inverse, factor.astype(x.dtype)[..., None, None], exponent
+
+
+def _phase(u: Array, vh: Array) -> Any:
+    phase = np.linalg.det(u) * np.linalg.det(vh)
+    return (phase / np.abs(phase))[..., None, None]
+
+
+def _all_but_one(s: Array) -> tuple[Any, Any]:
+    """For each of the numbers on the last axis the product of the others, over a power of two.
+
+    Mantissas and exponents are multiplied apart, so nothing overflows on the way. The exponent of
+    the greatest product is the second result.
+    """
+    n = s.shape[-1]
+    mantissa, exponent = np.frexp(s)
+    out, power = np.ones_like(s), np.zeros(s.shape, np.int64)
+    for k in range(n):
+        others = np.arange(n) != k
+        product, more = np.frexp(out[..., others] * mantissa[..., k : k + 1])
+        out[..., others] = product
+        power[..., others] += more + exponent[..., k : k + 1]
+    greatest = np.max(np.where(out == 0, -(1 << 40), power), -1)
+    apart = np.clip(power - greatest[..., None], -10_000, 0).astype(np.int32)
+    return np.ldexp(out, apart), greatest
+
+
+def _cofactors(x: Array) -> Any:
+    x = np.asarray(x, linalg_dtype("det", x.dtype))
+    if not x.size or x.shape[-1] == 1:
+        return np.ones_like(x)
+    near, inverse, factor, exponent = _parts(x)
+    out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
+    if np.any(near):
+        u, s, vh = np.linalg.svd(x[near])
+        products, exponent = _all_but_one(s)
+        inner = np.conj((u * products[..., None, :]) @ vh)
+        out[near] = _scaled(_phase(u, vh) * inner, exponent)
+    return out
+
+
+def _cofactors_along(x: Array, e: Array) -> Any:
+    """The derivative of cofactors in the direction e."""
+    dtype = linalg_dtype("det", x.dtype, e.dtype)
+    x, e = np.asarray(x, dtype), np.asarray(e, dtype)
+    if not x.size or x.shape[-1] == 1:
+        return np.zeros_like(x)
+    near, inverse, factor, exponent = _parts(x)
+    first = inverse @ e
+    trace = np.trace(first, 0, -2, -1)[..., None, None]
+    out = _scaled(np.swapaxes(trace * inverse - first @ inverse, -1, -2) * factor, exponent)
+    if np.any(near):
+        out[near] = _along_by_values(x[near], e[near])
+    return out
+
+
+def _along_by_values(x: Array, e: Array) -> Any:
+    """The same from singular values: in a row of products of the others one more is replaced by 1.
+
+    With E = U^H e V^H^H, of the derivative of cof(S) the element i, j is -E[j, i] times the product
+    of all singular values but two; on the diagonal these products sum with those of E[j, j].
+    """
+    u, s, vh = np.linalg.svd(x)
+    diagonal = np.eye(s.shape[-1], dtype=bool)
+    products, exponents = _all_but_one(np.where(diagonal, 1, s[..., None, :]))
+    exponent = np.max(exponents, -1)
+    apart = np.clip(exponents - exponent[..., None], -10_000, 0).astype(np.int32)
+    others = np.where(diagonal, 0, np.ldexp(products, apart[..., None]))
+    turned = np.conj(np.swapaxes(u, -1, -2)) @ e @ np.conj(np.swapaxes(vh, -1, -2))
+    sums = others @ np.diagonal(turned, 0, -2, -1)[..., None]
+    inner = np.where(diagonal, sums, -np.swapaxes(turned, -1, -2) * others)
+    return _scaled(_phase(u, vh) * (np.conj(u) @ inner @ np.conj(vh)), exponent)
+
+
+# -------------------------------------------------------------------------------------- derivatives
+
+
+def _second(x: Value, e: Value, out: Value, other: Value) -> Value:
+    """The derivative of ``out = cofactors_along(x, e)`` in another direction, with the inverse.
+
+    It is symmetric in both directions and in what it is multiplied with.
+    """
+    inverse = inv(x, purpose="det")
+    first, second = matmul(inverse, e), matmul(inverse, other)
+    mixed = matmul(second, first)
+
+    def trace(y: Value) -> Value:
+        return as_matrices(total(y * unit(shape_of(x)[-1], real_dtype(dtype_of(out)))))
+
+    inner = (
+        matmul(mixed + matmul(first, second), inverse)
+        - trace(mixed) * inverse
+        - trace(first) * matmul(second, inverse)
+    )
+    return trace(second) * out + as_matrices(det(x)) * swap_last_axes(inner)
+
+
+def _push_along(tangents: tuple[Value, ...], out: Value, x: Value, e: Value) -> Value:
+    dx, de = tangents
+    if dx is None:
+        return cofactors_along(x, de)
+    change = _second(x, e, out, dx)
+    return change if de is None else change + cofactors_along(x, de)
+
+
+def _pull_along(ct: Value, out: Value, x: Value, e: Value) -> tuple[Value, Value]:
+    """The derivatives of determinants are symmetric."""
+    other = conjugate(ct)
+    return (
+        lambda: conjugate(_second(x, e, out, other)),
+        conjugate(cofactors_along(x, other)),
+    )
+
+
+def _pairs(seed: int) -> Iterator[Any]:
+    yield from stacks((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2), (2, 0, 0), seed=seed)
+
+
+_SINGULAR: Final = (
+    ((1.0, 2.0, 3.0), (2.0, 4.0, 6.0), (1.0, 0.0, 1.0)),  # of rank 2
+    ((1.0, 2.0, 3.0), (2.0, 4.0, 6.0), (3.0, 6.0, 9.0)),  # of rank 1
+    ((0.0, 0.0), (0.0, 0.0)),
+)
+
+
+def _singular() -> Iterator[Any]:
+    for rows in _SINGULAR:
+        yield np.array(rows)
+    yield np.stack([np.zeros((2, 2)), np.eye(2)])
+
+
+def _along_samples() -> Iterator[Sample]:
+    for number, (x, e) in enumerate(zip(_pairs(61), _pairs(62), strict=True)):
+        yield Sample((x + np.eye(x.shape[-1]), e))
+        if number == 1:
+            yield Sample((x, e.real if np.iscomplexobj(e) else e * 1j))
+
+
+cofactors_along: Primitive = Primitive(
+    "cofactors_along",
+    _cofactors_along,
+    lambda x, e: Spec(x.shape, linalg_dtype("det", x.dtype, e.dtype)),
+    Linearized(_push_along, _pull_along, linear_in=(1,), mixes=True),
+    batch_matrices,
+    _along_samples,
+    structure=MATRICES,
+)
+"""The derivative of ``cofactors`` at a matrix in a direction, in which it is linear."""
+
+
+def _cofactor_samples() -> Iterator[Sample]:
+    for x in _pairs(63):
+        yield Sample((x,))
+    for x in _singular():
+        yield Sample((x,), smooth=False)  # once: twice would be the third derivative
+    yield Sample((np.array([[1e200, 0.0], [0.0, 1e-200]]),))
+
+
+cofactors: Primitive = Primitive(
+    "cofactors",
+    _cofactors,
+    lambda x: Spec(x.shape, linalg_dtype("det", x.dtype)),
+    Linearized(
+        lambda tangents, out, x: cofactors_along(x, tangents[0]),
+        # The second derivative of a determinant is symmetric.
+        lambda ct, out, x: (conjugate(cofactors_along(x, conjugate(ct))),),
+        mixes=True,
+    ),
+    batch_matrices,
+    _cofactor_samples,
+    structure=MATRICES,
+)
+"""The matrices of cofactors: the derivatives of determinants with respect to the elements."""
+
+
+def _det_samples() -> Iterator[Sample]:
+    for x in (*_pairs(64), *_singular()):
+        yield Sample((x,))
+
+
+det: Primitive = Primitive(
+    "det",
+    np.linalg.det,
+    lambda x: Spec(x.shape[:-2], linalg_dtype("det", x.dtype)),
+    Linearized(
+        lambda tangents, out, x: total(cofactors(x) * tangents[0]),
+        lambda ct, out, x: (conjugate(cofactors(x)) * as_matrices(ct),),
+        mixes=True,
+    ),
+    batch_matrices,
+    _det_samples,
+    structure=MATRICES,
+)
+"""Determinants."""
+
+
+# ----------------------------------------------------------------------------- their logarithms
+
+
+def _push_slogdet(
+    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value
+) -> tuple[Value, Value]:
+    change = total(swap_last_axes(inv(x, purpose="slogdet")) * tangents[0])
+    if dtype_of(x).kind != "c":
+        return None, change
+    turn = join_parts(0.0, imag(change))
+    return outs[0] * turn, real_part(change)
+
+
+def _pull_slogdet(cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value) -> tuple[Value]:
+    """The cotangent of the trace of X^-1 dX: its real part is the logarithm's change, i times its
+    imaginary part is the sign's, relative to the sign."""
+    sign, logarithm = cts
+    if dtype_of(x).kind == "c" and sign is not None:
+        turn = join_parts(0.0, imag(sign * conjugate(outs[0])))
+        logarithm = turn if logarithm is None else logarithm + turn
+    elif logarithm is None:
+        return (None,)
+    return (adjoint(inv(x, purpose="slogdet")) * as_matrices(logarithm),)
+
+
+def _slogdet_samples() -> Iterator[Sample]:
+    for x in _pairs(65):
+        yield Sample((x,))
+
+
+def _slogdet_result(x: Spec) -> tuple[Spec, Spec]:
+    dtype = linalg_dtype("slogdet", x.dtype)
+    return Spec(x.shape[:-2], dtype), Spec(x.shape[:-2], real_dtype(dtype))
+
+
+slogdet: Primitive = Primitive(
+    "slogdet",
+    lambda x: tuple(np.linalg.slogdet(x)),
+    _slogdet_result,
+    Linearized(_push_slogdet, _pull_slogdet, mixes=True),
+    batch_matrices,
+    _slogdet_samples,
+    structure=MATRICES,
+)
+"""The signs of determinants, and the logarithms of their absolute values."""

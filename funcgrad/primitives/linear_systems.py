@@ -1,0 +1,301 @@
+"""Systems of linear equations, triangular ones by substitution, and inverse matrices.
+
+The tangent of x with A x = B solves A dx = dB - dA x, so it takes no inverse; neither does the
+cotangent of B, which solves the adjoint system (Giles, "Collected matrix derivative results for
+forward and reverse mode algorithmic differentiation", 2008, section 2.3).
+
+>>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
+array([[1. ],
+       [0.5]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import MatrixError
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.broadcasting import sum_to
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    checked,
+    conjugate,
+    linalg_dtype,
+    position_of,
+    triangle,
+)
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import Shape, Spec, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["inv", "is_singular", "solve", "triangular_solve"]
+
+
+def is_singular(x: Array) -> Any:
+    """Whether elimination meets a pivot that is exactly zero, for each matrix of a stack."""
+    return np.linalg.slogdet(x)[0] == 0
+
+
+# -------------------------------------------------------------------------------- stacks of systems
+
+
+def _with_columns(evaluate: Callable[[Any, Any], Any], a: Array, b: Array) -> Any:
+    """Solve stacks of systems that broadcast: what shares its matrix becomes more columns of it."""
+    lead = max(a.ndim, b.ndim) - 2
+    own = (1,) * (lead + 2 - a.ndim) + a.shape
+    other = (1,) * (lead + 2 - b.ndim) + b.shape
+    shared = [k for k in range(lead) if own[k] == 1 and other[k] != 1]
+    if not shared:
+        return evaluate(a, b)
+    kept = [k for k in range(lead) if k not in shared]
+    rows, columns = other[-2:]
+    order = (*kept, lead, *shared, lead + 1)
+    moved = b.reshape(other).transpose(order)
+    sizes = tuple([other[k] for k in shared])
+    flat = moved.reshape(*[other[k] for k in kept], rows, prod(sizes) * columns)
+    x = evaluate(a.reshape(*[own[k] for k in kept], *own[-2:]), flat)
+    x = x.reshape(*x.shape[:-1], *sizes, columns)
+    return np.ascontiguousarray(x.transpose(np.argsort(order)))
+
+
+def _solution(name: str) -> Callable[..., Spec]:
+    def result(a: Spec, b: Spec, **params: object) -> Spec:
+        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        return Spec((*stack, *b.shape[-2:]), linalg_dtype(name, a.dtype, b.dtype))
+
+    return result
+
+
+def _batch_systems(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: Mapping[str, Any],
+) -> Value:
+    """Stacks broadcast, so what is not batched stays as it is."""
+    rank = max(len(shape_of(arg)) - flag for arg, flag in zip(args, batched, strict=True))
+
+    def aligned(x: Value) -> Value:
+        own: Shape = shape_of(x)[1:]
+        shape = (size,) + (1,) * (rank - len(own)) + own
+        return x if shape_of(x) == shape else reshape(x, shape=shape)
+
+    parts = [aligned(arg) if flag else arg for arg, flag in zip(args, batched, strict=True)]
+    return primitive(*parts, **params)
+
+
+def _cotangent_of_matrix(ct: Value, a: Value, x: Value) -> Value:
+    """That of a in the product a x; where stacks broadcast it is summed as it goes."""
+    return matmul.differential.transposes[0](ct, a, conjugate(x))  # type: ignore[union-attr,index,misc]  # a product's
+
+
+# ------------------------------------------------------------------------------------ any matrix
+
+
+def _solve(a: Array, b: Array) -> Any:
+    return checked(
+        lambda a: _with_columns(np.linalg.solve, a, b),
+        a,
+        is_singular,
+        "solve: the matrix{} is singular: there is no solution, or many. fnp.linalg.lstsq finds the"
+        " best, and the shortest, one.",
+    )
+
+
+def _push_solve(tangents: tuple[Value, ...], out: Value, a: Value, b: Value) -> Value:
+    change, da = tangents[1], tangents[0]
+    if da is not None:
+        moved = matmul(da, out)
+        change = -moved if change is None else change - moved
+    return solve(a, change)
+
+
+def _pull_solve(ct: Value, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
+    y = solve(adjoint(a), ct)
+    return partial(_cotangent_of_matrix, -y, a, out), sum_to(y, shape_of(b))
+
+
+def _systems(seed: int) -> Iterator[tuple[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    for number, (own, other) in enumerate(
+        (
+            ((3, 3), (3, 2)),
+            ((2, 2), (2, 1)),
+            ((2, 2, 2), (2, 2, 1)),
+            ((2, 2), (3, 2, 1)),
+            ((2, 2, 2), (2, 1)),
+            ((2, 1, 2, 2), (3, 2, 2)),
+            ((0, 0), (0, 2)),
+            ((2, 2), (2, 0)),
+            ((0, 2, 2), (2, 1)),
+            ((2, 2), (0, 2, 1)),
+        )
+    ):
+        a = rng.standard_normal(own) + 3 * np.eye(own[-1])
+        b = rng.standard_normal(other)
+        yield a, b
+        if number in (0, 3):
+            yield a + 0.5j * rng.standard_normal(own), b - 1j * b[..., ::-1]
+            yield a, b * (1 + 1j)
+            yield a * (1 - 1j), b
+    wide = rng.standard_normal((6, 9)) + np.eye(6, 9) + np.tri(6, 9)
+    yield wide[::-2, ::3] + 4 * np.eye(3), wide[:3, ::-4]
+
+
+def _solve_samples() -> Iterator[Sample]:
+    for a, b in _systems(41):
+        yield Sample((a, b))
+    yield Sample((np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([[1.0], [2.0]])))
+
+
+solve: Primitive = Primitive(
+    "solve",
+    _solve,
+    _solution("solve"),
+    Linearized(_push_solve, _pull_solve, linear_in=(1,), mixes=True),
+    _batch_systems,
+    _solve_samples,
+    structure=MATRICES,
+)
+"""The solutions x of a x = b; b is a stack of matrices, too. Stacks broadcast."""
+
+
+# ---------------------------------------------------------------------------- triangular matrices
+
+_BLOCK: Final = 64
+
+
+def _triangular_solve(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
+    a, b = [np.asarray(x, linalg_dtype("solve_triangular", a.dtype, b.dtype)) for x in (a, b)]
+    diagonal = np.diagonal(a, 0, -2, -1)
+    if not unit_diagonal and not np.all(diagonal):
+        raise MatrixError(
+            f"solve_triangular: the matrix{position_of(np.any(diagonal == 0, -1))} has a zero on"
+            " its diagonal, so it is singular."
+        )
+    return _with_columns(lambda a, b: _substituted(a, b, lower, unit_diagonal), a, b)
+
+
+def _substituted(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
+    """Block by block: what earlier blocks contribute is one product each."""
+    n = a.shape[-1]
+    if n <= _BLOCK:
+        return np.linalg.solve(_block(a, lower, unit_diagonal), b)
+    out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+    starts = range(0, n, _BLOCK)
+    for start in starts if lower else reversed(starts):
+        own = slice(start, min(start + _BLOCK, n))
+        done = slice(0, start) if lower else slice(own.stop, n)
+        right = b[..., own, :]
+        if done.start < done.stop:
+            right = right - a[..., own, done] @ out[..., done, :]
+        out[..., own, :] = np.linalg.solve(_block(a[..., own, own], lower, unit_diagonal), right)
+    return out
+
+
+def _block(a: Array, lower: bool, unit_diagonal: bool) -> Any:
+    block = np.tril(a) if lower else np.triu(a)
+    if unit_diagonal:
+        each = np.arange(a.shape[-1])
+        block[..., each, each] = 1
+    return block
+
+
+def _part(x: Value, lower: bool, unit_diagonal: bool) -> Value:
+    return triangle(x, lower=lower, diagonal=0.0 if unit_diagonal else 1.0)
+
+
+def _push_triangular(
+    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, lower: bool, unit_diagonal: bool
+) -> Value:
+    da, change = tangents
+    if da is not None:
+        moved = matmul(_part(da, lower, unit_diagonal), out)
+        change = -moved if change is None else change - moved
+    return triangular_solve(a, change, lower=lower, unit_diagonal=unit_diagonal)
+
+
+def _pull_triangular(
+    ct: Value, out: Value, a: Value, b: Value, lower: bool, unit_diagonal: bool
+) -> tuple[Value, Value]:
+    y = triangular_solve(adjoint(a), ct, lower=not lower, unit_diagonal=unit_diagonal)
+
+    def of_a() -> Value:
+        return _part(_cotangent_of_matrix(-y, a, out), lower, unit_diagonal)
+
+    return of_a, sum_to(y, shape_of(b))
+
+
+def _triangular_samples() -> Iterator[Sample]:
+    for number, (a, b) in enumerate(_systems(43)):
+        yield Sample((a, b), {"lower": number % 2 == 0, "unit_diagonal": number % 3 == 1})
+    large = np.random.default_rng(5).standard_normal((130, 130)) / 130 + np.eye(130)
+    for lower in (True, False):
+        yield Sample((large, large[:, :2]), {"lower": lower, "unit_diagonal": False})
+
+
+triangular_solve: Primitive = Primitive(
+    "triangular_solve",
+    _triangular_solve,
+    _solution("solve_triangular"),
+    Linearized(_push_triangular, _pull_triangular, linear_in=(1,), mixes=True),
+    _batch_systems,
+    _triangular_samples,
+    structure=MATRICES,
+)
+"""The solutions x of a x = b, where of a one triangle is read. Stacks broadcast."""
+
+
+# -------------------------------------------------------------------------------------- inverses
+
+
+_WITHOUT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "inv": "it has no inverse. fnp.linalg.pinv gives the best there is.",
+        "det": "there determinants have two derivatives here, and no third.",
+        "slogdet": "the logarithm of its determinant is -inf, which has no derivative.",
+    }
+)
+"""What a singular matrix lacks, by the operation that needs the inverse."""
+
+
+def _inv(x: Array, purpose: str) -> Any:
+    message = f"{purpose}: the matrix{{}} is singular: {_WITHOUT[purpose]}"
+    return checked(np.linalg.inv, x, is_singular, message)
+
+
+def _push_inv(tangents: tuple[Value, ...], out: Value, x: Value, purpose: str) -> Value:
+    return -matmul(matmul(out, tangents[0]), out)
+
+
+def _pull_inv(ct: Value, out: Value, x: Value, purpose: str) -> tuple[Value]:
+    back = adjoint(out)
+    return (-matmul(matmul(back, ct), back),)
+
+
+def _inv_samples() -> Iterator[Sample]:
+    for a, _ in _systems(47):
+        yield Sample((a,), {"purpose": "inv"})
+
+
+inv: Primitive = Primitive(
+    "inv",
+    _inv,
+    lambda x, purpose: Spec(x.shape, linalg_dtype(purpose, x.dtype)),
+    Linearized(_push_inv, _pull_inv, mixes=True),
+    batch_matrices,
+    _inv_samples,
+    structure=MATRICES,
+)
+"""Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` is what needs them, for messages."""

@@ -1,0 +1,229 @@
+"""What the operations of linear algebra share: stacks of matrices, adjoints, parts, and batches.
+
+Matrices are on the last two axes; all axes before them are a stack, as for ``numpy.linalg``.
+
+>>> adjoint(np.array([[1.0, 2.0j], [3.0, 4.0]]))
+array([[1.-0.j, 3.-0.j],
+       [0.-2.j, 4.-0.j]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import DtypeError, MatrixError
+from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.complexes import conj, real
+from funcgrad.primitives.structural import reshape, swap_last_axes
+from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.structure import Opaque
+from funcgrad.trace import Value
+
+__all__ = [
+    "MATRICES",
+    "Array",
+    "adjoint",
+    "batch_matrices",
+    "checked",
+    "conjugate",
+    "diagonal_matrix",
+    "diagonal_of",
+    "hermitian",
+    "linalg_dtype",
+    "position_of",
+    "real_dtype",
+    "real_part",
+    "stacks",
+    "triangle",
+    "unit",
+]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+"""A raw value with axes."""
+
+MATRICES: Final = Opaque(owns=True)
+"""The structure of operations on matrices: steps that NumPy takes alone."""
+
+
+def linalg_dtype(name: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which NumPy's linear algebra computes: single precision only of such.
+
+    Raises
+    ------
+    DtypeError
+        One is float16, for which there is no linear algebra.
+    """
+    if any(dtype.char == "e" for dtype in dtypes):
+        raise DtypeError(
+            f"{name}: there is no linear algebra in float16, as in NumPy. Convert with"
+            " x.astype(fnp.float32)."
+        )
+    is_single = all(dtype.char in "fF" for dtype in dtypes)
+    is_complex = any(dtype.kind == "c" for dtype in dtypes)
+    return np.dtype(("F" if is_complex else "f") if is_single else "D" if is_complex else "d")
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the parts of complex numbers; of real ones their own."""
+    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+
+
+# ------------------------------------------------------------------------------ parts of matrices
+
+
+def conjugate(x: Value) -> Value:
+    """The conjugate of complex numbers; others as they are."""
+    return conj(x) if dtype_of(x).kind == "c" else x
+
+
+def adjoint(x: Value) -> Value:
+    """The conjugate transposes of matrices."""
+    return swap_last_axes(conjugate(x))
+
+
+def unit(size: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The unit matrix."""
+    return np.eye(size, dtype=dtype)
+
+
+def triangle(x: Value, *, lower: bool, diagonal: float = 1.0) -> Value:
+    """The triangles of square matrices, with their diagonal times a number."""
+    n, dtype = shape_of(x)[-1], real_dtype(dtype_of(x))
+    ones = np.tri(n, k=-1, dtype=dtype)
+    return x * ((ones if lower else ones.T) + np.eye(n, dtype=dtype) * dtype.type(diagonal))
+
+
+def diagonal_matrix(x: Value) -> Value:
+    """The matrices with some diagonals, which are on the last axis, and zeros beside them."""
+    return reshape(x, shape=(*shape_of(x), 1)) * unit(shape_of(x)[-1], real_dtype(dtype_of(x)))
+
+
+def real_part(x: Value) -> Value:
+    """The real part of complex numbers; others as they are."""
+    return real(x) if dtype_of(x).kind == "c" else x
+
+
+# -------------------------------------------------------------------------------------- batches
+
+
+def batch_matrices(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: Mapping[str, Any],
+) -> Value:
+    """Of arguments whose stacks have one shape: the batch is one more axis of the stack."""
+    args = tuple(
+        [
+            arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))
+            for arg, flag in zip(args, batched, strict=True)
+        ]
+    )
+    return primitive(*args, **params)
+
+
+# ---------------------------------------------------------------------------------------- errors
+
+
+def position_of(failed: Array) -> str:
+    """Which matrix of a stack it is, for messages: the first of those for which a flag is set."""
+    if not np.ndim(failed):
+        return ""
+    where = [int(k) for k in np.argwhere(failed)[0]]
+    return f" {where[0] if len(where) == 1 else tuple(where)} of the stack"
+
+
+def checked(
+    evaluate: Callable[[Any], Any], x: Array, fails: Callable[[Any], Any], message: str
+) -> Any:
+    """What NumPy computes of a stack of matrices, or an error that says which one is to blame.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Raises ``numpy.linalg.LinAlgError``.
+    x : ndarray
+    fails : callable
+        For each matrix of the stack whether it is to blame; only asked after an error.
+    message : str
+        With ``{}`` for the position in the stack.
+
+    Raises
+    ------
+    MatrixError
+        NumPy could not compute it.
+    """
+    try:
+        return evaluate(x)
+    except np.linalg.LinAlgError:
+        failed = np.asarray(fails(x))
+        where = position_of(failed) if np.any(failed) else ""
+        raise MatrixError(message.format(where)) from None
+
+
+# ----------------------------------------------------------------------------------- declarations
+
+
+def _hermitian(x: Array) -> Any:
+    other = np.conj(np.swapaxes(x, -1, -2))
+    return np.array(x) if np.array_equal(x, other) else x * 0.5 + other * 0.5
+
+
+def stacks(*sizes: tuple[int, ...], seed: int, turn: bool = True) -> Iterator[np.ndarray[Any, Any]]:
+    """Arrays of such shapes with entries around 0; the first also complex, and strided."""
+    rng = np.random.default_rng(seed)
+    for number, shape in enumerate(sizes):
+        x = rng.standard_normal(shape)
+        yield x
+        if turn and number < 2:
+            yield x + 1j * rng.standard_normal(shape)
+        if not number:
+            wide = rng.standard_normal((*shape[:-2], 2 * shape[-2], 3 * shape[-1]))
+            yield wide[..., ::-2, ::3]
+
+
+def _hermitian_samples() -> Iterator[Sample]:
+    for x in stacks((3, 3), (2, 2, 2), (0, 2, 2), (0, 0), (1, 1), seed=3):
+        yield Sample((x,))
+    yield Sample((np.array([[1.0, 2.0], [2.0, 3.0]]),))
+    yield Sample((np.array([[1e308, 1.5e308], [1.7e308, 1.0]]),), smooth=False)
+
+
+hermitian: Primitive = Primitive(
+    "hermitian",
+    _hermitian,
+    lambda x: Spec(
+        x.shape, np.result_type(x.dtype, np.float16) if x.dtype.kind in "fc" else np.dtype(float)
+    ),
+    Linear((lambda ct, x: hermitian(ct),)),
+    batch_matrices,
+    _hermitian_samples,
+    structure=MATRICES,
+)
+"""The Hermitian parts of square matrices; of Hermitian matrices themselves, to the last bit."""
+
+
+def _diagonal(x: Array) -> Any:
+    return np.diagonal(x, 0, -2, -1).copy()
+
+
+def _diagonal_samples() -> Iterator[Sample]:
+    for x in stacks((3, 3), (2, 2, 2), (0, 2, 2), (0, 0), seed=4):
+        yield Sample((x,))
+
+
+diagonal_of: Primitive = Primitive(
+    "matrix_diagonal",
+    _diagonal,
+    lambda x: Spec(x.shape[:-1], x.dtype),
+    Linear((lambda ct, x: diagonal_matrix(ct),)),
+    batch_matrices,
+    _diagonal_samples,
+    structure=MATRICES,
+)
+"""The diagonals of square matrices, on the last axis."""

@@ -1,0 +1,117 @@
+"""Arguments of linear algebra: stacks of matrices, square ones, singular and positive ones."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from tests.differential.draw import Draw
+from tests.differential.family import Call, Family, call
+from tests.differential.products import PRODUCTS
+from tests.differential.shapes import SHAPES
+
+__all__ = ["MATRICES"]
+
+_STACKS: Final = ((), (), (2,), (2, 1), (0,))
+
+
+def _matrices(d: Draw, rows: int, columns: int, kinds: str = "biufc") -> Any:
+    d.finite = True
+    return d.ndarray(kinds, (*d.pick(*_STACKS), rows, columns))
+
+
+def _size(d: Draw) -> int:
+    return int(d.pick(0, 1, 2, 3, 3, 4))
+
+
+def _square(d: Draw, kinds: str = "biufc") -> Any:
+    """Sometimes not square, sometimes no matrix."""
+    n = _size(d)
+    if d.chance(0.05):
+        return d.array(kinds, (n,))
+    return _matrices(d, n, n + d.chance(0.05), kinds)
+
+
+def _invertible(d: Draw) -> Any:
+    """Most often far from singular, so that last bits are not all that there is."""
+    n = _size(d)
+    x = _matrices(d, n, n, d.pick("iu", "f", "c", "f"))
+    if d.chance(0.05) or x.dtype == np.float16:
+        return x
+    return (x + np.eye(n, dtype=x.dtype) * x.dtype.type(20)).astype(x.dtype)
+
+
+def _positive(d: Draw) -> Any:
+    """Hermitian, and most often positive definite."""
+    x = _invertible(d)
+    if x.dtype.kind in "iu":
+        x = x.astype(np.float64)
+    x = x @ np.conj(np.swapaxes(x, -1, -2))
+    return -x if d.chance(0.05) else x
+
+
+def _equations(d: Draw) -> Call:
+    a = _invertible(d)
+    n = a.shape[-1] + d.chance(0.05)
+    if d.chance(0.4):
+        return call(a, d.array("iufc", (n,)))
+    lead = d.pick((), a.shape[:-2])
+    return call(a, d.array("iufc", (*lead, n, d.pick(0, 1, 2))))
+
+
+def _cross(d: Draw) -> Call:
+    d.finite = True
+    shape, other = d.pick(((3,), (3,)), ((2, 3), (3,)), ((3,), (2, 3)), ((2,), (3,)))
+    return call(d.array("iufc", shape), d.array("iufc", other))
+
+
+def _outer(d: Draw) -> Call:
+    d.finite = True
+    return call(d.array(shape=d.pick((2,), (0,), (3,), (2, 2))), d.array(shape=d.pick((2,), (1,))))
+
+
+def _tensordot(d: Draw) -> Call:
+    (a, b, axes), _ = PRODUCTS["tensordot"](d)
+    return call(a, b, axes=axes)
+
+
+def _offset(d: Draw) -> Call:
+    x = d.array(low=1, empty=False)
+    return call(x, **d.options(0.5, offset=lambda: d.integer(-2, 2)))
+
+
+def _tensor(d: Draw) -> Call:
+    d.finite = True
+    shape = d.pick((2, 3, 6), (4, 2, 2), (2, 2, 4), (6, 3, 2), (3, 3))
+    made = d.ndarray("f", shape) + np.float32(0)
+    return call(made, **d.options(0.7, ind=lambda: d.pick(1, 2, 2, 0)))
+
+
+def _tensor_equations(d: Draw) -> Call:
+    d.finite = True
+    shape, right, axes = d.pick(
+        ((2, 3, 6), (2, 3), None), ((2, 2, 4), (4,), (0, 1)), ((4, 2, 2), (4,), None)
+    )
+    a = np.random.default_rng(d.integer(0, 99)).normal(size=shape)
+    options = {} if axes is None else {"axes": axes}
+    return call(a, d.array("iuf", right), **options)
+
+
+MATRICES: Final[Family] = MappingProxyType(
+    {
+        **{f"linalg.{name}": PRODUCTS[name] for name in ("matmul", "vecdot")},
+        "linalg.tensordot": _tensordot,
+        "linalg.cross": _cross,
+        "linalg.outer": _outer,
+        **dict.fromkeys(("linalg.diagonal", "linalg.trace"), _offset),
+        "linalg.matrix_transpose": SHAPES["matrix_transpose"],
+        **dict.fromkeys(("linalg.det", "linalg.slogdet"), lambda d: call(_square(d))),
+        "linalg.inv": lambda d: call(_invertible(d)),
+        "linalg.solve": _equations,
+        "linalg.cholesky": lambda d: call(_positive(d), **d.options(0.5, upper=d.flag)),
+        "linalg.tensorinv": _tensor,
+        "linalg.tensorsolve": _tensor_equations,
+    }
+)
