@@ -456,10 +456,8 @@ LAWS = frozenset({"funcgrad.passes.simplify", "funcgrad.passes.relax"})
 KNOWN_OPERATIONS: Mapping[str, int] = {
     # What is asked here of particular operations is to become part of their structure: index maps
     # of movements (which rows a view keeps, along which axes it is turned), the roles of rows.
-    "funcgrad.backends.numpy.facts": 1,
     "funcgrad.backends.numpy.fusion": 2,
     "funcgrad.backends.numpy.kernels": 1,
-    "funcgrad.backends.numpy.stacks": 5,
 }
 """How often a module asks for particular operations. These numbers may only fall."""
 

@@ -53,7 +53,7 @@ ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "contractions": ("passes/test_contractions",),
-        "facts": ("backends/numpy/test_rows_last", "backends/numpy/test_stacking"),
+        "slices": ("backends/numpy/test_rows_last", "backends/numpy/test_stacking"),
         "identity": ("passes/test_identity",),
         "rows_last": ("backends/numpy/test_rows_last",),
         "relax": ("passes/test_relax",),

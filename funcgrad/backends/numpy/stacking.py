@@ -27,16 +27,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.backends.numpy.facts import BYTES_IN_A_MICROSECOND, DraftWriter, Facts
-from funcgrad.backends.numpy.stacks import FEWEST, FILLS, VIEWS, Slot, Stacks, find_stacks
+from funcgrad.backends.numpy.slices import Slices
+from funcgrad.backends.numpy.stacks import FEWEST, Slot, Stacks, find_stacks
 from funcgrad.passes.costs import bytes_of, peak_bytes
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.schedule import schedule
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.structural import view
 from funcgrad.programs.builder import Draft
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Shape
+from funcgrad.structure import Movement
 
 __all__ = ["stack_small_operations"]
 
@@ -48,6 +51,9 @@ _JOIN: Final = 1.2
 _PART: Final = 0.08
 """How many microseconds it takes to call an elementwise operation, to take a view, to fill a new
 array, to take a row; to join arrays, and for each of them."""
+
+_BYTES_IN_A_MICROSECOND: Final = 10_000
+"""What NumPy copies, or adds, while it could call a function once or twice."""
 
 _LEAST_GAIN: Final = 1.0
 """What gains less stays as it is."""
@@ -94,13 +100,12 @@ def _stacked(program: Program) -> Program:
     """The program with what can be stacked at once; the same object if there is nothing."""
     if len(program.equations) < 2 * FEWEST:
         return program
-    facts = Facts(program)
-    stacks = find_stacks(facts)
+    stacks = find_stacks(program)
     if not stacks.groups:
         return program
-    choice = _Choice(facts, stacks)
+    choice = _Choice(program, stacks)
     choice.settle()
-    return _StackWriter(facts, stacks, choice).finished() if any(choice.kept) else program
+    return _StackWriter(program, stacks, choice).finished() if any(choice.kept) else program
 
 
 # ------------------------------------------------------------------------------ what is worth it
@@ -115,19 +120,32 @@ class _Choice:
         By group.
     demands : Counter
         By variable, who reads it by itself, rather than as a row.
+    slices : Slices
+        Those of the program.
     """
 
-    __slots__ = ("_facts", "_groups", "_joins", "_readers", "_stacks", "_time", "demands", "kept")
+    __slots__ = (
+        "_groups",
+        "_joins",
+        "_program",
+        "_readers",
+        "_stacks",
+        "_time",
+        "demands",
+        "kept",
+        "slices",
+    )
 
-    def __init__(self, facts: Facts, stacks: Stacks) -> None:
-        self._facts = facts
+    def __init__(self, program: Program, stacks: Stacks) -> None:
+        self._program = program
+        self.slices = Slices(program)
         self._stacks = stacks
         self._groups = stacks.groups
         self._time = 0.0
         self._joins: Counter[Slot] = Counter()
         self._readers: list[list[int]] = [[] for _ in stacks.groups]
         self.kept = [len(group.members) > 1 for group in stacks.groups]
-        self.demands = Counter({variable: facts.uses(variable) for variable in stacks.rows})
+        self.demands = Counter({variable: program.index.uses[variable] for variable in stacks.rows})
         for number, group in enumerate(self._groups):
             for slot in group.slots:
                 repeated = len(group.members) if len(slot) == 1 else 1
@@ -144,19 +162,25 @@ class _Choice:
         found = self._stacks.runs.get(slot)
         return found if found is not None and self.kept[found[0]] else None
 
+    def _row(self, member: int) -> int:
+        """The variable that a member of a group defines."""
+        return self._program.index.results[member].start
+
     # What things cost.
 
     def call_time(self, number: int) -> float:
         """What one equation of a group costs."""
-        operation = self._facts.program.equations[self._groups[number].members[0]].operation
-        return _VIEW if operation in VIEWS else _FILL if operation in FILLS else _CALL
+        operation = self._program.equations[self._groups[number].members[0]].operation
+        if not isinstance(operation.structure, Movement):
+            return _CALL
+        return _VIEW if operation.structure.is_view else _FILL
 
     def join_time(self, slot: Slot) -> float:
         """What it costs to make an array of variables."""
-        if self._facts.slices(slot) is not None:
+        if self.slices.run(slot) is not None:
             return 2 * _VIEW
-        size = len(slot) * bytes_of(self._facts.spec(slot[0]))
-        return _JOIN + _PART * len(slot) + size / BYTES_IN_A_MICROSECOND
+        size = len(slot) * bytes_of(self._program.index.specs[slot[0]])
+        return _JOIN + _PART * len(slot) + size / _BYTES_IN_A_MICROSECOND
 
     def _sources(self, number: int) -> tuple[list[Slot], int]:
         """What a group needs to be joined, and how many views of what is there already."""
@@ -243,8 +267,7 @@ class _Choice:
         touched = [number, *self._readers[number]]
         for each in touched:
             self._count(each, -1)
-        start = self._facts.starts
-        rows = [start[member] for member in self._groups[number].members]
+        rows = [self._row(member) for member in self._groups[number].members]
         demanded = sum([self.demands[row] > 0 for row in rows])
         self._time += _ROW * demanded * (-1 if self.kept[number] else 1)
         self.kept[number] = not self.kept[number]
@@ -289,16 +312,17 @@ class _Choice:
             if len(group.members) == 1:
                 time += 0.0 if joins else self.join_time(group.slots[0]) - _VIEW
                 continue
-            rows = sum([self.demands[self._facts.starts[m]] > 0 for m in group.members])
+            rows = sum([self.demands[self._row(m)] > 0 for m in group.members])
             saved = len(group.members) - 1
             time += saved * self.call_time(number) - rows * _ROW - views * _VIEW
             equations += saved - rows - views
             joined.update(joins)
+        uses = self._program.index.uses
         for slot, count in joined.items():
             time -= self.join_time(slot)
             equations -= 2
-            if self._facts.slices(slot) is not None:  # which nothing else may read
-                equations += sum([self._facts.uses(variable) <= count for variable in slot])
+            if self.slices.run(slot) is not None:  # which nothing else may read
+                equations += sum([uses[variable] <= count for variable in slot])
         return time >= _LEAST_GAIN and equations >= 0
 
 
@@ -311,30 +335,27 @@ class _StackWriter:
     __slots__ = (
         "_choice",
         "_draft",
-        "_facts",
         "_joined",
         "_known",
+        "_program",
         "_stacked",
         "_stacks",
-        "_writer",
     )
 
-    def __init__(self, facts: Facts, stacks: Stacks, choice: _Choice) -> None:
-        program = facts.program
-        self._facts = facts
+    def __init__(self, program: Program, stacks: Stacks, choice: _Choice) -> None:
+        self._program = program
         self._stacks = stacks
         self._choice = choice
         self._draft = Draft(program)
         given = map(self._draft.constant, program.constants)
         self._known: list[int] = [*range(len(program.inputs)), *given]
         self._known += [_UNKNOWN] * (len(program.specs()) - len(self._known))
-        self._writer = DraftWriter(self._draft, facts, self._known)
         self._stacked: dict[int, int] = {}  # by group
         self._joined: dict[Slot, int] = {}
 
     def finished(self) -> Program:
         """The program with what is kept of the groups in place of their members."""
-        program, kept = self._facts.program, self._choice.kept
+        program, kept = self._program, self._choice.kept
         homes = {
             member: number
             for number, group in enumerate(self._stacks.groups)
@@ -355,16 +376,17 @@ class _StackWriter:
 
         Else as they came, and where one has to wait, as soon as may be.
         """
-        facts, groups = self._facts, self._stacks.groups
+        maker_of = self._program.index.makers.__getitem__
+        groups = self._stacks.groups
         place = {m: groups[number].members[-1] for m, number in homes.items()}
         needs: dict[int, set[int]] = {}
-        for position, equation in enumerate(facts.program.equations):
+        for position, equation in enumerate(self._program.equations):
             node = place.get(position, position)
-            needs.setdefault(node, set()).update(map(facts.position, equation.operands))
+            needs.setdefault(node, set()).update(map(maker_of, equation.operands))
         for number in {*homes.values()}:
             for slot in groups[number].slots:
                 whole = self._stacks.wholes.get(slot, ((), 0))[0]
-                needs[groups[number].members[-1]].update(map(facts.position, whole))
+                needs[groups[number].members[-1]].update(map(maker_of, whole))
         readers: dict[int, list[int]] = {}
         missing: dict[int, int] = {}
         for node, positions in needs.items():
@@ -389,8 +411,8 @@ class _StackWriter:
         """The new variable for an old one, which may be a row."""
         if self._known[variable] == _UNKNOWN:
             group, row = self._stacks.rows[variable]
-            like = self._facts.program.equations[self._facts.position(variable)]
-            self._known[variable] = self._writer.part(like, self._stacked[group], row)
+            like = self._program.equations[self._program.index.makers[variable]]
+            self._known[variable] = self._part(like, self._stacked[group], row)
         return self._known[variable]
 
     def _array(self, like: Equation, slot: Slot) -> int:
@@ -407,35 +429,41 @@ class _StackWriter:
     def _rows(self, like: Equation, array: int, first: int, slot: Slot) -> int:
         if len(slot) == self._draft.spec(array).shape[0]:
             return array
-        return self._writer.part(like, array, slice(first, first + len(slot)))
+        return self._part(like, array, slice(first, first + len(slot)))
+
+    def _part(self, like: Equation, array: int, *key: int | slice) -> int:
+        """What an index takes of a new variable."""
+        return self._draft.put(like, view, [array], {"key": Key(key)})
 
     def _join(self, like: Equation, slot: Slot) -> int:
-        rows = self._facts.slices(slot)
-        if rows is not None:
-            self._own(rows.source[0])
-            return self._writer.rows(like, slot)
-        parts = [self._own(variable) for variable in slot]
-        joined = self._writer.append(like, concatenate, parts, axis=0)
-        shape = self._facts.spec(slot[0]).shape
-        return self._writer.reshaped(like, joined, (len(slot), *shape))
+        specs, first = self._program.index.specs, self._choice.slices.run(slot)
+        if first is None:
+            parts = [self._own(variable) for variable in slot]
+            joined = self._draft.put(like, concatenate, parts, {"axis": 0})
+        else:
+            joined = self._own(first.array)
+            if first.key or len(slot) < specs[first.array].shape[0]:
+                rows = slice(first.row, first.row + len(slot))
+                joined = self._part(like, joined, rows, *first.key)
+        return self._draft.reshaped(like, joined, (len(slot), *specs[slot[0]].shape))
 
     # Equations.
 
     def _keep(self, position: int) -> None:
-        equation = self._facts.program.equations[position]
+        equation = self._program.equations[position]
         operands = tuple([self._own(variable) for variable in equation.operands])
         equation = equation.on(operands)
-        start = self._facts.starts[position]
+        start = self._program.index.results[position].start
         self._known[start : start + len(equation.results)] = self._draft.append(equation)
 
     def _write(self, number: int) -> None:
         """Write one equation for a group."""
         group = self._stacks.groups[number]
-        like = self._facts.program.equations[group.members[0]]
+        like = self._program.equations[group.members[0]]
         if len(group.members) == 1:
             array = self._array(like, group.slots[0])
-            variable = self._facts.starts[group.members[0]]
-            self._known[variable] = self._writer.reshaped(like, array, like.results[0].shape)
+            variable = self._program.index.results[group.members[0]].start
+            self._known[variable] = self._draft.reshaped(like, array, like.results[0].shape)
             return
         operands = [
             self._own(slot[0]) if len(slot) == 1 else self._array(like, slot)
@@ -443,10 +471,10 @@ class _StackWriter:
         ]
         shapes, params = self._batched(like, operands, [len(slot) > 1 for slot in group.slots])
         aligned = [
-            self._writer.reshaped(like, operand, shape)
+            self._draft.reshaped(like, operand, shape)
             for operand, shape in zip(operands, shapes, strict=True)
         ]
-        self._stacked[number] = self._writer.append(like, like.operation, aligned, **params)
+        self._stacked[number] = self._draft.put(like, like.operation, aligned, params)
 
     def _batched(
         self, like: Equation, operands: Sequence[int], stacked: Sequence[bool]

@@ -8,7 +8,7 @@ variables that would have to be joined.
 >>> import funcgrad.numpy as fnp
 >>> def f(x):
 ...     return [fnp.exp(fnp.square(part)) for part in fnp.split(x, 3)]
->>> found = find_stacks(Facts(fg.program(f)(fnp.ones(6))))
+>>> found = find_stacks(fg.program(f)(fnp.ones(6)))
 >>> [(group.members, group.slots) for group in found.groups]
 [((3, 5, 7), ((1, 2, 3),)), ((4, 6, 8), ((4, 6, 8),))]
 """
@@ -18,41 +18,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from math import prod
+from typing import Final, TypeAlias
 
-from funcgrad.backends.numpy.facts import BLOCK_BYTES, Facts
 from funcgrad.backends.numpy.roles import roles
 from funcgrad.passes.costs import bytes_of
 from funcgrad.primitive import Primitive
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.primitives.joining import concatenate, stack
-from funcgrad.primitives.reduction import reduce_max, reduce_min, reduce_sum
-from funcgrad.primitives.structural import (
-    cast_discrete,
-    cast_inexact,
-    flip,
-    place,
-    reshape,
-    transpose,
-    view,
-)
 from funcgrad.programs.equation import Equation, exact_key
 from funcgrad.programs.program import Program
-from funcgrad.structure import Trait
+from funcgrad.programs.structures import pieces_of
+from funcgrad.structure import Elementwise, Movement, Reduction, Trait, dense_strides
 
-__all__ = ["FEWEST", "FILLS", "VIEWS", "Group", "Slot", "Stacks", "find_stacks"]
+__all__ = ["BLOCK_BYTES", "FEWEST", "Group", "Slot", "Stacks", "find_stacks"]
 
 FEWEST: Final = 3
 """Two rows gain at most what it costs to stack them."""
 
-VIEWS: Final = frozenset({reshape, transpose, flip, view})
-FILLS: Final = frozenset({place, broadcast_to})
-_MOVES: Final = frozenset({*VIEWS, *FILLS, cast_discrete, cast_inexact})
-"""What is done to all rows by doing it along the other axes."""
-
-_REDUCTIONS: Final = frozenset({reduce_sum, reduce_max, reduce_min})
-"""What may give numbers, of which nothing is stacked again."""
+BLOCK_BYTES: Final = 2**18
+"""No more is joined in one array: by then the calls are a small part of what is done with it, and
+larger arrays cost more than that, since the system has to find memory for them."""
 
 _SMALL: Final = 2**13
 """Bytes of an array that is so small that the call takes longer than the work."""
@@ -103,36 +87,39 @@ class Stacks:
     wholes: dict[Slot, tuple[Slot, int]] = field(default_factory=dict)
 
 
-def find_stacks(facts: Facts) -> Stacks:
+def find_stacks(program: Program) -> Stacks:
     """Find the groups of a program, without a look at what they cost.
 
     What is done on one side of a guard, or of a call with rules of its own, or again in a
     checkpointed function, is not brought together with what is done on the other.
     """
     found = Stacks()
-    kinds = _kinds(facts)
+    kinds = _kinds(program)
     if max(kinds, default=-1) >= 0:
-        for stretch in _stretches(facts):
-            _Search(facts, kinds, stretch, found).run()
+        for stretch in _stretches(program):
+            _Search(program, kinds, stretch, found).run()
     return found
 
 
-def _kinds(facts: Facts) -> list[int]:
+def _kinds(program: Program) -> list[int]:
     """By position a number for the kind of equation; -1 where there are too few of it."""
-    codes = _codes(facts.program)
-    rowwise: dict[Any, bool] = {}
+    codes = _codes(program)
+    rowwise: dict[Primitive, bool] = {}
     numbers: dict[Hashable, int] = {}
     found = []
-    for start, equation in zip(facts.starts, facts.program.equations, strict=True):
+    for results, equation in zip(program.index.results, program.equations, strict=True):
         operation, params, kind = equation.operation, equation.params, -1
         if operation not in rowwise:
             rowwise[operation] = _is_rowwise(operation)
-        code = max(codes[start], 0) if operation in _REDUCTIONS else codes[start]
-        if rowwise[operation] and 0 <= code < _OTHER and start not in facts.guarded:
+        code = codes[results.start] if results else _OTHER
+        if isinstance(operation.structure, Reduction):
+            code = max(code, 0)  # it may give numbers, of which nothing is stacked again
+        if rowwise[operation] and 0 <= code < _OTHER and results.start not in program.index.guarded:
             operands = tuple([codes[variable] for variable in equation.operands])
-            if _OTHER not in operands:
+            is_movement = isinstance(operation.structure, Movement)
+            if _OTHER not in operands and (len(operands) == 1 or not is_movement):
                 # Keys, shapes and axes have no 2.0 in place of 2, and it takes long to look.
-                own = exact_key(params) if params and operation not in _MOVES else params
+                own = exact_key(params) if params and not is_movement else params
                 key = operation, own, code, operands
                 kind = numbers.setdefault(key, len(numbers))
         found.append(kind)
@@ -160,32 +147,36 @@ def _codes(program: Program) -> list[int]:
 
 def _is_rowwise(operation: Primitive) -> bool:
     """Whether an operation does to each row of an array what it does to an array."""
+    structure = operation.structure
     if Trait.UNEVEN in operation.traits:
         return False
-    return operation.batch is batch_elementwise or operation in _MOVES or operation in _REDUCTIONS
+    is_reduction = isinstance(structure, Reduction) and structure.ufunc is not None
+    return is_reduction or isinstance(structure, Elementwise | Movement)
 
 
-def _stretches(facts: Facts) -> Iterator[range]:
+def _stretches(program: Program) -> Iterator[range]:
     """Positions between which equations may change their places."""
     start = epoch = 0
-    for position, equation in enumerate(facts.program.equations):
+    for position, equation in enumerate(program.equations):
         if equation.epoch != epoch:
             yield range(start, position)
             start, epoch = position, equation.epoch
-        is_foreign = Trait.FOREIGN in equation.operation.traits
-        if facts.starts[position] in facts.guarded or is_foreign or len(equation.results) != 1:
+        is_guarded = not program.index.guarded.isdisjoint(program.index.results[position])
+        if is_guarded or Trait.FOREIGN in equation.operation.traits or len(equation.results) != 1:
             yield range(start, position)
             start = position + 1
-    yield range(start, len(facts.program.equations))
+    yield range(start, len(program.equations))
 
 
 class _Search:
     """Groups within one stretch of a program."""
 
-    __slots__ = ("_facts", "_found", "_kinds", "_ranks", "_stretch")
+    __slots__ = ("_found", "_kinds", "_program", "_ranks", "_stretch")
 
-    def __init__(self, facts: Facts, kinds: Sequence[int], stretch: range, found: Stacks) -> None:
-        self._facts = facts
+    def __init__(
+        self, program: Program, kinds: Sequence[int], stretch: range, found: Stacks
+    ) -> None:
+        self._program = program
         self._kinds = kinds
         self._stretch = stretch
         self._found = found
@@ -193,14 +184,14 @@ class _Search:
 
     def run(self) -> None:
         """Add the groups to those found."""
-        facts, start, stop = self._facts, self._stretch.start, self._stretch.stop
+        program, start, stop = self._program, self._stretch.start, self._stretch.stop
         counts = Counter(self._kinds[start:stop])
         kinds = [kind if counts[kind] >= FEWEST else -1 for kind in self._kinds[start:stop]]
         if max(kinds, default=-1) < 0:
             return
         before = []
-        for equation in facts.program.equations[start:stop]:
-            makers = map(facts.position, equation.operands)
+        for equation in program.equations[start:stop]:
+            makers = map(program.index.makers.__getitem__, equation.operands)
             before.append([maker - start for maker in makers if maker >= start])
         division = roles(kinds, before)
         self._ranks = division.ranks
@@ -213,7 +204,7 @@ class _Search:
 
     def _group(self, members: Sequence[int]) -> None:
         """Sort the equations of a role by whose rows they read."""
-        equations = self._facts.program.equations
+        equations = self._program.equations
         columns = zip(*[equations[member].operands for member in members], strict=True)
         uses = [Counter(column) for column in columns]
         sorts: dict[Hashable, list[tuple[int, int]]] = {}
@@ -224,7 +215,7 @@ class _Search:
             again[sources, row] += 1
             sorts.setdefault(key, []).append((row, member))
         like = equations[members[0]]
-        specs = [*like.results, *map(self._facts.spec, like.operands)]
+        specs = [*like.results, *[self._program.index.specs[x] for x in like.operands]]
         step = BLOCK_BYTES // max(map(bytes_of, specs))
         for pairs in sorts.values():
             own = [member for _, member in sorted(pairs)]
@@ -235,9 +226,9 @@ class _Search:
         self, equation: Equation, uses: Sequence[Mapping[int, int]]
     ) -> tuple[Hashable, int]:
         """Where an equation's operands come from, and which row it is of those that do the same."""
-        facts, rows = self._facts, self._found.rows
+        index, rows = self._program.index, self._found.rows
         counts = [count[variable] for count, variable in zip(uses, equation.operands, strict=True)]
-        arrays = [bool(facts.spec(variable).shape) for variable in equation.operands]
+        arrays = [bool(index.specs[variable].shape) for variable in equation.operands]
         most = max([FEWEST, *[n for n, flag in zip(counts, arrays, strict=True) if flag]])
         sources: list[Hashable] = []
         row = made = -1
@@ -249,24 +240,24 @@ class _Search:
                 sources.append(group)
                 row = place if row < 0 else row
             else:
-                position = facts.position(variable)
+                position = index.makers[variable]
                 kind = self._kinds[position] if position >= 0 else None
-                maker = facts.maker(variable)
-                sources.append(("kind", kind) if maker is None or kind != -1 else maker.operation)
+                operation = self._program.equations[position].operation
+                sources.append(operation if kind == -1 else ("kind", kind))
                 made = variable if made < 0 else made
         return tuple(sources), made if row < 0 else row
 
     def _append(self, members: Sequence[int]) -> None:
         """Add a group, if there is something to gain."""
-        facts, found = self._facts, self._found
-        operands = [facts.program.equations[member].operands for member in members]
+        program, found = self._program, self._found
+        operands = [program.equations[member].operands for member in members]
         columns = zip(*operands, strict=True)
         slots = [column[:1] if len({*column}) == 1 else column for column in columns]
         if len(members) < FEWEST or max(map(len, slots)) == 1:
             return
         self._put(Group(tuple(members), tuple(slots)))
         for row, member in enumerate(members):
-            found.rows[facts.starts[member]] = len(found.groups) - 1, row
+            found.rows[program.index.results[member].start] = len(found.groups) - 1, row
 
     def _put(self, group: Group) -> None:
         """Add a group, and see which neighbouring rows it reads."""
@@ -290,7 +281,7 @@ class _Search:
         places: dict[int, tuple[Slot, int]] = {}
         for slot in sorted(deadlines, key=len, reverse=True):
             whole, at = places.get(slot[0], ((), 0))
-            made = [self._facts.position(variable) - start for variable in whole]
+            made = [self._program.index.makers[variable] - start for variable in whole]
             ready = max([self._ranks[place] for place in made if place >= 0], default=-1)
             if whole[at : at + len(slot)] == slot and ready < deadlines[slot]:
                 self._found.wholes[slot] = whole, at
@@ -301,8 +292,22 @@ class _Search:
     def _find_joints(self) -> None:
         """Find equations that join rows, which lie side by side already."""
         for position in self._stretch:
-            equation = self._facts.program.equations[position]
-            if equation.operation in (concatenate, stack) and dict(equation.params)["axis"] == 0:
-                operands = equation.operands
-                if len(operands) >= FEWEST and self._found.rows.keys() >= {*operands}:
-                    self._put(Group((position,), (operands,)))
+            equation = self._program.equations[position]
+            operands = equation.operands
+            are_rows = len(operands) >= FEWEST and self._found.rows.keys() >= {*operands}
+            if are_rows and _puts_end_to_end(equation, self._program):
+                self._put(Group((position,), (operands,)))
+
+
+def _puts_end_to_end(equation: Equation, program: Program) -> bool:
+    """Whether an equation makes one array of all its operands, one after another."""
+    pieces = pieces_of(equation, program.index.specs) or ()
+    to = 0
+    for operand, piece in enumerate(pieces):
+        dense = dense_strides(piece.shape)
+        if (piece.operand, piece.start, piece.to) != (operand, 0, to):
+            return False
+        if piece.strides != dense or piece.to_strides != dense:
+            return False
+        to += prod(piece.shape)
+    return len(pieces) == len(equation.operands) and to == prod(equation.results[0].shape)

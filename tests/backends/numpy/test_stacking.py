@@ -10,10 +10,10 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.facts import BLOCK_BYTES
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.roles import roles
 from funcgrad.backends.numpy.stacking import stack_small_operations
+from funcgrad.backends.numpy.stacks import BLOCK_BYTES
 from funcgrad.passes.costs import bytes_of, peak_bytes
 from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.schedule import schedule
