@@ -520,6 +520,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.primitives": 12,
     "funcgrad.programs": 5,
     "funcgrad.random": 1,
+    "funcgrad.scipy.optimize": 11,
     "funcgrad.staging": 16,
     "funcgrad.testing": 3,
     "funcgrad.transforms": 70,

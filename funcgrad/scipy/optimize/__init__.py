@@ -1,0 +1,24 @@
+"""SciPy's optimizers for pytrees, with every derivative that a method needs.
+
+The solvers of ``scipy.optimize`` take vectors. Here the variables are a pytree, bounds are pytrees
+too, and so is what comes back:
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> from funcgrad.scipy.optimize import minimize
+>>> def distance(p):
+...     return fnp.sum((p["a"] - 3.0) ** 2) + (p["b"] + 1.0) ** 4
+>>> found = minimize(distance, {"a": fnp.zeros(2), "b": 0.0}, bounds={"a": (None, 2.0), "b": None})
+>>> found.success, found.x["a"]
+(True, Tensor([2., 2.]))
+"""
+
+from funcgrad.scipy.optimize.least_squares import least_squares
+from funcgrad.scipy.optimize.minimize import minimize
+
+__all__ = ["least_squares", "minimize"]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion."""
+    return list(__all__)

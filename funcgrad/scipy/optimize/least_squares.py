@@ -1,0 +1,110 @@
+"""The least sum of squares of a function of a pytree, by SciPy's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from funcgrad import tree
+from funcgrad.scipy.optimize.problem import (
+    Variables,
+    Vector,
+    limits_of,
+    progress_bar,
+    scipy_optimize,
+)
+from funcgrad.transforms.jacobian import jacfwd, jacrev
+
+__all__ = ["least_squares"]
+
+
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    bounds: Any = None,
+    progress: bool = False,
+    **options: Any,
+) -> Any:
+    """Minimize half the sum of squares of residuals by ``scipy.optimize.least_squares``.
+
+    The Jacobian is taken forward where there are at most as many variables as residuals, and in
+    reverse else.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, *args, **kwargs)`` to the residuals, a pytree of real arrays.
+    x0 : pytree of real arrays or numbers
+        Where to start. The method works in float64. A list of Python numbers is a vector, as in
+        SciPy.
+    args : tuple
+    kwargs : mapping, optional
+        Further arguments, which stay as they are.
+    bounds : pytree prefix of pairs, optional
+        See ``minimize``.
+    progress : bool
+        Whether to show a bar with the number of steps and half the sum of squares, by tqdm.
+    **options
+        Those of SciPy's function: ``method``, ``loss``, ``f_scale``, ``ftol``, ``x_scale``, ...
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        SciPy's, in which ``x`` and ``grad`` are trees like ``x0``, and ``fun`` is a tree like the
+        residuals. ``jac`` is the matrix for the vectors of both.
+
+    Raises
+    ------
+    MissingPackageError
+        SciPy, or tqdm for the progress, is not installed.
+    DtypeError
+        A variable is complex or boolean.
+    TreeError, ShapeError, ArgumentError
+        The bounds do not fit.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> times = fnp.linspace(0.0, 1.0, 20)
+    >>> def residuals(p):
+    ...     return p["scale"] * fnp.exp(-p["rate"] * times) - 2.0 * fnp.exp(-3.0 * times)
+    >>> found = least_squares(residuals, {"rate": 1.0, "scale": 1.0})
+    >>> fnp.round(found.x["rate"], 6), fnp.round(found.x["scale"], 6)
+    (Tensor(3.0), Tensor(2.0))
+    """
+    solvers = scipy_optimize("least_squares")
+    variables = Variables.of(x0, "least_squares")
+    limits = limits_of(bounds, variables, "least_squares")
+    named = {} if kwargs is None else dict(kwargs)
+    shaped: list[Callable[[Any], Any]] = []
+
+    def residuals(vector: Vector) -> Any:
+        found, unravel = tree.ravel(fun(variables.unravel(vector), *args, **named))
+        shaped[:] = [unravel]
+        return found
+
+    with progress_bar(progress, "least_squares") as tell:
+
+        def jacobian(vector: Vector) -> Any:
+            found = np.asarray(residuals(vector))
+            tell(0.5 * float(found @ found))
+            derivative = jacfwd if len(variables.start) <= len(found) else jacrev
+            return np.array(derivative(residuals)(vector))
+
+        result = solvers.least_squares(
+            lambda vector: np.array(residuals(vector)),
+            variables.start,
+            jac=jacobian,
+            **({} if limits is None else {"bounds": limits}),
+            **options,
+        )
+    residuals(result.x)
+    result.x = variables.tree_of(result.x)
+    result.grad = variables.tree_of(result.grad)
+    result.fun = shaped[0](result.fun)
+    return result

@@ -1,0 +1,209 @@
+"""The minimum of a function of a pytree, by SciPy's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError
+from funcgrad.scipy.optimize.problem import (
+    Variables,
+    Vector,
+    limits_of,
+    progress_bar,
+    scipy_optimize,
+)
+from funcgrad.transforms.jacobian import hessian, hvp, jacrev
+from funcgrad.transforms.reverse import value_and_grad
+
+__all__ = ["minimize"]
+
+_WITHOUT: Final = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})
+_HESSIAN: Final = frozenset({"dogleg", "trust-exact"})
+_PRODUCTS: Final = frozenset({"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"})
+"""What SciPy's methods use: no derivative, the whole Hessian, or products with it. All others use
+the gradient."""
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: tuple[Any, ...] = (),
+    method: str | None = None,
+    *,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Callable[[Any], object] | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> Any:
+    """Minimize a function of a pytree by one of the methods of ``scipy.optimize.minimize``.
+
+    The method gets the derivatives that it uses: the gradient, the Hessian (dogleg, trust-exact),
+    or products with it (Newton-CG, trust-ncg, trust-krylov, trust-constr).
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, *args)`` to a real scalar. Give ``fg.jit(fun)`` to have it compiled.
+    x0 : pytree of real arrays or numbers
+        Where to start. The method works in float64. A list of Python numbers is a vector, as in
+        SciPy.
+    args : tuple
+        Further arguments, which stay as they are.
+    method : str, optional
+        The name of one of SciPy's methods; by default BFGS, L-BFGS-B with bounds, and SLSQP with
+        constraints.
+    bounds : pytree prefix of pairs, optional
+        For a leaf of ``x0``, or for all below a node, None or a pair ``(lower, upper)``, of which
+        each is a number, an array that broadcasts to the leaf, or None. Where ``x0`` is a single
+        array, also a pair for each of its elements, as SciPy has them, and
+        ``scipy.optimize.Bounds``.
+    constraints : dict, scipy.optimize.NonlinearConstraint, or a sequence of these
+        As SciPy has them, with functions of the tree. Derivatives that are not given are taken.
+        Also ``LinearConstraint``, for the vector of all numbers in the order of ``fg.tree.ravel``.
+    tol : float, optional
+    callback : callable, optional
+        Called with the tree after each step; where it raises StopIteration, the method stops.
+    options : mapping, optional
+        Those of the method.
+    progress : bool
+        Whether to show a bar with the number of steps and the value, by tqdm.
+
+    Returns
+    -------
+    scipy.optimize.OptimizeResult
+        SciPy's, in which ``x`` and ``jac`` are trees like ``x0``; what is about the Hessian is
+        about the vector of all numbers.
+
+    Raises
+    ------
+    MissingPackageError
+        SciPy, or tqdm for the progress, is not installed.
+    DtypeError
+        A variable is complex or boolean.
+    TreeError, ShapeError, ArgumentError
+        The bounds do not fit.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> def valley(p):
+    ...     return 100.0 * (p["y"] - p["x"] ** 2) ** 2 + (1.0 - p["x"]) ** 2
+    >>> found = minimize(valley, {"x": -1.0, "y": 2.0}, method="trust-exact")
+    >>> fnp.round(found.x["x"], 6), fnp.round(found.x["y"], 6)
+    (Tensor(1.0), Tensor(1.0))
+    """
+    solvers = scipy_optimize("minimize")
+    variables = Variables.of(x0, "minimize")
+    limits = limits_of(bounds, variables, "minimize")
+    bounded = "l-bfgs-b" if limits else "bfgs"
+    name = (method or (bounded if constraints == () else "slsqp")).lower()
+    second = name == "trust-constr"
+    given = list(_constraints(constraints, variables, solvers, with_hessians=second))
+
+    latest = [np.nan]
+
+    def value(vector: Vector) -> Any:
+        return fun(variables.unravel(vector), *args)
+
+    def noted(vector: Vector) -> Any:
+        found = objective(vector)
+        latest[0] = found[0] if isinstance(found, tuple) else found
+        return found
+
+    objective, derivatives = _derived(value, name)
+    with progress_bar(progress, "minimize") as tell:
+
+        def step(vector: Vector, *_: object) -> None:
+            tell(latest[0])
+            if callback is not None:
+                callback(variables.tree_of(vector))
+
+        result = solvers.minimize(
+            noted,
+            variables.start,
+            method=name,
+            bounds=None if limits is None else solvers.Bounds(*limits),
+            constraints=given,
+            tol=tol,
+            callback=step if progress or callback is not None else None,
+            options=None if options is None else dict(options),
+            **derivatives,
+        )
+    result.x = variables.tree_of(result.x)
+    if np.shape(result.get("jac")) == variables.start.shape:
+        result.jac = variables.tree_of(result.jac)
+    return result
+
+
+def _derived(
+    value: Callable[[Vector], Any], method: str
+) -> tuple[Callable[[Vector], Any], dict[str, Any]]:
+    """The function that a method wants, and the derivatives beside it."""
+    if method in _WITHOUT:
+        return lambda vector: float(value(vector)), {}
+    derivatives: dict[str, Any] = {"jac": True}
+    if method in _HESSIAN:
+        derivatives["hess"] = lambda vector: np.array(hessian(value)(vector))
+    if method in _PRODUCTS:
+        derivatives["hessp"] = lambda vector, direction: np.array(
+            hvp(value, (vector,), (direction,))
+        )
+    both = value_and_grad(value)
+
+    def objective(vector: Vector) -> tuple[float, Vector]:
+        found, slope = both(vector)
+        return float(found), np.array(slope)
+
+    return objective, derivatives
+
+
+def _constraints(
+    given: Any, variables: Variables, solvers: ModuleType, with_hessians: bool
+) -> Iterator[Any]:
+    """Constraints of the vector, with the derivatives that the method uses."""
+    is_one = isinstance(given, Mapping) or not isinstance(given, Sequence)
+    for each in [given] if is_one else given:
+        if isinstance(each, solvers.LinearConstraint):
+            yield each
+            continue
+        if isinstance(each, solvers.NonlinearConstraint):
+            function, limits, more = each.fun, (each.lb, each.ub), ()
+        elif isinstance(each, Mapping) and each.get("type") in _TYPES and "fun" in each:
+            function, limits = each["fun"], _TYPES[each["type"]]
+            more = tuple(each.get("args", ()))
+        else:
+            raise ArgumentError(
+                "minimize: a constraint has to be a dict with 'type', which is 'eq' or 'ineq', and"
+                " 'fun', or a NonlinearConstraint or a LinearConstraint of SciPy's, not"
+                f" {each!r}."
+            )
+        residual = partial(_residual, function, variables, more)
+        jacobian = jacrev(residual)
+        second = {"hess": partial(_curvature, residual)} if with_hessians else {}
+        yield solvers.NonlinearConstraint(
+            lambda vector, f=residual: np.array(f(vector)),
+            *limits,
+            jac=lambda vector, f=jacobian: np.array(f(vector)),
+            keep_feasible=getattr(each, "keep_feasible", False),
+            **second,
+        )
+
+
+_TYPES: Final = MappingProxyType({"eq": (0.0, 0.0), "ineq": (0.0, np.inf)})
+
+
+def _residual(
+    function: Callable[..., Any], variables: Variables, more: tuple[Any, ...], vector: Vector
+) -> Any:
+    return function(variables.unravel(vector), *more)
+
+
+def _curvature(residual: Callable[[Vector], Any], vector: Vector, weights: Vector) -> Vector:
+    return np.array(hessian(lambda x: (weights * residual(x)).sum())(vector))

@@ -1,0 +1,198 @@
+"""Problems in pytrees as SciPy wants them: the variables in one vector, and limits for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad import tree, trees
+from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, ShapeError
+from funcgrad.shape import Shape
+from funcgrad.tensor import Tensor, tensor
+
+__all__ = ["Variables", "Vector", "limits_of", "progress_bar", "scipy_optimize"]
+
+
+def scipy_optimize(name: str) -> ModuleType:
+    """The module ``scipy.optimize``, for the function of a name.
+
+    Raises
+    ------
+    MissingPackageError
+        SciPy is not installed.
+    """
+    try:
+        import scipy.optimize
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{name}: the solver is SciPy's, and it is not installed. Install it by"
+            " `pip install funcgrad[scipy]`."
+        ) from error
+    return scipy.optimize  # type: ignore[no-any-return]  # SciPy has no types
+
+
+Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """A pytree of variables and the vector of all its numbers, in float64.
+
+    Attributes
+    ----------
+    structure : Structure
+    shapes : list of tuple
+        Of the leaves.
+    dtypes : list of dtype
+        Of the leaves, integers being float64.
+    start : ndarray
+        The vector.
+    unravel : callable
+        From a vector to the tree, with leaves in float64.
+    """
+
+    structure: trees.Structure
+    shapes: list[tuple[int, ...]]
+    dtypes: list[np.dtype[Any]]
+    start: Vector
+    unravel: Callable[[Any], Any]
+
+    @staticmethod
+    def of(x0: Any, operation: str) -> Variables:
+        """Those that start at a tree.
+
+        Raises
+        ------
+        DtypeError
+            A leaf is complex or boolean.
+        """
+        if type(x0) is list and all(isinstance(number, (int, float)) for number in x0):
+            x0 = np.array(x0, float)  # as SciPy has it
+        leaves, structure = trees.flatten(x0)
+        values = [tensor(leaf) for leaf in leaves]
+        for value, path in zip(values, structure.paths(), strict=True):
+            if value.dtype.kind not in "iuf":
+                raise DtypeError(
+                    f"{operation}: x0{path}: variables are real numbers, not {value.dtype}. Take"
+                    " the real and the imaginary part as two of them."
+                )
+        wide = [value.astype(np.float64) for value in values]
+        vector, unravel = tree.ravel(trees.unflatten(structure, wide))
+        dtypes = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values]
+        return Variables(structure, [v.shape for v in values], dtypes, np.array(vector), unravel)
+
+    def tree_of(self, vector: Vector) -> Any:
+        """A vector as a tree, each leaf in its own dtype."""
+        leaves, _ = trees.flatten(self.unravel(vector))
+        pairs = zip(leaves, self.dtypes, strict=True)
+        return trees.unflatten(self.structure, [leaf.astype(dtype) for leaf, dtype in pairs])
+
+
+Limits: TypeAlias = "tuple[Vector, Vector]"
+"""The least and the greatest value of each number."""
+
+
+def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | None:
+    """The limits that a tree of pairs says.
+
+    Parameters
+    ----------
+    bounds : pytree prefix of pairs, or None
+        See ``minimize``.
+    variables : Variables
+    operation : str
+
+    Raises
+    ------
+    TreeError
+        The tree is no prefix of that of the variables.
+    ShapeError
+        A limit does not fit the leaf that it is for.
+    ArgumentError
+        Something is no pair.
+    """
+    if bounds is None:
+        return None
+    count = len(variables.start)
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):  # SciPy's own
+        return np.broadcast_to(bounds.lb, count), np.broadcast_to(bounds.ub, count)
+    single = variables.structure.num_leaves == 1 and variables.structure.paths() == ("",)
+    if single and not _is_pair(bounds):
+        rows = [_limits(row, (), f"{operation}: bounds[{k}]") for k, row in enumerate(bounds)]
+        lower, upper = zip(*rows, strict=True) if rows else ((), ())
+        if len(rows) != count:
+            raise ShapeError(f"{operation}: {len(rows)} pairs of bounds for {count} variables.")
+        return np.array(lower, float), np.array(upper, float)
+    pairs = trees.broadcast_prefix(
+        bounds, variables.structure, f"{operation}: bounds", is_leaf=_is_pair
+    )
+    lows, highs = [np.zeros(0)], [np.zeros(0)]
+    for pair, shape, path in zip(pairs, variables.shapes, variables.structure.paths(), strict=True):
+        low, high = _limits(pair, shape, f"{operation}: bounds{path}")
+        lows.append(np.ravel(low))
+        highs.append(np.ravel(high))
+    return np.concatenate(lows), np.concatenate(highs)
+
+
+def _is_pair(x: object) -> bool:
+    """Whether something is two limits, each a number, an array or None."""
+    return isinstance(x, (tuple, list)) and len(x) == 2 and all(map(_is_limit, x))
+
+
+def _is_limit(x: object) -> bool:
+    return x is None or isinstance(x, (int, float, np.ndarray, np.generic, Tensor))
+
+
+def _limits(pair: Any, shape: Shape, where: str) -> Limits:
+    if pair is None:
+        pair = (None, None)
+    if not _is_pair(pair):
+        raise ArgumentError(
+            f"{where}: expected None or a pair (lower, upper) of numbers, arrays or None, not"
+            f" {pair!r}."
+        )
+    found = []
+    for limit, default in zip(pair, (-inf, inf), strict=True):
+        value = np.asarray(default if limit is None else limit, float)
+        try:
+            found.append(np.broadcast_to(value, shape))
+        except ValueError:
+            raise ShapeError(
+                f"{where}: a limit of shape {value.shape} does not fit a leaf of shape {shape}."
+            ) from None
+    return found[0], found[1]
+
+
+@contextmanager
+def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], None]]:
+    """What is told the value at each step, and shows it if that is wanted.
+
+    Raises
+    ------
+    MissingPackageError
+        It is wanted, and tqdm is not installed.
+    """
+    if not wanted:
+        yield lambda value: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{operation}: progress is shown by tqdm, and it is not installed. Install it by"
+            " `pip install funcgrad[scipy]`."
+        ) from error
+    bar: Any = tqdm(desc=operation, unit="step")
+    with bar:
+
+        def tell(value: float) -> None:
+            bar.set_postfix_str(f"{value:.6g}", refresh=False)
+            bar.update()
+
+        yield tell

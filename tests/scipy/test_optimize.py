@@ -1,0 +1,217 @@
+"""`minimize` and `least_squares` of pytrees: every method, bounds as trees, what comes back."""
+
+from __future__ import annotations
+
+import builtins
+import io
+from contextlib import redirect_stderr
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    MissingPackageError,
+    ShapeError,
+    TreeError,
+)
+from funcgrad.scipy.optimize import least_squares, minimize
+
+METHODS = [
+    *["Nelder-Mead", "Powell", "CG", "BFGS", "L-BFGS-B", "TNC", "COBYLA", "COBYQA", "SLSQP"],
+    *["Newton-CG", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr", "dogleg"],
+]
+START = {"a": np.array([[0.5, -0.3]]), "b": (2.0, np.float32(0.5))}
+
+
+INSIDE = {"a": np.array([[0.5, 0.3]]), "b": (0.4, 0.5)}
+
+
+def bowl(p: Any) -> Any:
+    """Convex, with the minimum at a = [1, 2], b = (-1, 3)."""
+    first, second = p["b"]
+    return fnp.sum(fnp.cosh(p["a"] - np.array([1.0, 2.0]))) + (first + 1) ** 2 + (second - 3) ** 2
+
+
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_every_method_finds_the_minimum_of_a_tree(method: str | None) -> None:
+    found = minimize(bowl, START, method=method, tol=1e-6)
+    np.testing.assert_allclose(found.x["a"], [[1.0, 2.0]], atol=1e-3)
+    np.testing.assert_allclose(found.x["b"][0], -1.0, atol=1e-3)
+    np.testing.assert_allclose(found.x["b"][1], 3.0, atol=1e-3)
+    assert found.x["b"][1].dtype == np.float32
+    assert isinstance(found, scipy.optimize.OptimizeResult)
+    if method in ("BFGS", "SLSQP", "Newton-CG"):
+        assert found.jac["a"].shape == (1, 2)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name[:2] not in ("Ne", "Po", "CO")])
+def test_methods_get_derivatives_and_take_no_differences(method: str) -> None:
+    """Of differences there would be as many calls again as there are variables."""
+    calls = []
+
+    def counted(p: Any) -> Any:
+        calls.append(isinstance(p["a"], fg.Tensor) and p["a"]._trace is not None)
+        return bowl(p)
+
+    minimize(counted, START, method=method)
+    assert all(calls)  # each of them is differentiated
+
+
+def test_arguments_and_vectors_are_those_of_scipy() -> None:
+    found = minimize(lambda x, c, d: fnp.sum((x - c) ** 2) + d, [0.0, 1.0], (np.ones(2), 5.0))
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-6)
+    assert found.fun == pytest.approx(5.0)
+    whole = minimize(lambda x: (x - 3) ** 2, 1)
+    assert whole.x.dtype == float
+    assert whole.x == pytest.approx(3.0)
+    staged = minimize(fg.jit(bowl), START)
+    np.testing.assert_allclose(staged.x["a"], [[1.0, 2.0]], atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["L-BFGS-B", "TNC", "SLSQP", "trust-constr", "COBYQA"])
+def test_bounds_are_prefixes_of_the_tree(method: str) -> None:
+    def at(bounds: Any) -> Any:
+        return minimize(bowl, INSIDE, method=method, bounds=bounds, tol=1e-9).x
+
+    found = at({"a": (None, np.array([0.75, 5.0])), "b": ((-0.5, None), None)})
+    np.testing.assert_allclose(found["a"], [[0.75, 2.0]], atol=2e-3)
+    np.testing.assert_allclose(found["b"][0], -0.5, atol=2e-3)
+    np.testing.assert_allclose(found["b"][1], 3.0, atol=2e-3)
+    found = at({"a": None, "b": (0.0, 2.5)})
+    np.testing.assert_allclose(found["b"], [0.0, 2.5], atol=2e-3)
+    found = at((0.0, 1.5))
+    np.testing.assert_allclose(found["a"], [[1.0, 1.5]], atol=2e-3)
+
+
+def test_bounds_of_vectors_are_those_of_scipy() -> None:
+    def f(x: Any) -> Any:
+        return fnp.sum((x - 3.0) ** 2)
+
+    for bounds in ([(0, 1), (None, 2)], scipy.optimize.Bounds([0, -np.inf], [1, 2])):
+        np.testing.assert_allclose(minimize(f, np.zeros(2), bounds=bounds).x, [1.0, 2.0])
+    np.testing.assert_allclose(minimize(f, np.zeros(2), bounds=(0, 1)).x, [1.0, 1.0])
+    np.testing.assert_allclose(minimize(f, np.zeros(3), bounds=[(0, 1)] * 3).x, 1.0)
+
+
+@pytest.mark.parametrize("method", [None, "SLSQP", "trust-constr"])
+def test_constraints_are_functions_of_the_tree(method: str | None) -> None:
+    def total(p: Any) -> Any:
+        return fnp.sum(p["a"]) + p["b"][0] + p["b"][1]
+
+    constraints: list[Any] = [
+        {"type": "eq", "fun": lambda p: total(p) - 1.0},
+        {"type": "eq", "fun": lambda p, goal: total(p) - goal, "args": (1.0,)},
+        scipy.optimize.NonlinearConstraint(total, 1.0, 1.0),
+        scipy.optimize.LinearConstraint(np.ones((1, 4)), 1.0, 1.0),
+    ]
+    for constraint in constraints:
+        found = minimize(bowl, START, method=method, constraints=[constraint], tol=1e-9)
+        assert float(total(found.x)) == pytest.approx(1.0, abs=1e-5)
+        slope = fg.grad(bowl)(fg.tree.map(fnp.float64, found.x))
+        np.testing.assert_allclose(fg.tree.ravel(slope)[0], slope["b"][0], atol=1e-2)
+    several = minimize(
+        bowl,
+        START,
+        constraints=scipy.optimize.NonlinearConstraint(lambda p: p["a"][0], -1.0, 0.5),
+    )
+    np.testing.assert_allclose(several.x["a"], [[0.5, 0.5]], atol=1e-5)
+
+
+def test_callbacks_see_trees_and_may_stop() -> None:
+    seen: list[Any] = []
+    minimize(bowl, START, callback=seen.append)
+    assert len(seen) > 1
+    assert seen[-1]["a"].shape == (1, 2)
+
+    def stop(p: Any) -> None:
+        seen.append(p)
+        raise StopIteration
+
+    seen.clear()
+    minimize(bowl, START, method="BFGS", callback=stop)
+    assert len(seen) == 1
+
+
+def test_progress_shows_steps_and_the_value() -> None:
+    for call in (
+        lambda: minimize(bowl, START, progress=True),
+        lambda: minimize(bowl, START, method="Nelder-Mead", progress=True),
+        lambda: least_squares(lambda p: p["a"] - 1.0, {"a": np.zeros(3)}, progress=True),
+    ):
+        shown = io.StringIO()
+        with redirect_stderr(shown):
+            call()
+        assert "step" in shown.getvalue()
+
+
+# ----------------------------------------------------------------------------------- least squares
+
+TIMES = np.linspace(0.0, 1.0, 20)
+
+
+def misfit(p: Any) -> Any:
+    return {"all": p["scale"] * fnp.exp(-p["rates"] * TIMES[:, None]) - np.exp(-TIMES[:, None])}
+
+
+@pytest.mark.parametrize("method", ["trf", "dogbox", "lm"])
+@pytest.mark.parametrize("loss", ["linear", "soft_l1"])
+def test_least_squares_of_trees(method: str, loss: str) -> None:
+    if method == "lm":
+        loss = "linear"  # the only one that it has
+    start = {"scale": 2.0, "rates": np.array([0.5, 3.0])}
+    found = least_squares(misfit, start, method=method, loss=loss)
+    assert float(found.x["scale"]) == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(found.x["rates"], 1.0, atol=1e-5)
+    assert found.fun["all"].shape == (20, 2)
+    assert found.grad["rates"].shape == (2,)
+    assert found.jac.shape == (40, 3)
+
+
+def test_least_squares_within_bounds_and_with_more_variables_than_residuals() -> None:
+    start = {"scale": 0.5, "rates": np.array([0.5, 0.9])}
+    found = least_squares(misfit, start, bounds={"scale": (0.0, 0.8), "rates": None})
+    assert float(found.x["scale"]) == pytest.approx(0.8, abs=1e-6)
+    wide = least_squares(lambda x, c, d: (x - c).sum() * d, np.zeros(5), (2.0,), {"d": 3.0})
+    assert float(np.sum(wide.x)) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: minimize(bowl, {"a": 1j, "b": (0.0, 0.0)}), DtypeError, "x0['a']"),
+        (lambda: least_squares(misfit, {"scale": True, "rates": 1.0}), DtypeError, "['scale']"),
+        (
+            lambda: minimize(bowl, START, bounds={"a": (0.0, np.ones(3)), "b": None}),
+            ShapeError,
+            "bounds['a']: a limit of shape (3,) does not fit a leaf of shape (1, 2)",
+        ),
+        (lambda: minimize(bowl, START, bounds={"c": None}), TreeError, "minimize: bounds"),
+        (lambda: minimize(fnp.sum, np.zeros(2), bounds=[(0, 1)]), ShapeError, "1 pairs of bounds"),
+        (lambda: minimize(fnp.sum, np.zeros(2), bounds=[0, 1, 2]), ArgumentError, "bounds[0]"),
+        (lambda: minimize(bowl, START, constraints=[lambda p: 0.0]), ArgumentError, "a dict with"),
+    ],
+)
+def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["scipy", "tqdm"])
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.partition(".")[0] == missing:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingPackageError, match=r"pip install funcgrad\[scipy\]"):
+        minimize(bowl, START, progress=True)
