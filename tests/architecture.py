@@ -427,13 +427,15 @@ def changed_classes(source: Source) -> Iterator[str]:
 
 
 def kinds_of_operations(source: Source) -> Iterator[str]:
-    """Questions whether an operation is a primitive, or of which class: all are primitives, and
-    what is to be known of one is a field of it."""
+    """Questions whether an operation is a primitive, or of which class, or whether it has a field:
+    all are primitives, and what is to be known of one is a field of it."""
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Call) or dotted_name(node.func) != "isinstance":
+        if not isinstance(node, ast.Call) or not node.args:
             continue
-        subject, kinds = map(ast.unparse, node.args)
-        if subject.rpartition(".")[2] == "operation" and "Primitive" in kinds:
+        asked, is_kind = dotted_name(node.func), "Primitive" in ast.unparse(node)
+        if asked not in {"getattr", "hasattr"} and not (asked == "isinstance" and is_kind):
+            continue
+        if ast.unparse(node.args[0]).rpartition(".")[2] == "operation":
             yield f"{source.name}:{node.lineno} asks for the kind of an operation"
 
 

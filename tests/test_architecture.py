@@ -252,6 +252,7 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
     kinds_of_operations: (
         "isinstance(equation.operation, Primitive)",
         "def f(operation):\n  return isinstance(operation, (Primitive, CallPrimitive))",
+        "getattr(equation.operation, 'structure', None)",
     ),
     unfinished_business: ("# TO" + "DO: later", "raise Error('FIX" + "ME')"),
 }
@@ -283,6 +284,7 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
     kinds_of_operations: (
         "isinstance(value, Primitive)",
         "isinstance(operation.structure, Control)",
+        "getattr(operation.differential, 'structural', False)",
     ),
     unfinished_business: ("todo_list = ()",),
 }

@@ -305,7 +305,7 @@ def _new_outputs(program: Program) -> list[bool]:
     """Of the outputs, whether they are surely arrays of their own: a ufunc makes new ones."""
     new = [False] * len(program.inputs) + [True] * len(program.constants)
     for equation in program.equations:
-        evaluate = getattr(equation.operation, "evaluate", None)
+        evaluate = equation.operation.evaluate
         new += [isinstance(evaluate, np.ufunc)] * len(equation.results)
     return [new[variable] for variable in program.outputs]
 

@@ -339,7 +339,7 @@ def part(
 
     program, closed, outs = stager.nested(there, name, values, knots)
     for equation in inlined(program).equations:
-        if dict(equation.params).get("seen"):
+        if equation.operation is FOREIGN_CALL and dict(equation.params)["seen"]:
             raise TracerError(
                 f"{equation.name}: the function closes over a traced value and cannot be staged,"
                 " so nobody knows the derivative in that value. Pass it as an argument."

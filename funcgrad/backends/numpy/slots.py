@@ -40,7 +40,7 @@ class Life:
 
 def takes_a_place(equation: Equation, is_plain: bool) -> bool:
     """Whether what evaluates an equation can be told where to put its result."""
-    traits = getattr(equation.operation, "traits", Trait.NONE)
+    traits = equation.operation.traits
     return is_plain or (Trait.WRITES_INTO in traits and len(equation.results[0].shape) > 1)
 
 
