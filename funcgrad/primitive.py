@@ -343,6 +343,7 @@ class Primitive:
     quick: bool = field(init=False, repr=False)
     bilinear: bool = field(init=False, repr=False)
     additive: bool = field(init=False, repr=False)
+    is_foreign: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Lay out what the hot paths read of the differential."""
@@ -355,6 +356,7 @@ class Primitive:
         object.__setattr__(self, "bilinear", _is_product(self.differential))
         additive = quick and all(isinstance(factor, UnitFactor) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
+        object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
 
     def results(self, *specs: Spec, **params: Hashable) -> tuple[Spec, ...]:
         """The specs of all results."""

@@ -56,7 +56,6 @@ from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation, Guard, Params
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
-from funcgrad.structure import FOREIGN
 
 __all__ = ["program_fingerprint", "program_parts", "program_text"]
 
@@ -198,7 +197,7 @@ def _operation_data(equation: Equation, names: dict[int, str], place: str) -> di
     operation, body = equation.operation, equation.called
     if body is not None:
         return {"call": equation.name, "program": _fields(body, names, f"{place}, inside")}
-    if FOREIGN in operation.traits:
+    if operation.is_foreign:
         raise ProgramError(
             f"{place}: this call runs a Python function that looks at all the numbers it is given,"
             " so that nobody knows what it computes, and no file can hold it. Stage what comes"

@@ -22,7 +22,7 @@ from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import keeps_order, rearranged
 from funcgrad.shape import spec_of
-from funcgrad.structure import FOREIGN, Control, Movement, Trait
+from funcgrad.structure import Control, Movement, Trait
 from funcgrad.trace import bind
 
 __all__ = ["FOLDING", "fold_constants"]
@@ -47,7 +47,7 @@ def _folded(bench: Workbench, equation: Equation) -> int | None:
     for variable in equation.operands:
         if variable not in constants:
             return None
-    if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
+    if isinstance(operation.structure, Control) or operation.is_foreign:
         return None  # it may take any time
     known = [constants[variable] for variable in equation.operands]
     if not all(constant.is_raw for constant in known) or not _is_worth_keeping(equation, known):

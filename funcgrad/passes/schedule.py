@@ -22,7 +22,6 @@ from typing import Final
 
 from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
 from funcgrad.programs.program import Program
-from funcgrad.structure import FOREIGN
 
 __all__ = ["in_order", "memory_order", "schedule"]
 
@@ -142,7 +141,7 @@ def _dependencies(program: Program) -> list[list[int]]:
         before = [makers[variable] for variable in equation.operands]
         # What stands behind a guard may fail, or take long, where the guard does not hold.
         before.append(barrier)
-        if FOREIGN in equation.operation.traits:  # a user's code, which may print
+        if equation.operation.is_foreign:  # a user's code, which may print
             before.append(call)
             call = position
         # What is computed again is computed late, lest both be there at once.

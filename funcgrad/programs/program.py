@@ -30,7 +30,7 @@ from funcgrad.programs.equation import Constant, Equation, Guard, spec_inside
 from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
 from funcgrad.shape import Spec
-from funcgrad.structure import FOREIGN, Control
+from funcgrad.structure import Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, concrete, rerun
 from funcgrad.trees import Structure
@@ -402,7 +402,7 @@ def _bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]
         found = operation(*operands, **params)
         return found if type(found) is tuple else (found,)
     except REFUSALS as error:
-        if isinstance(operation.structure, Control) or FOREIGN in operation.traits:
+        if isinstance(operation.structure, Control) or operation.is_foreign:
             raise  # what runs inside has said itself what it refuses
         raise explained(error, operation.name, *operands, **params) from error
 

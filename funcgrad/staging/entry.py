@@ -43,7 +43,6 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Shape
 from funcgrad.staging.generated import Body
 from funcgrad.staging.static_arguments import exact
-from funcgrad.structure import FOREIGN
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, Value
 from funcgrad.trees import Structure
@@ -266,7 +265,7 @@ def write_attempt(
     if check is not None:
         body.line(f"if not {body.name(check)}():")
         body.line(f"return {miss}", 2)
-    if any(FOREIGN in equation.operation.traits for equation in program.equations):
+    if any(equation.operation.is_foreign for equation in program.equations):
         body.line("if given:")  # a rule of the user's may keep what it is called with
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
     call = f"outs = {body.name(compiled.run)}({inputs})"

@@ -20,7 +20,7 @@ from funcgrad.primitive import DISCRETE, Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, is_inexact
-from funcgrad.structure import FOREIGN, Control
+from funcgrad.structure import Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.accumulation import Variables, accumulate, finished
@@ -153,7 +153,7 @@ def _reaches(operation: Primitive, flags: Sequence[bool], result: Spec) -> bool:
     """Whether a derivative flows from operands that are followed to a result."""
     if not is_inexact(result.dtype):
         return False
-    if FOREIGN in operation.traits:
+    if operation.is_foreign:
         return True
     if operation.differential is DISCRETE:
         return False

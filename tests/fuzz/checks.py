@@ -28,7 +28,6 @@ from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.inline import inlined
-from funcgrad.structure import FOREIGN
 from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.compare import DifferenceError, assert_agree
 from tests.fuzz.differences import assert_differences
@@ -116,7 +115,7 @@ def _reread(subject: Subject) -> fg.Program:
 def _fits_in_a_file(subject: Subject) -> bool:
     """Whether there is no rule that looks at numbers, which no file holds."""
     inside = inlined(subject.staged).equations
-    return not any(FOREIGN in each.operation.traits for each in inside)
+    return not any(each.operation.is_foreign for each in inside)
 
 
 def _pickled(subject: Subject) -> Any:

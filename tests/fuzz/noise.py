@@ -22,7 +22,6 @@ import numpy as np
 import funcgrad as fg
 from funcgrad import trees
 from funcgrad.programs.inline import inlined
-from funcgrad.structure import FOREIGN
 
 __all__ = ["Scatter", "raw", "scatter"]
 
@@ -57,7 +56,7 @@ def raw(value: Any) -> Any:
 def scatter(function: Callable[..., Any], args: Sequence[Any], seed: int = 0) -> Scatter | None:
     """The scatter of a function's results; None where it calls what nobody can look into."""
     program = inlined(fg.program(function)(*args))
-    if any(FOREIGN in each.operation.traits for each in program.equations):
+    if any(each.operation.is_foreign for each in program.equations):
         return None
     values = [raw(leaf) for leaf in trees.leaves(args)]
     run = _Run(None)

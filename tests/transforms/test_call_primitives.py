@@ -19,7 +19,8 @@ from funcgrad.programs.equation import Equation
 from funcgrad.shape import spec_of
 from funcgrad.staging.derived import COMPILED_CALL, ProgramCall
 from funcgrad.structure import FOREIGN, Control
-from funcgrad.trace import bind
+from funcgrad.tensor import Tensor
+from funcgrad.trace import Trace, Value, begin_level, bind
 from funcgrad.transforms.checkpoint import CHECKPOINT
 from funcgrad.transforms.explicit import CUSTOM_CALL, FOREIGN_CALL
 
@@ -178,3 +179,42 @@ def test_a_call_that_was_saved_without_its_rule_refuses_also_when_bound() -> Non
     assert_allclose(f(X), np.sum(np.sin(X) * Y))
     with pytest.raises(DifferentiationError, match="saved without its derivative rule"):
         fg.grad(f)(X)
+
+
+# ------------------------------------------------------------------- traces that know no calls
+
+
+class Named(Tensor):
+    __slots__ = ("_trace",)
+
+
+class Namer(Trace):
+    """Notes the operations that it sees."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.names: list[str] = []
+
+    def check(self) -> None:
+        """It never ends."""
+
+    def follow(self, value: Value) -> Named:
+        tracer = object.__new__(Named)
+        tracer._value, tracer._trace = value, self
+        return tracer
+
+    def process(self, primitive: Any, args: Any, params: Any) -> Any:
+        self.names.append(primitive.name)
+        inner = tuple([a._value if isinstance(a, Named) else a for a in args])
+        return self.follow(bind(primitive, inner, params))
+
+
+@pytest.mark.parametrize(
+    "f", [by_jvp, by_vjp, fg.checkpoint(both), fg.jit(both), fg.program(both)(X, Y)]
+)
+def test_a_trace_that_knows_no_calls_sees_what_their_functions_do(f: Any) -> None:
+    with begin_level() as level:
+        namer = Namer(level)
+        first, _ = f(namer.follow(X), Y)
+    assert_array_equal(first._value, np.sin(X) * Y)
+    assert namer.names[:2] == ["sin", "multiply"]

@@ -126,7 +126,7 @@ def _lives(
     foreign = {
         operand
         for equation in program.equations
-        if Trait.FOREIGN in equation.operation.traits
+        if equation.operation.is_foreign
         for operand in equation.operands
     }  # who knows what a user's rule keeps
     found = []

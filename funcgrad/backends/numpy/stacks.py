@@ -162,7 +162,7 @@ def _stretches(program: Program) -> Iterator[range]:
             yield range(start, position)
             start, epoch = position, equation.epoch
         is_guarded = not program.index.guarded.isdisjoint(program.index.results[position])
-        if is_guarded or Trait.FOREIGN in equation.operation.traits or len(equation.results) != 1:
+        if is_guarded or equation.operation.is_foreign or len(equation.results) != 1:
             yield range(start, position)
             start = position + 1
     yield range(start, len(program.equations))
