@@ -251,7 +251,9 @@ def _place(part: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
     strides = part.strides
     if 1 in part.shape:
         strides = tuple([0 if n == 1 else s for n, s in zip(part.shape, strides, strict=True)])
-    return 0 if part is whole else part.ctypes.data - whole.ctypes.data, strides
+    if part.size == whole.size and part.flags.c_contiguous:  # all of it, without a look
+        return 0, strides
+    return part.ctypes.data - whole.ctypes.data, strides
 
 
 @dataclass(frozen=True, slots=True)

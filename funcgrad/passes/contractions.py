@@ -31,7 +31,7 @@ from funcgrad.primitives.elementwise import multiply
 from funcgrad.primitives.structural import reshape, transpose
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import axes_along, is_matrix_product, letters_of, rearranged
+from funcgrad.programs.structures import axes_along, is_matrix_product, letters_of
 from funcgrad.shape import Shape
 from funcgrad.structure import Contraction, Movement, Reduction, Trait
 
@@ -243,7 +243,7 @@ def _before_turning(site: _Site, variable: int) -> int | None:
 
 def _order_of_axes(bench: Workbench, equation: Equation) -> tuple[int, ...] | None:
     """The order in which an equation has the axes of its only operand, if that is all it does."""
-    piece = rearranged(equation, bench.specs)
+    piece = bench.rearrangement(equation)
     if piece is None:
         return None
     own = bench.specs[equation.operands[0]].shape

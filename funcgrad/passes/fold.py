@@ -20,7 +20,7 @@ from funcgrad.passes.workbench import ANY, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import keeps_order, rearranged
+from funcgrad.programs.structures import keeps_order
 from funcgrad.shape import spec_of
 from funcgrad.structure import Control, Movement, Trait
 from funcgrad.trace import bind
@@ -84,7 +84,7 @@ def _unmoved(bench: Workbench, equation: Equation) -> int | None:
     x, *others = equation.operands
     if others or bench.specs[x] != equation.results[0]:
         return None
-    piece = rearranged(equation, bench.specs)
+    piece = bench.rearrangement(equation)
     return x if piece is not None and keeps_order(piece, bench.specs[x].shape) else None
 
 

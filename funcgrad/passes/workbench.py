@@ -26,7 +26,7 @@ from funcgrad.programs.equation import Constant, Equation, Params, exact_key
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import rearranged
 from funcgrad.shape import Spec
-from funcgrad.structure import Piece, Trait
+from funcgrad.structure import Movement, Piece, Trait
 from funcgrad.trace import Raw
 
 __all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
@@ -69,15 +69,14 @@ class Workbench:
     __slots__ = (
         "_aliases",
         "_analyses",
+        "_book",
         "_changed",
         "_found",
-        "_known",
         "_numbers",
         "_operands",
         "_order",
         "_pieces",
         "_results",
-        "_rules",
         "constants",
         "current",
         "makers",
@@ -87,7 +86,7 @@ class Workbench:
         "uses",
     )
 
-    def __init__(self, program: Program, rules: Rules) -> None:
+    def __init__(self, program: Program, book: _Book) -> None:
         self.program = program
         self.specs = list(program.specs())
         self.makers: list[Equation | None] = [None] * len(self.specs)
@@ -95,8 +94,7 @@ class Workbench:
         self.constants: dict[int, Constant] = {}
         self.current = -1
         self.undecided = False
-        self._rules = rules
-        self._known: dict[Primitive, tuple[tuple[Rule, ...], bool]] = {}
+        self._book = book
         self._results: dict[Hashable, Spec] = {}
         self._changed = False
         self._aliases = list(range(len(self.specs)))
@@ -122,12 +120,16 @@ class Workbench:
     def rearranged(self, variable: int) -> Piece | None:
         """How a variable has all its elements from one array, see ``rearranged``."""
         maker = self.makers[variable]
-        if maker is None or len(maker.operands) != 1:
+        return None if maker is None else self.rearrangement(maker)
+
+    def rearrangement(self, equation: Equation) -> Piece | None:
+        """The same of the result of an equation; looked for once for all that are alike."""
+        if len(equation.operands) != 1 or not isinstance(equation.operation.structure, Movement):
             return None
-        shapes = self.specs[variable].shape, self.specs[maker.operands[0]].shape
-        key = maker.operation, shapes, _identity(maker.params)  # many are alike
+        shapes = equation.results[0].shape, self.specs[equation.operands[0]].shape
+        key = equation.operation, shapes, _identity(equation.params)
         if key not in self._pieces:
-            self._pieces[key] = rearranged(maker, self.specs)
+            self._pieces[key] = rearranged(equation, self.specs)
         return self._pieces[key]
 
     def is_read_once(self, variable: int) -> bool:
@@ -225,22 +227,12 @@ class Workbench:
 
     def _resolved(self, equation: Equation, at: int) -> int:
         operation = equation.operation
-        rules, _ = self._known.get(operation) or self._known_of(operation)
+        rules, _ = self._book.known.get(operation) or self._book.of(operation)
         for rule in rules:
             found = rule(self, equation)
             if found is not None and self.specs[found] == equation.results[0]:
                 return found
         return self._kept(equation, at)
-
-    def _known_of(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
-        """The rules for an operation, for its structure and its traits; whether it commutes."""
-        own = [*self._rules.get(operation, self._rules.get(ANY, ()))]
-        own += self._rules.get(type(operation.structure), ())
-        for key, rules in self._rules.items():
-            if isinstance(key, Trait) and key in operation.traits:
-                own += rules
-        found = self._known[operation] = tuple(own), Trait.COMMUTATIVE in operation.traits
-        return found
 
     def _kept(self, equation: Equation, at: int) -> int:
         key = self._key(equation.operation, equation.operands, equation.params, equation.epoch)
@@ -259,7 +251,7 @@ class Workbench:
     def _key(
         self, operation: Primitive, operands: tuple[int, ...], params: Params, epoch: int
     ) -> Hashable:
-        _, commutes = self._known.get(operation) or self._known_of(operation)
+        _, commutes = self._book.known.get(operation) or self._book.of(operation)
         if commutes and operands[0] > operands[1]:
             x, y = operands
             if self.specs[x].dtype.kind != "c" != self.specs[y].dtype.kind:
@@ -358,9 +350,9 @@ def improve(program: Program, rules: Rules) -> Program:
     Program
         The same object if nothing has changed.
     """
-    table = joined(rules)
+    book = _Book(rules)
     for _ in range(_MOST_ROUNDS):
-        bench = Workbench(program, table)
+        bench = Workbench(program, book)
         for equation, results in zip(program.equations, program.index.results, strict=True):
             bench.take(equation, results.start)
         before, program = program, bench.finish()
@@ -370,15 +362,32 @@ def improve(program: Program, rules: Rules) -> Program:
 
 
 def joined(*tables: Rules) -> Rules:
-    """One table of rules, tried in the order of the tables, those for any operation first."""
-    operations = dict.fromkeys([ANY, *[operation for table in tables for operation in table]])
-    everywhere = [rule for table in tables for rule in table.get(ANY, ())]
-    found = {}
-    for operation in operations:
-        own = [rule for table in tables for rule in table.get(operation, ())]
-        first = [] if isinstance(operation, Trait | type) else everywhere
-        found[operation] = tuple(dict.fromkeys([*first, *own]))
-    return found
+    """One table of rules, tried in the order of the tables."""
+    keys = dict.fromkeys([key for table in tables for key in table])
+    rules = {key: [rule for table in tables for rule in table.get(key, ())] for key in keys}
+    return {key: tuple(dict.fromkeys(own)) for key, own in rules.items()}
+
+
+class _Book:
+    """What is known of operations: their rules, and whether they commute."""
+
+    __slots__ = ("_rules", "_traits", "known")
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._traits = [(key, own) for key, own in rules.items() if isinstance(key, Trait)]
+        self.known: dict[Primitive, tuple[tuple[Rule, ...], bool]] = {}
+
+    def of(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
+        """The rules for any operation, and then those for this one, its structure and traits."""
+        keys = ANY, operation, type(operation.structure)
+        own = [rule for key in keys for rule in self._rules.get(key, ())]
+        for trait, rules in self._traits:
+            if trait in operation.traits:
+                own += rules
+        commutes = Trait.COMMUTATIVE in operation.traits
+        found = self.known[operation] = tuple(dict.fromkeys(own)), commutes
+        return found
 
 
 def _uses(program: Program, total: int) -> list[int]:
