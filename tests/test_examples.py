@@ -62,6 +62,16 @@ def test_digits_reads_97_percent(run, tmp_path):
         assert len(picture) > 5000
 
 
+def test_convnet_reads_98_and_a_half_percent(run, tmp_path):
+    printed = run("convnet", "--out", str(tmp_path))
+    accuracy = float(printed.split()[2].rstrip("%"))
+    assert accuracy >= 98.5
+    assert printed.strip() == f"test accuracy {accuracy:.2f}% on 360 digits"
+    picture = (tmp_path / "convnet.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 5000
+
+
 @pytest.mark.parametrize("chosen", [None, "3"])
 def test_digits_keeps_one_thread_busy_unless_told_otherwise(chosen):
     """Products as small as its own wait for threads longer than they compute."""
