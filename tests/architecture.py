@@ -455,14 +455,6 @@ def unfinished_business(source: Source) -> Iterator[str]:
 LAWS = frozenset({"funcgrad.passes.simplify", "funcgrad.passes.relax"})
 """Algebraic laws relate particular operations."""
 
-KNOWN_OPERATIONS: Mapping[str, int] = {
-    # What is asked here of particular operations is to become part of their structure: index maps
-    # of movements (which rows a view keeps, along which axes it is turned), the roles of rows.
-    "funcgrad.backends.numpy.fusion": 2,
-    "funcgrad.backends.numpy.kernels": 1,
-}
-"""How often a module asks for particular operations. These numbers may only fall."""
-
 
 def operations_by_name(source: Source) -> Iterator[str]:
     """Comparisons with a particular primitive, and tables that have primitives for keys."""
@@ -498,7 +490,7 @@ def primitives_in(source: Source) -> tuple[set[str], set[str]]:
             home = None if node.module == PRIMITIVES else importlib.import_module(node.module or "")
             for alias in node.names:
                 own = alias.asname or alias.name
-                if home is None:
+                if home is None or not hasattr(home, alias.name):
                     modules.add(own)
                 elif isinstance(getattr(home, alias.name), Primitive):
                     names.add(own)

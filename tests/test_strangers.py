@@ -16,14 +16,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.numpy.rows_last import put_rows_last
+from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.costs import costs
+from funcgrad.passes.pipeline import optimize
 from funcgrad.shape import spec_of
 from tests.conformance import Case, every_case, strangers
 from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.energy import energy
 from tests.strangers.gudermannian import gd
 from tests.strangers.iteration import iterated
-from tests.strangers.rotation import rotated
+from tests.strangers.rotation import rotated, turn
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
 Function = Callable[[Any], Any]
@@ -97,6 +100,43 @@ def test_it_joins_kernels(name: str, text: str) -> None:
     loop = source[source.index("for block in range(") :]
     assert text in loop.split("a_shelf.keep")[0]
     assert_allclose(fg.jit(lambda x: f(fnp.exp(x) * x))(x), f(fnp.exp(x) * x), rtol=1e-12)
+
+
+def turned(x: Any) -> Any:
+    return fg.extend.apply(turn, x, turns=1, axes=(1, 2))
+
+
+def test_a_movement_joins_kernels_and_takes_rows_that_are_last() -> None:
+    x = np.linspace(-1.0, 1.0, 240_000).reshape(-1, 3, 4)
+
+    def f(x: Any) -> Any:
+        return fnp.sum(fnp.exp(turned(fnp.sin(x) * x)) * 0.5)
+
+    source = optimize(fg.program(f)(x)).to_numpy_source()
+    loop = source[source.index("for block in range(") :]
+    assert "evaluate(" in loop[: loop.index("add_reduce")]
+    assert_allclose(fg.jit(f)(x), f(x), rtol=1e-12)
+
+    def within_rows(x: Any) -> Any:
+        return fnp.sum(fnp.exp(turned(x - fnp.max(x, axis=2, keepdims=True))), axis=0)
+
+    rows = x[:6000]
+    equations = put_rows_last(fg.program(within_rows)(rows)).equations
+    (found,) = [equation for equation in equations if equation.operation is turn]
+    assert found.results[0].shape == (4, 3, 6000)
+    assert_allclose(fg.jit(within_rows)(rows), within_rows(rows), rtol=1e-12)
+
+
+def test_a_movement_is_done_once_for_all_steps_of_a_loop() -> None:
+    def f(x: Any) -> Any:
+        parts = [fnp.sin(x[k] * 2.0) for k in range(6)]
+        return sum([fnp.square(rotated(part)) - 1.0 for part in parts])
+
+    x = np.linspace(-1.0, 1.0, 36).reshape(6, 2, 3)
+    program = stack_small_operations(fg.program(f)(x))
+    names = [equation.operation.name for equation in program.equations]
+    assert (names.count("turn"), names.count("sin")) == (1, 1)
+    assert_array_equal(program(x), f(x))
 
 
 def test_what_stands_in_no_module_is_not_saved() -> None:

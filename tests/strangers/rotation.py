@@ -17,12 +17,18 @@ def _turned(shape: tuple[int, ...], turns: int, axes: tuple[int, int]) -> tuple[
     return tuple(sizes)
 
 
+def _rows_last(shape: tuple[int, ...], turns: int, axes: tuple[int, int]) -> dict[str, Any] | None:
+    """Where axis 0 is behind the others, those are counted from one place further in front."""
+    return None if 0 in axes else {"turns": turns, "axes": (axes[0] - 1, axes[1] - 1)}
+
+
 def _samples() -> Iterator[extend.Sample]:
     rng = np.random.default_rng(4)
     for shape, axes in (((2, 3), (0, 1)), ((2, 3, 4), (2, 0)), ((0, 3), (1, 0))):
         for turns in (0, 1, 2, -1):
             yield extend.Sample((rng.standard_normal(shape),), {"turns": turns, "axes": axes})
     yield extend.Sample((rng.standard_normal((4, 6))[::-2, ::3],), {"turns": 1, "axes": (0, 1)})
+    yield extend.Sample((rng.standard_normal((2, 3, 4)),), {"turns": 1, "axes": (1, 2)})
     yield extend.Sample((1j * rng.standard_normal((2, 3)),), {"turns": 1, "axes": (0, 1)})
 
 
@@ -34,6 +40,7 @@ turn: extend.Primitive = extend.movement(
     batch=lambda shape, size, turns, axes: {"turns": turns, "axes": tuple(a + 1 for a in axes)},
     samples=_samples,
     is_view=True,
+    rows_last=_rows_last,
 )
 
 

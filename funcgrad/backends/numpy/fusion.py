@@ -15,17 +15,16 @@ within rows, and sums, extrema and dot products over the rows, which add up what
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.structural import reshape, transpose, view
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.programs.structures import keeps_order, rearranged
 from funcgrad.shape import Spec
-from funcgrad.structure import Contraction, Elementwise, Reduction
+from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 
 __all__ = [
     "BLOCK",
@@ -33,6 +32,7 @@ __all__ = [
     "Step",
     "blocked_operands",
     "combined_by",
+    "fits_blocks",
     "is_dot",
     "is_total",
     "kernels",
@@ -48,8 +48,6 @@ _CALL: Final = (
     1 / 8
 )  # of the time that it takes to go through a block in the cache, is that of a call
 _NEAR: Final = 8  # of so many kernels the last ones are looked at, lest the search grow with them
-
-_VIEWS: Final = (reshape, transpose, view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
         ``row`` if a block of rows gives a block of the result, ``total`` if the results of the
         blocks combine to the result, and nothing if it cannot be a member.
     """
-    operation, params = equation.operation, dict(equation.params)
+    params = dict(equation.params)
     if not equation.operands or len(equation.results) != 1:
         return ""
     given = specs[equation.operands[0]].shape
@@ -140,22 +138,36 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     shape = equation.results[0].shape
     if not shape or shape[0] != rows or not all(shape):
         return ""
-    if operation in _VIEWS:
-        keeps = bool(given) and given[0] == rows and _keeps_rows(operation, params, len(given))
-        return "row" if keeps else ""
-    return "row" if isinstance(operation.structure, Elementwise) else ""
+    if _is_view(equation):
+        return "row" if given[:1] == (rows,) and _keeps_rows(equation, specs) else ""
+    return "row" if isinstance(equation.operation.structure, Elementwise) else ""
 
 
-def _keeps_rows(operation: Primitive, params: Mapping[str, Any], axes: int) -> bool:
+def _is_view(equation: Equation) -> bool:
+    structure = equation.operation.structure
+    return isinstance(structure, Movement) and structure.is_view
+
+
+def _keeps_rows(equation: Equation, specs: Sequence[Spec]) -> bool:
     """Whether a view of an array takes rows to rows."""
-    if operation is reshape:
-        return True  # to a shape with as many rows
-    if operation is transpose:
-        return bool(params["axes"][0] == 0)
-    first, *rest = params["key"] or (slice(None),)  # x[()] is all of x
-    if first is ...:  # which stands for no axis if the others name all of them
-        return sum(entry is not None for entry in rest) < axes
-    return type(first) is slice and first == slice(None)
+    shape, piece = specs[equation.operands[0]].shape, rearranged(equation, specs)
+    if piece is None or piece.shape[0] != shape[0]:
+        return False
+    row, *steps = piece.strides
+    ends = [(size - 1) * step for size, step in zip(piece.shape[1:], steps, strict=True)]
+    first = piece.start + sum([min(end, 0) for end in ends])
+    last = piece.start + sum([max(end, 0) for end in ends])
+    if row != prod(shape[1:]) or first < 0 or last >= row:
+        return False
+    return keeps_order(piece, shape) or fits_blocks(equation, specs)
+
+
+def fits_blocks(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether an operation has the same parameters for a block of rows as for all of them."""
+    spec = specs[equation.operands[0]]
+    block = replace(spec, shape=(1, *spec.shape[1:]))
+    (result,) = equation.operation.results(block, **dict(equation.params))
+    return result.shape == (1, *equation.results[0].shape[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +293,7 @@ def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> li
 
     Elementwise operations align the last axes of their operands.
     """
-    aligned = not combined_by(equation, specs) and equation.operation not in _VIEWS
+    aligned = not combined_by(equation, specs) and not _is_view(equation)
     axes = len(equation.results[0].shape)
     shapes = [specs[operand].shape for operand in equation.operands]
     return [
@@ -362,7 +374,7 @@ def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
     """
     kernel, block = _finished(program, draft, sizes), sizes.block
     equations = [program.equations[position] for position in draft.members]
-    work = [sizes.widest(each) for each in equations if each.operation not in _VIEWS]
+    work = [sizes.widest(each) for each in equations if not _is_view(each)]
     if len(work) < 2 or kernel.blocks < 3 or max(work) // kernel.blocks > 2 * block:
         return False
     alone = sum([_CALL * block + size * (3 if sizes.is_large(size) else 1) for size in work])
@@ -378,7 +390,7 @@ def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Seque
     everything = tuple(range(len(blocks[0].shape)))
     for equation in equations:
         params = dict(equation.params)
-        if equation.operation in _VIEWS:
+        if _is_view(equation):
             return False
         if _combines(equation) and (
             tuple(sorted(params["axis"])) != everything or params.get("keepdims")

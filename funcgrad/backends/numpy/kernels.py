@@ -13,6 +13,7 @@ from funcgrad.backends.numpy.fusion import (
     Kernel,
     blocked_operands,
     combined_by,
+    fits_blocks,
     is_dot,
     is_total,
 )
@@ -21,6 +22,7 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import Movement
 
 __all__ = ["Line", "kernel_lines"]
 
@@ -200,9 +202,11 @@ class _Loop:
         """An expression for a block of a result."""
         if is_dot(equation, self.plan.specs):
             return " @ ".join(map(_as_vector, texts, specs))
-        if equation.operation is reshape:
+        is_movement = isinstance(equation.operation.structure, Movement)
+        if is_movement and not fits_blocks(equation, self.plan.specs):
+            # It keeps the order of all elements.
             shape = (-1, *equation.results[0].shape[1:])
-            equation = replace(equation, params=(("shape", shape),))
+            equation = replace(equation, operation=reshape, params=(("shape", shape),))
         elif self.kernel.flat and "axis" in dict(equation.params):
             params = {**dict(equation.params), "axis": (0,)}
             equation = replace(equation, params=tuple(params.items()))

@@ -8,22 +8,33 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.fusion import Kernel
+from funcgrad.backends.numpy.fusion import Kernel, fits_blocks, place_of
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.threads import on_two_threads
 from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.primitive import Primitive
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.index_keys import Key
 from funcgrad.programs.liveness import makes_its_own
 from funcgrad.programs.program import Program
+from funcgrad.structure import Movement
+from funcgrad.tensor import apply
 from funcgrad.trace import concrete
-from tests.conformance import every_case, every_primitive
+from tests.conformance import every_case, every_primitive, strangers
 from tests.subjects import function_of
+
+EXTRA = {
+    "view": [
+        Sample((np.arange(24.0).reshape(4, 6),), {"key": Key(key)})
+        for key in (np.s_[:, 1], np.s_[0:4, ::-2], np.s_[-4:, None], np.s_[..., 2:], np.s_[0:9, 1:])
+    ],
+}
 
 BLOCK = 64  # bytes: arrays of a few hundred bytes are large then
 
@@ -37,6 +48,52 @@ def run_blocks(program: Program, values: list[Any], block: int = BLOCK) -> list[
     for own, copy in zip(found, before, strict=True):
         np.testing.assert_array_equal(np.asarray(own), copy)
     return found
+
+
+def views_of_rows() -> list[Primitive]:
+    """The movements that return views."""
+    return [
+        primitive
+        for primitive in (*every_primitive(), *strangers())
+        if isinstance(primitive.structure, Movement) and primitive.structure.is_view
+    ]
+
+
+@pytest.mark.parametrize("primitive", views_of_rows(), ids=lambda primitive: primitive.name)
+def test_views_of_blocks_of_rows_are_blocks_of_views(primitive: Primitive) -> None:
+    tried = 0
+    for case in [*primitive.samples(), *EXTRA.get(primitive.name, ())]:
+        (x,) = case.args
+        program = fg.program(lambda x, case=case: apply(primitive, x, **case.params))(x)
+        if not program.equations or not np.size(x) or np.shape(x)[:1] in ((), (1,)):
+            continue
+        (equation,) = program.equations
+        rows = np.shape(x)[0]
+        if place_of(equation, program.specs(), rows) != "row":
+            continue
+        whole = primitive.evaluate(x, **case.params)
+        params = dict(case.params)
+        if not fits_blocks(equation, program.specs()):
+            assert_array_equal(np.ravel(whole), np.ravel(x))
+            continue
+        for start in range(rows):
+            block = primitive.evaluate(x[start : start + 2], **params)
+            assert_array_equal(block, whole[start : start + 2])
+        tried += 1
+    assert tried or primitive.name == "reshape"
+
+
+def test_a_view_of_other_rows_is_no_member_of_a_kernel() -> None:
+    x = np.ones((6, 6))
+    for f in (
+        lambda x: x[::-1],
+        lambda x: fnp.transpose(x),
+        lambda x: fnp.reshape(x[:, :3], (6, 3))[1:],
+        lambda x: fnp.flip(x),
+        lambda x: x[:3],
+    ):
+        program = fg.program(f)(x)
+        assert place_of(program.equations[-1], program.specs(), 6) == ""
 
 
 def kernels_of(program: Program, block: int = BLOCK) -> list[Kernel]:
