@@ -19,7 +19,7 @@ from funcgrad.algebra import body_of
 from funcgrad.errors import FuncgradError
 from funcgrad.extend import elementwise
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives import special_functions
+from funcgrad.primitives import reduction, special_functions
 from funcgrad.structure import UNEVEN, Elementwise, Structure
 from tests.conformance import every_primitive, strangers
 
@@ -232,7 +232,7 @@ def assert_body(primitive: Primitive) -> None:
             return body(*args, **sample.params)
 
         program = fg.program(f)(*sample.args)
-        assert primitive not in [equation.operation for equation in program.equations]
+        assert primitive.name not in [equation.operation.name for equation in program.equations]
         assert not program.guards
         found = np.asarray(program.evaluate(list(sample.args))[0])
         expected = np.asarray(primitive.evaluate(*sample.args, **sample.params))
@@ -293,6 +293,14 @@ def test_a_wrong_formula_is_seen(
 ) -> None:
     with pytest.raises((AssertionError, AttributeError, TypeError, ValueError, FuncgradError)):
         check(wrong(formula))
+
+
+def test_a_wrong_body_is_seen() -> None:
+    assert_body(reduction.reduce_mean)
+    with pytest.raises(AssertionError):
+        assert_body(replace(reduction.reduce_mean, body=reduction.reduce_sum))
+    with pytest.raises(AssertionError):  # which says nothing
+        assert_body(replace(reduction.reduce_mean, body=reduction.reduce_mean))
 
 
 def test_an_operation_without_a_formula_that_numpy_does_not_name_is_seen() -> None:

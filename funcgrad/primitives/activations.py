@@ -165,6 +165,7 @@ constant_max: Primitive = reduction(
     samples=_axis_samples,
     source=reduce_max.source,
     ufunc=np.maximum,
+    body=reduce_max,
 )
 
 

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from funcgrad.primitive import Linear, Primitive, Sample
+from funcgrad.primitives.contraction import matmul
+from funcgrad.shape import dtype_of, shape_of
 from funcgrad.structure import WRITES_INTO, Opaque
-from funcgrad.trace import Raw
+from funcgrad.trace import Raw, Value
 
 __all__ = ["identity_product"]
 
@@ -31,6 +33,11 @@ def _evaluate(x: Raw, axis: int, out: Raw = None) -> Raw:
         return np.add(x, 0.0, out, order="C")
     matrix = np.eye(x.shape[axis], dtype=x.dtype)
     return np.matmul(matrix, x, out) if axis == -2 else np.matmul(x, matrix, out)
+
+
+def _body(x: Value, axis: int) -> Value:
+    matrix = np.eye(shape_of(x)[axis], dtype=dtype_of(x))
+    return matmul(matrix, x) if axis == -2 else matmul(x, matrix)
 
 
 def _samples() -> Iterator[Sample]:
@@ -58,6 +65,7 @@ identity_product: Primitive = Primitive(
     _samples,
     structure=Opaque(counted=0, owns=True),
     traits=WRITES_INTO,
+    body=_body,
 )
 """``eye(n) @ x`` for the ``axis`` -2 and ``x @ eye(n)`` for -1, of matrices or stacks of them.
 

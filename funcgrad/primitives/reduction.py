@@ -25,14 +25,15 @@ from funcgrad.primitive import (
     Sample,
     Selection,
 )
-from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.complexes import conj, real
+from funcgrad.primitives.elementwise import log
 from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.logic import isinf, logical_or
+from funcgrad.primitives.logic import isfinite, isinf, logical_or
 from funcgrad.primitives.rows import extremum, many_rows, total
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, unfollowed, view
-from funcgrad.primitives.transcendental import exp
-from funcgrad.shape import Shape, Spec, dtype_of, reduced_shape, shape_of
+from funcgrad.primitives.structural import cast, reshape, unfollowed, view
+from funcgrad.primitives.transcendental import exp, sqrt
+from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, reduced_shape, shape_of
 from funcgrad.structure import TRANSCENDENTAL, Reduction, Trait
 from funcgrad.trace import RAW, Raw, Value
 
@@ -68,6 +69,7 @@ def reduction(
     combine: np.ufunc | None = None,
     ufunc: np.ufunc | None = None,
     traits: Trait = Trait.NONE,
+    body: Callable[..., Value] | None = None,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
 
@@ -88,6 +90,8 @@ def reduction(
     combine, ufunc : ufunc, optional
         See ``Reduction``. What puts all elements together also puts parts together.
     traits : Trait
+    body : callable, optional
+        See ``Primitive``.
     """
 
     def result(x: Spec, axis: Axes, keepdims: bool, **params: Hashable) -> Spec:
@@ -109,6 +113,7 @@ def reduction(
         source,
         structure=Reduction(combine or ufunc, ufunc),
         traits=traits,
+        body=body,
     )
 
 
@@ -143,15 +148,8 @@ def numbers(
 
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(5)
-        for shape, axis in (
-            ((4,), (0,)),
-            ((3, 4), (1,)),
-            ((3, 4), (0, 1)),
-            ((2, 3, 4), (2, 0)),
-            ((), ()),
-            ((3, 4), ()),
-            ((0, 3), (1,)),
-        ):
+        axes = {(4,): (0,), (3, 4): (1,), (2, 3, 4): (2, 0), (): (), (0, 3): (1,)}
+        for shape, axis in (*axes.items(), ((3, 4), (0, 1)), ((3, 4), ())):
             for keepdims in (False, True):
                 x = rng.uniform(-3, 3, shape)
                 yield Sample((x,), {"axis": axis, "keepdims": keepdims, **params})
@@ -258,6 +256,20 @@ def _working_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]] | None:
     return np.float64
 
 
+def _wide(x: Value) -> Value:
+    dtype = _working_dtype(dtype_of(x))
+    return x if dtype is None else cast(x, dtype=np.dtype(dtype))
+
+
+def _in(x: Value, dtype: np.dtype[Any]) -> Value:
+    return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
+
+
+def _mean_body(x: Value, axis: Axes, keepdims: bool) -> Value:
+    mean = reduce_sum(_wide(x), axis=axis, keepdims=keepdims) / _count(shape_of(x), axis)
+    return _in(mean, dtype_of(x)) if is_inexact(dtype_of(x)) else mean
+
+
 def _mean(x: Raw, axis: Axes, keepdims: bool) -> Raw:
     dtype = dtype_of(x)
     mean = _add(x, axis, _working_dtype(dtype), None, keepdims) / _count(shape_of(x), axis)
@@ -279,6 +291,7 @@ reduce_mean: Primitive = reduction(
     factor=lambda _, _x, axis, keepdims: 1 / (_count(shape_of(_x), axis) or 1),
     samples=numbers(empty=False),
     source=_mean_text,
+    body=_mean_body,
 )
 
 
@@ -313,6 +326,13 @@ def _deviations(x: Value, axis: Axes) -> Value:
     return conj(apart) if dtype_of(x).kind == "c" else apart
 
 
+def _var_body(x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
+    apart = _deviations(_wide(x), axis)
+    total = reduce_sum(real(apart * conj(apart)), axis=axis, keepdims=keepdims)
+    var = total / float(_freedom(shape_of(x), axis, correction))
+    return _in(var, np.dtype(dtype_of(x).char.lower())) if is_inexact(dtype_of(x)) else var
+
+
 def _var_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
     # As Python's number, which leaves float32 what it is.
     return _deviations(x, axis) * float(2 / _freedom(shape_of(x), axis, correction))
@@ -330,14 +350,14 @@ def _std_samples() -> Iterator[Sample]:
         yield Sample(sample.args, sample.params, sample.smooth and not single)
 
 
-reduce_var: Primitive = reduction(
-    "var", _var, factor=_var_factor, samples=numbers(empty=False, correction=0)
-)
+_DISPERSED: Final = numbers(empty=False, correction=0)
+reduce_var = reduction("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
 reduce_std: Primitive = reduction(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),
     factor=_std_factor,
     samples=_std_samples,
+    body=lambda x, **params: sqrt(reduce_var(x, **params)),
 )
 
 
@@ -354,8 +374,7 @@ def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     if type(count) in RAW and np.all(count == 1):
         return best
     # The shares are rounded once, where they are few: in float16 a count above 65504 is infinite.
-    share, dtype = 1.0 / count, dtype_of(x)
-    return Selection(best, share if dtype_of(share) == dtype else cast(share, dtype=dtype))
+    return Selection(best, _in(1.0 / count, dtype_of(x)))
 
 
 reduce_max: Primitive = reduction(
@@ -389,6 +408,16 @@ def _logsumexp(x: Raw, axis: Axes, keepdims: bool) -> Raw:
     return total + shift.reshape(total.shape)
 
 
+def _logsumexp_body(x: Value, axis: Axes, keepdims: bool) -> Value:
+    x = x if is_inexact(dtype_of(x)) else cast(x, dtype=np.dtype(np.float64))
+    # Of nothing there is no greatest, but a sum: 0.
+    greatest = reduce_max if _count(shape_of(x), axis) else reduce_sum
+    top = greatest(real(x), axis=axis, keepdims=True)
+    shift = where(isfinite(top), top, 0)
+    total = log(reduce_sum(exp(x - shift), axis=axis, keepdims=keepdims))
+    return total + reshape(shift, shape=shape_of(total))
+
+
 def _softmax(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     """The share of each summand; the limits where summands are infinite or all of them zero."""
     if type(y) in RAW and not np.any(np.isinf(y)):
@@ -412,6 +441,7 @@ logsumexp: Primitive = reduction(
     _logsumexp,
     factor=_softmax,
     samples=_logsumexp_samples,
+    body=_logsumexp_body,
     traits=TRANSCENDENTAL,
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
