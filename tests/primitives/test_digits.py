@@ -120,6 +120,7 @@ ONE: dict[str, Twin] = {
     "cosh": mp.cosh,
     "deg2rad": lambda x: x * mp.pi / 180,
     "erf": mp.erf,
+    "erfc": mp.erfc,
     "exp": mp.exp,
     "exp2": lambda x: mp.power(2, x),
     "expm1": lambda x: mp.exp(x) - 1,
