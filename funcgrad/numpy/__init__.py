@@ -11,7 +11,7 @@ Tensor(6.0)
 # Packed lines: one name a line would make this file longer than any reader likes.
 # fmt: off
 # isort: off
-from funcgrad.numpy import fft, linalg
+from funcgrad.numpy import fft, lib, linalg
 from funcgrad.numpy.arithmetic import (
     abs, absolute, add, divide, divmod, fabs, float_power, floor_divide, fmod, gcd, lcm, mod,
     multiply, negative, positive, pow, power, reciprocal, remainder, sign, square, subtract,
@@ -19,29 +19,36 @@ from funcgrad.numpy.arithmetic import (
 )
 from funcgrad.numpy.complexes import (
     angle, conj, conjugate, imag, iscomplex, iscomplexobj, isreal, isrealobj, real,
+    real_if_close,
 )
 from funcgrad.numpy.contraction import (
     cross, dot, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
 )
+from funcgrad.numpy.sequences import convolve, correlate
 from funcgrad.numpy.creation import (
     array, asarray, astype, copy, empty, empty_like, eye, full, full_like, identity, ones,
     ones_like, tri, zeros, zeros_like,
 )
 from funcgrad.numpy.diagonals import (
-    diag, diag_indices, diag_indices_from, diagflat, diagonal, trace, tril, tril_indices,
-    tril_indices_from, triu, triu_indices, triu_indices_from, vander,
+    diag, diag_indices, diag_indices_from, diagflat, diagonal, mask_indices, trace, tril,
+    tril_indices, tril_indices_from, triu, triu_indices, triu_indices_from, vander,
 )
 from funcgrad.numpy.dtypes import (
-    bool, bool_, can_cast, complex128, complex64, e, euler_gamma, finfo, float16, float32,
-    float64, iinfo, inf, int16, int32, int64, int8, isdtype, nan, newaxis, pi, promote_types,
-    result_type, uint16, uint32, uint64, uint8,
+    bool, bool_, can_cast, common_type, complex128, complex64, e, euler_gamma, finfo, float16,
+    float32, float64, iinfo, inf, int16, int32, int64, int8, isdtype, issubdtype,
+    min_scalar_type, nan, newaxis, pi, promote_types, result_type, uint16, uint32, uint64,
+    uint8,
 )
 from funcgrad.numpy.exponential import (
     cbrt, exp, exp2, expm1, log, log10, log1p, log2, logaddexp, logaddexp2, sqrt,
 )
+from funcgrad.numpy.functional import apply_along_axis, apply_over_axes, vectorize
+from funcgrad.numpy.histograms import (
+    bincount, histogram, histogram2d, histogram_bin_edges, histogramdd,
+)
 from funcgrad.numpy.indexing import (
-    argwhere, compress, extract, flatnonzero, ix_, nonzero, put_along_axis, ravel_multi_index,
-    take, take_along_axis, unravel_index,
+    argwhere, choose, compress, extract, flatnonzero, ix_, nonzero, put_along_axis,
+    ravel_multi_index, take, take_along_axis, unravel_index,
 )
 from funcgrad.numpy.joining import (
     append, array_split, block, column_stack, concat, concatenate, dsplit, dstack, hsplit,
@@ -56,21 +63,26 @@ from funcgrad.numpy.logic import (
 )
 from funcgrad.numpy.manipulation import (
     atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, expand_dims, flip,
-    fliplr, flipud, matrix_transpose, moveaxis, ndim, permute_dims, ravel, reshape, roll,
-    rollaxis, rot90, shape, size, squeeze, swapaxes, transpose,
+    fliplr, flipud, matrix_transpose, moveaxis, permute_dims, ravel, reshape, roll, rollaxis,
+    rot90, squeeze, swapaxes, transpose,
 )
 from funcgrad.numpy.moments import average, corrcoef, cov, mean, std, var
 from funcgrad.numpy.nanfunctions import (
     nanargmax, nanargmin, nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar,
 )
-from funcgrad.numpy.quantiles import median, percentile, quantile
+from funcgrad.numpy.polynomials import (
+    poly, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval,
+)
+from funcgrad.numpy.quantiles import (
+    median, nanmedian, nanpercentile, nanquantile, percentile, quantile,
+)
 from funcgrad.numpy.ranges import (
     arange, fromfunction, geomspace, indices, linspace, logspace, meshgrid,
 )
 from funcgrad.numpy.reductions import (
     all, amax, amin, any, argmax, argmin, count_nonzero, logsumexp, max, min, prod, ptp, sum,
 )
-from funcgrad.numpy.repeating import delete, insert, pad, repeat, resize, tile
+from funcgrad.numpy.repeating import delete, insert, pad, repeat, resize, tile, trim_zeros
 from funcgrad.numpy.rounding import (
     around, ceil, copysign, fix, floor, frexp, heaviside, ldexp, modf, nextafter, rint, round,
     signbit, trunc,
@@ -79,15 +91,18 @@ from funcgrad.numpy.running import (
     cumprod, cumsum, cumulative_prod, cumulative_sum, diff, ediff1d, nancumprod, nancumsum,
     trapezoid,
 )
+from funcgrad.numpy.samples import gradient, interp, unwrap
 from funcgrad.numpy.selection import (
     clip, fmax, fmin, maximum, minimum, nan_to_num, piecewise, select, where,
 )
+from funcgrad.numpy.sets import intersect1d, isin, setdiff1d, setxor1d, union1d
+from funcgrad.numpy.shapes import broadcast_shapes, isscalar, iterable, ndim, shape, size
 from funcgrad.numpy.sorting import (
     UniqueAllResult, UniqueCountsResult, UniqueInverseResult, argpartition, argsort, digitize,
-    lexsort, partition, searchsorted, sort, unique, unique_all, unique_counts, unique_inverse,
-    unique_values,
+    lexsort, partition, searchsorted, sort, sort_complex, unique, unique_all, unique_counts,
+    unique_inverse, unique_values,
 )
-from funcgrad.numpy.subscripts import einsum
+from funcgrad.numpy.subscripts import einsum, einsum_path
 from funcgrad.numpy.trigonometry import (
     acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
     atan2, atanh, cos, cosh, deg2rad, degrees, hypot, rad2deg, radians, sin, sinc, sinh, tan,
@@ -97,46 +112,51 @@ from funcgrad.numpy.updates import at
 
 __all__ = [
     "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "abs", "absolute", "acos",
-    "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "arange",
-    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
-    "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal",
-    "array_equiv", "array_split", "asarray", "asin", "asinh", "astype", "at", "atan", "atan2",
-    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bitwise_and",
-    "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "block", "bool", "bool_", "broadcast_arrays",
-    "broadcast_to", "can_cast", "cbrt", "ceil", "clip", "column_stack", "complex64",
-    "complex128", "compress", "concat", "concatenate", "conj", "conjugate", "copy", "copysign",
-    "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
-    "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod",
-    "dot", "dsplit", "dstack", "e", "ediff1d", "einsum",
+    "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append",
+    "apply_along_axis", "apply_over_axes", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
+    "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere",
+    "around", "array", "array_equal", "array_equiv", "array_split", "asarray", "asin", "asinh",
+    "astype", "at", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "average", "bincount", "bitwise_and", "bitwise_count", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
+    "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "common_type", "complex64",
+    "complex128", "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy",
+    "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete",
+    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize",
+    "divide", "divmod", "dot", "dsplit", "dstack", "e", "ediff1d", "einsum", "einsum_path",
     "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1",
     "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud",
     "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
-    "fmod", "frexp", "fromfunction", "full", "full_like", "gcd", "geomspace", "greater",
-    "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag",
-    "indices", "inf", "inner", "insert", "int8", "int16", "int32", "int64", "invert", "isclose",
-    "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isinf", "isnan", "isneginf",
-    "isposinf", "isreal", "isrealobj", "ix_", "kron", "lcm", "ldexp", "left_shift", "less",
-    "less_equal", "lexsort", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
-    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace",
-    "logsumexp", "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median",
-    "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num",
-    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin",
-    "nanprod", "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nextafter",
-    "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "partition", "percentile",
-    "permute_dims", "pi", "piecewise", "positive", "pow", "power", "prod", "promote_types",
-    "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "ravel", "ravel_multi_index",
-    "real", "reciprocal", "remainder", "repeat", "reshape", "resize", "result_type",
-    "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "row_stack", "searchsorted",
-    "select", "shape", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "split",
-    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take",
-    "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid",
-    "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices",
-    "triu_indices_from", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64",
-    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unravel_index",
-    "unstack", "vander", "var", "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where",
-    "zeros", "zeros_like",
+    "fmod", "frexp", "fromfunction", "full", "full_like", "gcd", "geomspace", "gradient",
+    "greater", "greater_equal", "heaviside", "histogram", "histogram2d", "histogram_bin_edges",
+    "histogramdd", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf",
+    "inner", "insert", "int8", "int16", "int32", "int64", "interp", "intersect1d", "invert",
+    "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype", "iterable", "ix_",
+    "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort", "lib", "linalg",
+    "linspace", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logspace", "logsumexp", "mask_indices",
+    "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid",
+    "min", "min_scalar_type", "minimum", "mod", "modf", "moveaxis", "multiply", "nan",
+    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean",
+    "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
+    "nanvar", "ndim", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones",
+    "ones_like", "outer", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise",
+    "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval",
+    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile",
+    "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal",
+    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll",
+    "rollaxis", "rot90", "round", "row_stack", "searchsorted", "select", "setdiff1d",
+    "setxor1d", "shape", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort",
+    "sort_complex", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
+    "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
+    "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros",
+    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "uint8", "uint16",
+    "uint32", "uint64", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unravel_index", "unstack", "unwrap", "vander", "var", "vdot", "vecdot",
+    "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]
 
 

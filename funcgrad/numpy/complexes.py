@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from math import pi
 
+import numpy as np
+
+from funcgrad.numpy.options import real_number
 from funcgrad.numpy.trigonometry import arctan2
 from funcgrad.primitives import complexes as _p
 from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad.tensor import ArrayLike, Tensor, apply1, tensor
 from funcgrad.users_values import operand
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "isreal",
     "isrealobj",
     "real",
+    "real_if_close",
 ]
 
 
@@ -133,3 +137,27 @@ def isrealobj(x: ArrayLike) -> bool:
     True
     """
     return not iscomplexobj(x)
+
+
+def real_if_close(a: ArrayLike, tol: float = 100) -> Tensor:
+    """The real parts, where all imaginary parts are close to 0; else the array as it is.
+
+    Parameters
+    ----------
+    a : array_like
+        Concrete, or differentiated: the dtype of the result depends on its numbers.
+    tol : float
+        How close: in units of the dtype's precision where it is above 1, else itself.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.real_if_close([2.1 + 4e-15j, 5.2 + 3e-15j])
+    Tensor([2.1, 5.2])
+    """
+    value = tensor(a)
+    if value.dtype.kind != "c":
+        return value
+    limit = real_number(tol, "real_if_close", "tol")
+    limit = limit * float(np.finfo(value.dtype).eps) if limit > 1 else limit
+    return value.real if bool((abs(value.imag) < limit).all()) else value

@@ -13,8 +13,9 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ShapeError
-from funcgrad.numpy.creation import made
+from funcgrad.errors import FunctionError, ShapeError
+from funcgrad.numpy.creation import made, ones
+from funcgrad.numpy.indexing import nonzero
 from funcgrad.numpy.options import integer, natural, sized
 from funcgrad.numpy.reductions import in_dtype
 from funcgrad.primitives.indexing import deposit, gather
@@ -32,6 +33,7 @@ __all__ = [
     "diag_indices_from",
     "diagflat",
     "diagonal",
+    "mask_indices",
     "trace",
     "tril",
     "tril_indices",
@@ -268,3 +270,27 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Tensor, ...]:
     if len(shape) < 2 or len(set(shape)) > 1:
         raise ShapeError(f"diag_indices_from: all sizes have to be equal, not {shape}.")
     return diag_indices(shape[0], len(shape))
+
+
+def mask_indices(
+    n: int, mask_func: Callable[..., ArrayLike], k: ArrayLike = 0
+) -> tuple[Tensor, ...]:
+    """Where a function such as ``triu`` leaves ones of a square matrix: a tensor for each axis.
+
+    Parameters
+    ----------
+    n : int
+        The size of the matrix.
+    mask_func : callable
+        Of the matrix and ``k``.
+    k : number
+
+    Examples
+    --------
+    >>> mask_indices(2, triu)
+    (Tensor([0, 0, 1]), Tensor([0, 1, 1]))
+    """
+    size = natural(n, "mask_indices", "n")
+    if not callable(mask_func):
+        raise FunctionError(f"mask_indices: expected a function, got {type(mask_func).__name__}.")
+    return nonzero(mask_func(ones((size, size), np.int64), k) != 0)

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.shape import dtype_of
+from funcgrad.errors import DtypeError
+from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import TracedValue
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = [
     "bool",
     "bool_",
     "can_cast",
+    "common_type",
     "complex64",
     "complex128",
     "e",
@@ -33,6 +36,8 @@ __all__ = [
     "int32",
     "int64",
     "isdtype",
+    "issubdtype",
+    "min_scalar_type",
     "nan",
     "newaxis",
     "pi",
@@ -54,6 +59,7 @@ e, pi, euler_gamma = np.e, np.pi, np.euler_gamma
 inf, nan, newaxis = np.inf, np.nan, None
 
 isdtype = np.isdtype
+issubdtype = np.issubdtype
 promote_types = np.promote_types
 
 
@@ -105,3 +111,32 @@ def iinfo(dtype: DTypeLike, /) -> np.iinfo[Any]:
     127
     """
     return np.iinfo(_bare(dtype))
+
+
+def common_type(*arrays: ArrayLike) -> type[np.inexact[Any]]:
+    """The inexact scalar type that arrays have together; integers count as float64.
+
+    Examples
+    --------
+    >>> common_type([1, 2]), common_type(np.zeros(1, np.float32), np.zeros(1, np.complex64))
+    (<class 'numpy.float64'>, <class 'numpy.complex64'>)
+    """
+    dtypes = [dtype_of(operand(a, "common_type")) for a in arrays]
+    if any(dtype.kind == "b" for dtype in dtypes):
+        raise DtypeError("common_type: truth values are no numbers; cast them.")
+    found: type[np.inexact[Any]] = np.common_type(*[np.empty(0, dtype) for dtype in dtypes])
+    return found
+
+
+def min_scalar_type(a: ArrayLike) -> np.dtype[Any]:
+    """The smallest dtype that can hold a concrete number; that of an array with axes.
+
+    Examples
+    --------
+    >>> min_scalar_type(10), min_scalar_type(-260)
+    (dtype('uint8'), dtype('int16'))
+    """
+    value = operand(a, "min_scalar_type")
+    if shape_of(value):
+        return dtype_of(value)
+    return np.min_scalar_type(np.asarray(value))

@@ -6,6 +6,7 @@ Tensor([30., 10.])
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal, SupportsIndex
 
@@ -15,12 +16,14 @@ from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.options import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
 from funcgrad.primitives import scatter as _s
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import explain_index
 from funcgrad.primitives.indexing import gather
+from funcgrad.primitives.joining import stack
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.sorting import take_along_axis as _take_along
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import ShapeLike, dtype_of, normalize_axis, shape_of
+from funcgrad.shape import ShapeLike, broadcast_shapes, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import operand
@@ -28,6 +31,7 @@ from funcgrad.users_values import operand
 __all__ = [
     "argwhere",
     "as_integers",
+    "choose",
     "compress",
     "extract",
     "flatnonzero",
@@ -179,6 +183,64 @@ def _raveled(
             f" the array, whose shape is {shape_of(x)}."
         )
     return x, normalize_axis(axis, len(shape_of(x)), operation)
+
+
+def choose(
+    a: ArrayLike,
+    choices: Sequence[ArrayLike],
+    *,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+) -> Tensor:
+    """The elements of several arrays, at each place those of the one that an integer names.
+
+    Parameters
+    ----------
+    a : array_like of integers
+        May be traced. It broadcasts with the choices.
+    choices : sequence of array_like, or array_like
+        Of an array the slices along the first axis. The result has the dtype of all together.
+    mode : {"raise", "wrap", "clip"}
+        What to do with integers that name none: an error, counting round, or the nearest one.
+
+    Raises
+    ------
+    AxisError
+        An integer names no choice.
+
+    Examples
+    --------
+    >>> choose([0, 1, 0], [[1.0, 2.0, 3.0], 10.0])
+    Tensor([ 1., 10.,  3.])
+    """
+    chosen = operand(a, "choose")
+    chosen = as_integers(
+        chosen if dtype_of(chosen).kind != "b" else cast(chosen, dtype=np.dtype(np.intp)),
+        "choose",
+        "a",
+    )
+    if isinstance(choices, (Tensor, np.ndarray)):
+        values: list[Value] = list(wrap(operand(choices, "choose")))
+    else:
+        values = [operand(x, "choose") for x in sequence(choices, "choose", "choices")]
+    if not values:
+        raise ShapeError("choose: there is nothing to choose from.")
+    dtype = np.result_type(*map(dtype_of, values))
+    shape = broadcast_shapes("choose", shape_of(chosen), *map(shape_of, values))
+    count = len(values)
+    if mode == "raise":
+        raw = concrete(chosen)
+        if type(raw) in RAW and np.any((raw < 0) | (raw >= count)):
+            raise AxisError(f"choose: the integers have to be from 0 to {count - 1}.")
+    spread = [cast(broadcast_to(x, shape=shape), dtype=dtype) for x in values]
+    table = stack(*spread, axis=0)
+    places = reshape(broadcast_to(chosen, shape=shape), shape=(1, *shape))
+    options = choice(mode, ("raise", "wrap", "clip"), "choose", "mode")
+    places = cast(places, dtype=np.dtype(np.intp))
+    if options == "wrap":
+        places = places % count
+    elif options == "clip":
+        places = minimum(maximum(places, 0), count - 1)
+    return wrap(reshape(_take_along(table, places, 0), shape=shape))
 
 
 def as_integers(x: ArrayLike, operation: str, argument: str) -> Value:

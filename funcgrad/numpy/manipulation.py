@@ -42,15 +42,12 @@ __all__ = [
     "flipud",
     "matrix_transpose",
     "moveaxis",
-    "ndim",
     "permute_dims",
     "ravel",
     "reshape",
     "roll",
     "rollaxis",
     "rot90",
-    "shape",
-    "size",
     "squeeze",
     "swapaxes",
     "transpose",
@@ -68,42 +65,6 @@ def _reshaped(x: Value, shape: Shape) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------- shapes
-
-
-def shape(a: ArrayLike) -> Shape:
-    """The sizes of the axes.
-
-    Examples
-    --------
-    >>> shape([[1, 2]])
-    (1, 2)
-    """
-    return shape_of(operand(a, "shape"))
-
-
-def ndim(a: ArrayLike) -> int:
-    """The number of axes.
-
-    Examples
-    --------
-    >>> ndim([[1, 2]])
-    2
-    """
-    return len(shape_of(operand(a, "ndim")))
-
-
-def size(a: ArrayLike, axis: SupportsIndex | None = None) -> int:
-    """The number of elements, or of those along an axis.
-
-    Examples
-    --------
-    >>> size([[1, 2]]), size([[1, 2]], 0)
-    (2, 1)
-    """
-    sizes = shape_of(operand(a, "size"))
-    if axis is None:
-        return int(np.prod(sizes))
-    return sizes[normalize_axis(axis, len(sizes), "size")]
 
 
 def reshape(

@@ -15,17 +15,19 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.moments import mean
 from funcgrad.numpy.options import choice
 from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.logic import equal, isnan, logical_and
+from funcgrad.primitives.joining import stack
+from funcgrad.primitives.logic import equal, isnan, logical_and, logical_not
+from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.rounding import floor, rint
 from funcgrad.primitives.selection import maximum, minimum, where
-from funcgrad.primitives.sorting import sort
+from funcgrad.primitives.sorting import sort, take_along_axis
 from funcgrad.primitives.structural import cast, reshape, transpose
 from funcgrad.shape import AxisLike, dtype_of, normalize_axes, reduced_shape, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import is_weak, operand
 
-__all__ = ["median", "percentile", "quantile"]
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 # The continuous methods of Hyndman and Fan, Sample Quantiles in Statistical Packages (1996): the
 # position among n sorted elements is α + q (n + 1 − α − β) − 1, counted from 0.
@@ -84,7 +86,7 @@ def quantile(
     """
     order = operand(q, "quantile")
     _check_order("quantile", order, 1)
-    return _quantile(a, order, is_weak(order), axis, method, keepdims, "quantile")
+    return _quantile(a, order, _gives_way(order), axis, method, keepdims, "quantile")
 
 
 def percentile(
@@ -104,7 +106,7 @@ def percentile(
     """
     order = operand(q, "percentile")
     _check_order("percentile", order, 100)
-    return _quantile(a, order / 100, is_weak(order), axis, method, keepdims, "percentile")
+    return _quantile(a, order / 100, _gives_way(order), axis, method, keepdims, "percentile")
 
 
 def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
@@ -128,6 +130,104 @@ def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     return _unless_nan(result, table, size, kept)
 
 
+def nanquantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """``quantile`` of what is no NaN; NaN where there is nothing else.
+
+    The gradient of what is left out is absent.
+
+    Examples
+    --------
+    >>> nanquantile([1.0, float("nan"), 3.0], 0.25)
+    Tensor(1.5)
+    """
+    order = operand(q, "nanquantile")
+    _check_order("nanquantile", order, 1)
+    return _nanquantile(a, order, _gives_way(order), axis, method, keepdims, "nanquantile")
+
+
+def nanpercentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """``nanquantile`` with ``q`` in hundredths.
+
+    Examples
+    --------
+    >>> nanpercentile([1.0, float("nan"), 3.0], 50)
+    Tensor(2.0)
+    """
+    order = operand(q, "nanpercentile")
+    _check_order("nanpercentile", order, 100)
+    return _nanquantile(a, order / 100, _gives_way(order), axis, method, keepdims, "nanpercentile")
+
+
+def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """``median`` of what is no NaN; NaN where there is nothing else.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(nanmedian)(fg.tensor([3.0, float("nan"), 2.0]))
+    Tensor([0.5, 0. , 0.5])
+    """
+    value, kept, size = _flattened(operand(a, "nanmedian"), axis, keepdims, "nanmedian")
+    if dtype_of(value).kind != "f" or not size:
+        return median(a, axis, keepdims=keepdims)
+    table = sort(value, axis=0, descending=False)
+    count = _numbers_in(table)
+    both = [_elements(table, maximum(k, 0), count) for k in ((count - 1) // 2, count // 2)]
+    return _unless_none(mean(stack(*both, axis=0), 0), count, kept)
+
+
+def _nanquantile(
+    x: ArrayLike,
+    q: Value,
+    weak: bool,
+    axis: AxisLike,
+    method: str,
+    keepdims: bool,
+    operation: str,
+) -> Tensor:
+    value, kept, size = _flattened(operand(x, operation), axis, keepdims, operation)
+    if dtype_of(value).kind != "f" or not size:
+        return _quantile(x, q, weak, axis, method, keepdims, operation)
+    table = sort(value, axis=0, descending=False)
+    count = _numbers_in(table)
+    among = cast(count, dtype=dtype_of(q)) if dtype_of(q).kind == "f" else count
+    order = reshape(q, shape=shape_of(q) + (1,) * len(shape_of(count)))
+    result = _interpolated(table, order, weak, among, method, operation)
+    return _unless_none(result, count, shape_of(q) + kept)
+
+
+def _numbers_in(table: Value) -> Value:
+    """How many elements of each column are no NaN."""
+    return reduce_sum(
+        cast(logical_not(isnan(table)), dtype=np.dtype(np.intp)), axis=(0,), keepdims=False
+    )
+
+
+def _unless_none(result: Value, count: Value, shape: tuple[int, ...]) -> Tensor:
+    """A result in its shape, but NaN where nothing counts."""
+    final = where(count > 0, result, np.asarray(np.nan, dtype_of(result)))
+    return wrap(reshape(final, shape=shape))
+
+
+def _gives_way(q: Value) -> bool:
+    """Whether an order leaves the dtype to the elements: a Python number, no truth value."""
+    return is_weak(q) and dtype_of(q).kind != "b"
+
+
 def _check_order(operation: str, q: Value, top: int) -> None:
     if dtype_of(q).kind == "c":
         raise DtypeError(f"{operation}: q has to be real, not of {dtype_of(q)}.")
@@ -148,14 +248,21 @@ def _quantile(
     value, kept, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if not size:
         raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
-    choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
     table = sort(value, axis=0, descending=False)
-    kept = shape_of(q) + kept
-    if method in _STEPS or (method == "linear" and dtype_of(q).kind in "iu"):
+    result = _interpolated(table, q, weak, size, method, operation)
+    return _unless_nan(result, table, size, shape_of(q) + kept)
+
+
+def _interpolated(
+    table: Value, q: Value, weak: bool, size: Value, method: str, operation: str
+) -> Value:
+    """Quantiles of sorted columns, of which the first ``size`` elements count: all, or so many of
+    each column, and ``q`` has an axis for each axis of the columns then."""
+    choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
+    if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
         place = _step(q, size, method) if method in _STEPS else (size - 1) * q
-        chosen = gather(table, cast(place, dtype=np.dtype(np.intp)), axis=0, unique=False)
-        return _unless_nan(chosen, table, size, kept)
-    if dtype_of(value).kind == "b":
+        return _elements(table, place, size)
+    if dtype_of(table).kind == "b":
         raise DtypeError(f"{operation}: between booleans there is nothing; cast them to numbers.")
     position = _position(q, size, method)
     below = floor(position)  # both are the end where the position is beyond it
@@ -165,15 +272,26 @@ def _quantile(
         fraction = cast(where(equal(fraction, 0), 0.5, 1.0), dtype=dtype_of(position))
     kind = np.result_type(dtype_of(table), 0.0 if weak else dtype_of(fraction))
     fraction = cast(fraction, dtype=kind)  # a Python number gives way to the elements' dtype
-    fraction = reshape(fraction, shape=shape_of(fraction) + (1,) * (len(shape_of(table)) - 1))
-    first, last = (
-        cast(gather(table, cast(i, dtype=np.dtype(np.intp)), axis=0, unique=False), dtype=kind)
-        for i in (low, high)
-    )
+    if type(size) is int:
+        fraction = reshape(fraction, shape=shape_of(fraction) + (1,) * (len(shape_of(table)) - 1))
+    first, last = (cast(_elements(table, place, size), dtype=kind) for place in (low, high))
     # From the nearer end, so that both ends come out exact; NumPy interpolates likewise.
     gap = last - first
-    result = where(fraction < 0.5, first + gap * fraction, last - gap * (1 - fraction))
-    return _unless_nan(result, table, size, kept)
+    return where(fraction < 0.5, first + gap * fraction, last - gap * (1 - fraction))
+
+
+def _elements(table: Value, place: Value, size: Value) -> Value:
+    """Elements of sorted columns: at the same places of all, or at own ones of each."""
+    chosen = cast(place, dtype=np.dtype(np.intp))
+    if type(size) is int:
+        return gather(table, chosen, axis=0, unique=False)
+    shape, others = shape_of(chosen), shape_of(table)[1:]
+    rows = reshape(chosen, shape=(_count(shape, others), *others))
+    return reshape(take_along_axis(table, rows, 0), shape=shape)
+
+
+def _count(shape: tuple[int, ...], others: tuple[int, ...]) -> int:
+    return int(np.prod(shape[: len(shape) - len(others)]))
 
 
 def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) -> Tensor:
@@ -203,7 +321,7 @@ def _flattened(
     )
 
 
-def _position(q: Value, size: int, method: str) -> Value:
+def _position(q: Value, size: Value, method: str) -> Value:
     """Where among the sorted elements, counted from 0, to read; between two of them, a fraction."""
     if method == "linear":
         return (size - 1) * q
@@ -214,7 +332,7 @@ def _position(q: Value, size: int, method: str) -> Value:
     return size * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
-def _step(q: Value, size: int, method: str) -> Value:
+def _step(q: Value, size: Value, method: str) -> Value:
     """The position of the element that is the quantile."""
     if method in ("lower", "higher", "nearest"):
         exact = (size - 1) * q

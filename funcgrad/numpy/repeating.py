@@ -19,13 +19,21 @@ from funcgrad.numpy.options import choice, converted, integers, shape_argument, 
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.structural import move_axis, place, reshape
-from funcgrad.shape import Shape, ShapeLike, dtype_of, normalize_axis, shape_of
+from funcgrad.primitives.structural import move_axis, place, reshape, view
+from funcgrad.shape import (
+    AxisLike,
+    Shape,
+    ShapeLike,
+    dtype_of,
+    normalize_axes,
+    normalize_axis,
+    shape_of,
+)
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.users_values import explained, operand
 
-__all__ = ["delete", "insert", "pad", "repeat", "resize", "tile"]
+__all__ = ["delete", "insert", "pad", "repeat", "resize", "tile", "trim_zeros"]
 
 
 def _flat(x: Value) -> Value:
@@ -327,3 +335,42 @@ def insert(
         raise explained(error, "insert", value, given, obj=obj) from error
     both = concatenate([wrap(value), wrap(new)], a)
     return _chosen(both, np.where(order < 0, shape[a] - 1 - order, order), a, unique=True)
+
+
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike = None) -> Tensor:
+    """Without the zeros at the ends, which are found by looking at the numbers.
+
+    Parameters
+    ----------
+    filt : array_like
+        Concrete, since the shape of the result depends on its elements.
+    trim : str
+        "f", "b" or both: at the front, at the back.
+    axis : int, sequence of int, or None
+        Along which axes; by default all.
+
+    Returns
+    -------
+    Tensor
+        Nothing is left where all elements are zero.
+
+    Examples
+    --------
+    >>> trim_zeros([0.0, 1.0, 0.0, 2.0, 0.0])
+    Tensor([1., 0., 2.])
+    """
+    value = operand(filt, "trim_zeros")
+    shape = shape_of(value)
+    ends = choice(str(trim).lower(), ("fb", "bf", "f", "b"), "trim_zeros", "trim")
+    axes = normalize_axes(axis, len(shape), "trim_zeros")
+    places = np.argwhere(revealed(value, "trim_zeros", "filt"))
+    front, back = "f" in ends, "b" in ends
+    key = []
+    for k in range(len(shape)):
+        low = int(places[:, k].min()) if front and places.size else 0
+        high = int(places[:, k].max()) + 1 if back and places.size else shape[k]
+        if k in axes:
+            key.append(slice(low, high) if places.size else slice(0, 0))
+        else:
+            key.append(slice(None))
+    return wrap(view(value, key=Key(key))) if key else wrap(value)

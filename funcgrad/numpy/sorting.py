@@ -19,7 +19,7 @@ from funcgrad.numpy.indexing import as_integers, revealed, take
 from funcgrad.numpy.options import choice
 from funcgrad.primitives import sorting as _p
 from funcgrad.primitives.joining import stack as _stack
-from funcgrad.primitives.structural import reshape
+from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value, concrete
@@ -36,6 +36,7 @@ __all__ = [
     "partition",
     "searchsorted",
     "sort",
+    "sort_complex",
     "unique",
     "unique_all",
     "unique_counts",
@@ -88,6 +89,20 @@ def sort(
     value, place = _along(a, axis, "sort")
     result: Tensor = wrap(_p.sort(value, axis=place, descending=bool(descending)))
     return result
+
+
+def sort_complex(a: ArrayLike) -> Tensor:
+    """In ascending order along the last axis, by the real and then the imaginary part, as complex.
+
+    Examples
+    --------
+    >>> sort_complex([2.0, 1 + 1j, 1 - 1j])
+    Tensor([1.-1.j, 1.+1.j, 2.+0.j])
+    """
+    found = sort(a)
+    if found.dtype.kind == "c":
+        return found
+    return wrap(cast(found, dtype=np.dtype("F" if found.dtype.char in "bhBH" else "D")))
 
 
 def argsort(

@@ -15,12 +15,12 @@ from funcgrad.errors import ShapeError
 from funcgrad.numpy.options import converted
 from funcgrad.primitives import einsum as es
 from funcgrad.primitives.contraction import contract
-from funcgrad.shape import dtype_of, shape_of
+from funcgrad.shape import dtype_of, shape_of, spec_of, stand_in
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import bind
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.users_values import REFUSALS, ArrayLike, explained, operand
 
-__all__ = ["einsum"]
+__all__ = ["einsum", "einsum_path"]
 
 
 def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
@@ -74,6 +74,42 @@ def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
         kind = np.result_type(*map(dtype_of, values))
         values = [converted(value, kind, "einsum") for value in values]
     return wrap(es.einsum(values, inputs, output, path))
+
+
+def einsum_path(
+    *operands: ArrayLike, optimize: str | bool | Sequence[ArrayLike] = "greedy"
+) -> tuple[list[Any], str]:
+    """NumPy's choice of an order of contractions, by the shapes alone, and a text about it.
+
+    Parameters
+    ----------
+    *operands
+        As for ``einsum``; may be traced.
+    optimize : str, bool, or sequence
+        NumPy's options.
+
+    Returns
+    -------
+    path : list
+        For ``optimize`` of ``einsum``.
+    text : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> einsum_path("ij,jk,k->i", np.ones((2, 9)), np.ones((9, 9)), np.ones(9))[0]
+    ['einsum_path', (1, 2), (0, 1)]
+    """
+    plain = [
+        stand_in(spec_of(operand(each, "einsum_path"))) if isinstance(each, Tensor) else each
+        for each in operands
+    ]
+    try:
+        find: Any = np.einsum_path
+        path, text = find(*plain, optimize=optimize)
+    except REFUSALS as error:
+        raise explained(error, "einsum_path") from error
+    return path, text
 
 
 def _path(optimize: Any) -> list[Any] | None:

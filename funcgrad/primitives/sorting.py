@@ -24,6 +24,7 @@ from funcgrad.trace import Raw, Value
 __all__ = [
     "argpartition",
     "argsort",
+    "is_in",
     "lexsort",
     "order_of_sorted",
     "searchsorted",
@@ -222,6 +223,21 @@ def _batch_search(
     return primitive(table, x, **{**params, "lead": params["lead"] + 1})
 
 
+def _batch_search_in(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    """As ``_batch_search``, with the table behind."""
+    x, table = args
+    if not (batched[1] or params["lead"]):
+        return primitive(x, table, **params)
+    x, table = with_batch(x, size, batched[0]), with_batch(table, size, batched[1])
+    return primitive(x, table, **{**params, "lead": params["lead"] + 1})
+
+
 def _search_samples() -> Iterator[Sample]:
     table = np.array([0.0, 1.0, 1.0, 4.0])
     for x in (np.array([-1.0, 1.0, 2.5, 9.0]), 1.0, table.reshape(2, 2), np.zeros(0)):
@@ -238,3 +254,30 @@ searchsorted: Primitive = Primitive(
     _search_samples,
 )
 """Where to insert ``x`` into a sorted table; both have ``lead`` axes of a batch in front."""
+
+
+def _is_in(x: Raw, table: Raw, lead: int) -> Raw:
+    if not lead:
+        return np.isin(x, table)
+    out = np.empty(np.shape(x), np.bool_)
+    for example in np.ndindex(np.shape(table)[:lead]):
+        out[example] = np.isin(x[example], table[example])
+    return out
+
+
+def _member_samples() -> Iterator[Sample]:
+    table = np.array([4.0, 1.0, 1.0, 0.0])
+    for x in (np.array([-1.0, 1.0, 2.5, np.nan]), 1.0, table.reshape(2, 2), np.zeros(0)):
+        yield Sample((x, table), {"lead": 0})
+    yield Sample((np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]])), {"lead": 1})
+
+
+is_in: Primitive = Primitive(
+    "is_in",
+    _is_in,
+    lambda x, table, lead: Spec(x.shape, np.dtype(np.bool_)),
+    DISCRETE,
+    _batch_search_in,
+    _member_samples,
+)
+"""Whether each element is one of a table's; both have ``lead`` axes of a batch in front."""

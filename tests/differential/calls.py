@@ -18,11 +18,12 @@ from tests.differential.products import PRODUCTS
 from tests.differential.reductions import REDUCTIONS
 from tests.differential.selections import SELECTIONS
 from tests.differential.shapes import SHAPES
+from tests.differential.surface import SURFACE
 
 __all__ = ["GENERATORS", "generator_of"]
 
 GENERATORS: Final[Family] = MappingProxyType(
-    {**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS, **FOURIER, **MATRICES}
+    {**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS, **FOURIER, **MATRICES, **SURFACE}
 )
 
 

@@ -31,13 +31,16 @@ WITHOUT_PEER = {
 # The order of sums, and of equal numbers among which one is chosen, is nobody's promise.
 LOOSE_ZEROS = frozenset(
     """
-    amax amin clip cov corrcoef cross dot einsum inner kron matmul matvec max mean median min nanmax
-    nanmin linalg.outer linalg.cross linalg.matmul linalg.tensordot linalg.vecdot outer percentile
-    ptp quantile tensordot trapezoid vander vdot vecdot vecmat
+    amax amin clip corrcoef cov cross dot einsum gradient inner interp kron linalg.cross
+    linalg.matmul linalg.outer linalg.tensordot linalg.vecdot matmul matvec max mean median min
+    nanmax nanmedian nanmin nanpercentile nanquantile outer percentile ptp quantile tensordot
+    trapezoid union1d vander vdot vecdot vecmat
     """.split()
 )
 # Ours are as fine as the result, NumPy's as coarse as the arguments.
-COARSE = frozenset(["geomspace", "linspace", "logspace", "percentile", "quantile"])
+COARSE = frozenset(
+    ["nanpercentile", "nanquantile", "geomspace", "linspace", "logspace", "percentile", "quantile"]
+)
 
 # What NumPy means, where its own function of the name leaves something open.
 PEERS: dict[str, Any] = {
@@ -52,8 +55,8 @@ PEERS: dict[str, Any] = {
 def functions() -> list[str]:
     """The names of the public functions; those of ``fnp.fft`` with that before them, and so on."""
     names = sorted(fnp.__all__)
-    for module in ("fft", "linalg"):
-        names += [f"{module}.{name}" for name in getattr(fnp, module).__all__]
+    for module in ("fft", "lib.stride_tricks", "linalg"):
+        names += [f"{module}.{name}" for name in attrgetter(module)(fnp).__all__]
     found = {name: attrgetter(name)(fnp) for name in names}
     return [name for name in names if callable(found[name]) and not inspect.isclass(found[name])]
 

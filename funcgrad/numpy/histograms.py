@@ -1,0 +1,418 @@
+"""Counting by bins: differentiable in the weights, in the bounds of bins, and in densities.
+
+A count does not change with the elements that are counted, wherever that is defined, so there is no
+derivative in these. The bounds that are found from the elements have one.
+
+>>> histogram([1.0, 2.0, 1.5, 4.0], bins=[0.0, 2.0, 4.0])
+(Tensor([2, 2]), Tensor([0., 2., 4.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TracerError
+from funcgrad.numpy.creation import asarray, astype, ones, zeros
+from funcgrad.numpy.indexing import as_integers, revealed
+from funcgrad.numpy.joining import concatenate, stack
+from funcgrad.numpy.options import common_dtype, integer, is_integer, natural, sequence
+from funcgrad.numpy.reductions import max, min, sum
+from funcgrad.numpy.running import diff
+from funcgrad.numpy.selection import where
+from funcgrad.numpy.sorting import searchsorted
+from funcgrad.shape import shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.users_values import operand
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+
+
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: SupportsIndex = 0
+) -> Tensor:
+    """How often each integer occurs, or the sum of the weights where it does.
+
+    Parameters
+    ----------
+    x : array_like of integers, shape (n,)
+        Not negative, and concrete, since the length of the result depends on them.
+    weights : array_like, shape (n,), optional
+        Real; the result is linear in them.
+    minlength : int
+        How long the result is at least.
+
+    Returns
+    -------
+    Tensor, shape (max(max(x) + 1, minlength),)
+        Of int64, or of float64 where there are weights and something to weigh.
+
+    Raises
+    ------
+    DtypeError
+        ``x`` is not of integers, or the weights are complex.
+    ShapeError
+        ``x`` has more axes than one or a negative element, or the weights another shape.
+
+    Examples
+    --------
+    >>> bincount([0, 1, 1, 3]), bincount([0, 1, 1], weights=[0.5, 1.0, 2.0])
+    (Tensor([1, 2, 0, 1]), Tensor([0.5, 3. ]))
+    """
+    value = operand(x, "bincount")
+    numbers = revealed(value, "bincount")
+    if numbers.dtype.kind == "b" and numbers.size:
+        numbers = numbers.astype(np.intp)
+    places = revealed(as_integers(x if not numbers.size else numbers, "bincount", "x"), "bincount")
+    if places.dtype == np.uint64:
+        raise DtypeError("bincount: x of dtype uint64 may not fit into int64; cast it.")
+    if places.ndim != 1:
+        raise ShapeError(f"bincount: x has to be 1-d, not of the shape {places.shape}.")
+    if np.any(places < 0):
+        raise ArgumentError("bincount: the elements of x must not be negative.")
+    length = natural(minlength, "bincount", "minlength")
+    places = places.astype(np.intp)
+    if weights is None or not places.size:
+        counted: Tensor = wrap(np.bincount(places, minlength=length))
+        return counted
+    amounts = asarray(operand(weights, "bincount"))
+    if amounts.dtype.kind == "c":
+        raise DtypeError("bincount: weights have to be real, not complex: sum both parts apart.")
+    if amounts.shape != places.shape:
+        raise ShapeError(
+            f"bincount: weights of the shape {amounts.shape} do not fit x, of {places.shape}."
+        )
+    size = int(np.max(places, initial=length - 1)) + 1
+    result: Tensor = zeros(size).at[places].add(astype(amounts, np.float64))
+    return result
+
+
+def histogram_bin_edges(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> Tensor:
+    """The bounds of bins, as ``histogram`` takes them.
+
+    Examples
+    --------
+    >>> histogram_bin_edges([1.0, 3.0, 2.0], bins=4)
+    Tensor([1. , 1.5, 2. , 2.5, 3. ])
+    """
+    _amounts(a, weights, "histogram_bin_edges")
+    return _edges(_elements(a, "histogram_bin_edges"), bins, range, weights, "histogram_bin_edges")
+
+
+def histogram(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Tensor, Tensor]:
+    """How many elements lie in each of some bins, or the sum of their weights.
+
+    Parameters
+    ----------
+    a : array_like
+        Real; those outside of all bins, and NaN, do not count.
+    bins : int, array_like or str
+        How many of one width; or their bounds, ascending; or a name of NumPy's for a rule that
+        finds how many, for concrete elements. A bin has its lower bound; the last one has both.
+    range : (number, number), optional
+        The outermost bounds, where ``bins`` is no array; by default the extrema of the elements.
+    density : bool, optional
+        Whether to divide by the widths of the bins and by the sum, so that the integral is 1.
+    weights : array_like, optional
+        Of the shape of ``a``.
+
+    Returns
+    -------
+    counts, edges : Tensor
+        Counts are of int64, or of the weights' dtype, or of float64 where they are a density.
+
+    Raises
+    ------
+    ArgumentError
+        Bounds do not ascend, a range is not finite, or there are no bins.
+    ShapeError
+        The weights have not the shape of the elements.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jacrev(lambda w: histogram([1.0, 2.0, 1.5], bins=2, weights=w)[0])(fg.tensor([1.0] * 3))
+    Tensor([[1., 0., 0.],
+            [0., 1., 1.]])
+    """
+    elements = _elements(a, "histogram")
+    edges = _edges(elements, bins, range, weights, "histogram")
+    amounts = _amounts(a, weights, "histogram")
+    counts = _counted(_places(elements, edges), amounts, edges.size - 1)
+    if density:
+        return counts / astype(diff(edges), np.float64) / sum(counts), edges
+    return counts, edges
+
+
+def histogram2d(
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many points of a plane lie in each of some cells; see ``histogramdd``.
+
+    Parameters
+    ----------
+    x, y : array_like, shape (n,)
+    bins : int, array_like, or two of these
+        For both axes, or for each.
+
+    Returns
+    -------
+    counts, x_edges, y_edges : Tensor
+
+    Examples
+    --------
+    >>> histogram2d([0.0, 1.0, 1.0], [0.0, 1.0, 1.0], bins=2)[0]
+    Tensor([[1., 0.],
+            [0., 2.]])
+    """
+    parts = [asarray(operand(part, "histogram2d")) for part in (x, y)]
+    if parts[0].shape != parts[1].shape or parts[0].ndim != 1:
+        raise ShapeError(
+            f"histogram2d: x and y have to be 1-d, of one length; their shapes are {parts[0].shape}"
+            f" and {parts[1].shape}."
+        )
+    if not is_integer(bins):
+        each = sequence(bins, "histogram2d", "bins")
+        bins = each if len(each) in (1, 2) else [bins, bins]  # the bounds for both
+    counts, (first, second) = histogramdd(stack(parts, axis=1), bins, range, density, weights)
+    return counts, first, second
+
+
+def histogramdd(
+    sample: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """How many points lie in each of some cells, or the sum of their weights.
+
+    Parameters
+    ----------
+    sample : array_like, shape (n, d), or sequence of d array_like, shape (n,)
+        The points.
+    bins : int, or sequence of d int or array_like
+        For each dimension how many bins, or their bounds, ascending.
+    range : sequence of d pairs of numbers or None, optional
+    density : bool, optional
+        Whether to divide by the volumes of cells and by the sum.
+    weights : array_like, shape (n,), optional
+        Real.
+
+    Returns
+    -------
+    counts : Tensor
+        Of float64, with an axis for each dimension.
+    edges : tuple of d Tensor
+
+    Raises
+    ------
+    ShapeError
+        The numbers of dimensions or of points differ.
+    ArgumentError
+        Bounds do not ascend, a range is not finite, or there are no bins.
+
+    Examples
+    --------
+    >>> histogramdd([[0.0, 1.0, 1.0]], bins=2)
+    (Tensor([1., 2.]), (Tensor([0. , 0.5, 1. ]),))
+    """
+    points = _points(sample)
+    count, rank = points.shape
+    axes = tuple(points.swapaxes(0, 1))
+    each = [bins] * rank if is_integer(bins) else sequence(bins, "histogramdd", "bins")
+    limits = [None] * rank if range is None else sequence(range, "histogramdd", "range")
+    if len(each) != rank or len(limits) != rank:
+        raise ShapeError(
+            f"histogramdd: points of {rank} dimensions need as many bins and ranges, not"
+            f" {len(each)} and {len(limits)}."
+        )
+    edges = tuple([_bounds(*given) for given in zip(axes, each, limits, strict=True)])
+    amounts = ones(count) if weights is None else asarray(operand(weights, "histogramdd"))
+    if amounts.shape != (count,) or amounts.dtype.kind == "c":
+        raise ShapeError(
+            f"histogramdd: weights have to be real, one for each of {count} points, not of"
+            f" {amounts.dtype} {amounts.shape}."
+        )
+    sizes = [edge.size for edge in edges]  # one more than bins, for what is outside
+    place = zeros(count, np.intp)
+    for coordinates, edge in zip(axes, edges, strict=True):
+        place = place * edge.size + _places(coordinates, edge)
+    total = zeros(int(np.prod(sizes))).at[place].add(astype(amounts, np.float64)).reshape(sizes)
+    counts = total[tuple([slice(size - 1) for size in sizes])]
+    if density:
+        whole = sum(counts)
+        for axis, edge in enumerate(edges):
+            counts = counts / diff(edge).reshape((-1,) + (1,) * (rank - axis - 1))
+        counts = counts / whole
+    return counts, edges
+
+
+# ------------------------------------------------------------------------------------- elements
+
+
+def _elements(a: ArrayLike, operation: str) -> Tensor:
+    value = asarray(operand(a, operation)).reshape(-1)
+    if value.dtype.kind == "c":
+        raise DtypeError(f"{operation}: complex numbers have no order.")
+    return astype(value, np.uint8) if value.dtype.kind == "b" else value
+
+
+def _amounts(a: ArrayLike, weights: ArrayLike | None, operation: str) -> Tensor | None:
+    """The weights of elements."""
+    if weights is None:
+        return None
+    amounts, shape = asarray(operand(weights, operation)), shape_of(operand(a, operation))
+    if amounts.shape != shape:
+        raise ShapeError(
+            f"{operation}: weights of the shape {amounts.shape} do not fit elements of the shape"
+            f" {shape}."
+        )
+    return amounts
+
+
+def _points(sample: ArrayLike) -> Tensor:
+    """The points in rows."""
+    if isinstance(sample, (list, tuple)):
+        given = [asarray(operand(part, "histogramdd")) for part in sample]
+        table = stack(given, axis=-1) if given else zeros((0, 0))
+    else:
+        table = asarray(operand(sample, "histogramdd"))
+        table = table.reshape(-1, 1) if table.ndim < 2 else table
+    if table.ndim != 2 or table.dtype.kind == "c":
+        raise ShapeError(
+            "histogramdd: the sample has to be real, with points in rows or a sequence of"
+            f" coordinates, not of {table.dtype} {table.shape}."
+        )
+    return table
+
+
+def _places(x: Tensor, edges: Tensor) -> Tensor:
+    """In which bin each element is; the number of bins for those in none."""
+    count = edges.size - 1
+    place = searchsorted(edges, x, "right") - 1
+    place = where(x == edges[-1], count - 1, place)
+    found: Tensor = where((place < 0) | (place >= count) | (x != x), count, place)
+    return found
+
+
+def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:
+    """The sums of amounts, or the counts, of bins; of truth values, whether one is true."""
+    given = ones(places.shape, np.intp) if amounts is None else amounts.reshape(-1)
+    dtype = np.dtype(np.intp) if given.dtype.kind == "b" else given.dtype
+    total = zeros(count + 1, dtype).at[places].add(astype(given, dtype))
+    return astype(total[:count], given.dtype)
+
+
+# ----------------------------------------------------------------------------------------- bounds
+
+
+def _known(x: Value, operation: str) -> np.ndarray[Any, Any] | None:
+    """The numbers of a tensor, for a check of them; None inside ``vmap``."""
+    try:
+        return revealed(x, operation)
+    except TracerError:
+        return None
+
+
+def _edges(
+    x: Tensor, bins: ArrayLike, limits: ArrayLike, weights: ArrayLike | None, operation: str
+) -> Tensor:
+    if isinstance(bins, str):
+        if weights is not None:
+            raise DtypeError(
+                f"{operation}: how many bins a rule finds is not defined with weights; give bins as"
+                " an integer."
+            )
+        rule: Any = np.histogram_bin_edges
+        plain = None if limits is None else tuple([float(limit) for limit in limits])
+        try:
+            bins = len(rule(revealed(x, operation), bins, plain)) - 1
+        except ValueError as error:
+            raise ArgumentError(f"{operation}: {error}") from None
+    if shape_of(operand(bins, operation)):
+        return _ascending(bins, operation)
+    count = integer(bins, operation, "bins")
+    first, last = _outermost(x, limits, operation)
+    dtype = common_dtype(first, last, x)
+    dtype = dtype if dtype.kind == "f" else np.result_type(dtype, np.float64)
+    edges = astype(_evenly(first, last, count, operation), dtype)
+    known = _known(edges, operation)
+    if known is not None and np.any(known[:-1] >= known[1:]):
+        raise ArgumentError(
+            f"{operation}: {count} bins are too many for the range of the elements."
+        )
+    return edges
+
+
+def _bounds(x: Tensor, bins: ArrayLike, limits: ArrayLike) -> Tensor:
+    """The bounds along one dimension."""
+    if shape_of(operand(bins, "histogramdd")):
+        return _ascending(bins, "histogramdd")
+    count = integer(bins, "histogramdd", "bins")
+    first, last = _outermost(x, limits, "histogramdd")
+    return _evenly(first, last, count, "histogramdd")
+
+
+def _ascending(bins: ArrayLike, operation: str) -> Tensor:
+    edges = asarray(operand(bins, operation))
+    if edges.ndim != 1 or not edges.size:
+        raise ShapeError(f"{operation}: bounds stand on one axis, not in the shape {edges.shape}.")
+    known = _known(edges, operation)
+    if known is not None and np.any(known[:-1] > known[1:]):
+        raise ArgumentError(f"{operation}: the bounds of bins have to ascend.")
+    return edges
+
+
+def _outermost(
+    x: Tensor, limits: Sequence[ArrayLike] | None, operation: str
+) -> tuple[Value, Value]:
+    """The first and the last bound."""
+    if limits is not None:
+        ends = [operand(end, operation) for end in sequence(limits, operation, "range")]
+    elif x.size:
+        ends = [min(x), max(x)]
+    else:
+        ends = [zeros((), x.dtype), ones((), x.dtype)]
+    if len(ends) != 2 or shape_of(ends[0]) or shape_of(ends[1]):
+        raise ShapeError(f"{operation}: a range has two numbers, the least and the greatest.")
+    least, most = (_known(end, operation) for end in ends)
+    if least is not None and most is not None:
+        reach = f"the range from {least} to {most}"
+        if not (np.isfinite(least) and np.isfinite(most)):
+            raise ArgumentError(f"{operation}: {reach} is not finite.")
+        if least > most:
+            raise ArgumentError(f"{operation}: {reach} is empty.")
+        if least < most:
+            return ends[0], ends[1]
+    alike = ends[0] == ends[1]
+    return where(alike, ends[0] - 0.5, ends[0]), where(alike, ends[1] + 0.5, ends[1])
+
+
+def _evenly(first: Value, last: Value, count: int, operation: str) -> Tensor:
+    """Bounds of one distance, rounded as NumPy rounds them: whether one is hit depends on it."""
+    if count < 1:
+        raise ArgumentError(f"{operation}: there has to be a bin at least, not {count}.")
+    dtype = common_dtype(first, last, 1.0)
+    start, stop = astype(first, dtype), astype(last, dtype)
+    inner = start + np.arange(count, dtype=dtype) * ((stop - start) / count)
+    return concatenate((inner, stop.reshape(1)))

@@ -1,0 +1,80 @@
+"""Windows that slide over an array.
+
+>>> sliding_window_view([1.0, 2.0, 3.0, 4.0], 2)
+Tensor([[1., 2.],
+        [2., 3.],
+        [3., 4.]])
+"""
+
+from __future__ import annotations
+
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.creation import asarray, zeros
+from funcgrad.numpy.manipulation import moveaxis
+from funcgrad.numpy.options import integers
+from funcgrad.primitives.convolution import sliding_windows
+from funcgrad.shape import AxisLike, ShapeLike, normalize_axis
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.users_values import operand
+
+__all__ = ["sliding_window_view"]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion."""
+    return list(__all__)
+
+
+def sliding_window_view(
+    x: ArrayLike, window_shape: ShapeLike, axis: AxisLike = None, *, subok: bool = False
+) -> Tensor:
+    """All windows of a shape, on axes of their own behind the others.
+
+    Parameters
+    ----------
+    x : array_like
+    window_shape : int or sequence of int
+        The sizes of a window along the axes.
+    axis : int, sequence of int, or None
+        Along which axes windows slide; None: all. An axis that is there twice gives windows of
+        windows.
+    subok : bool
+        Without meaning here.
+
+    Returns
+    -------
+    Tensor
+        Each axis is shorter by the size of the window less one.
+
+    Raises
+    ------
+    ShapeError
+        There are not as many sizes as axes, or a window is larger than the array.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda x: sliding_window_view(x, 2).sum())(fg.tensor([1.0, 2.0, 3.0]))
+    Tensor([1., 2., 1.])
+    """
+    name = "sliding_window_view"
+    value = asarray(operand(x, name))
+    sizes = integers(window_shape, name, "window_shape")
+    given = range(value.ndim) if axis is None else integers(axis, name, "axis")
+    axes = [normalize_axis(each, value.ndim, name) for each in given]
+    if len(sizes) != len(axes):
+        raise ShapeError(f"{name}: a window of {len(sizes)} axes does not fit {len(axes)} axes.")
+    for along, size in zip(axes, sizes, strict=True):
+        if not 0 <= size <= value.shape[along]:
+            raise ShapeError(
+                f"{name}: a window of the size {size} does not fit axis {along}, which has"
+                f" {value.shape[along]} elements left."
+            )
+        if size:
+            rows = moveaxis(value, along, -1)
+            found = sliding_windows(rows, sizes=(size,), strides=(1,), dilations=(1,))
+            value = moveaxis(wrap(found), -1, along)
+        else:
+            lead, behind = value.shape[:along], value.shape[along + 1 :]
+            value = zeros((*lead, value.shape[along] + 1, *behind, 0), value.dtype)
+    return value

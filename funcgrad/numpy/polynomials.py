@@ -1,0 +1,260 @@
+"""Polynomials by their coefficients, that of the highest power first.
+
+What NumPy decides by looking at numbers (leading zeros are left out of products and remainders, as
+they make the result longer) is decided by the numbers here too: inside ``vmap``, where there is a
+whole batch of them, ``convolve`` is the product that keeps all coefficients.
+
+>>> polyval([1.0, 0.0, 2.0], 3.0)
+Tensor(11.0)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.complexes import conj
+from funcgrad.numpy.creation import asarray, astype, ones, zeros, zeros_like
+from funcgrad.numpy.joining import concatenate, stack
+from funcgrad.numpy.options import natural
+from funcgrad.numpy.reductions import all
+from funcgrad.numpy.sequences import convolve
+from funcgrad.numpy.sorting import sort
+from funcgrad.tensor import ArrayLike, Tensor, tensor
+from funcgrad.users_values import operand
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
+
+
+def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
+    """The value of a polynomial, by Horner's rule; differentiable in both.
+
+    Parameters
+    ----------
+    p : array_like, shape (n, ...)
+        The coefficients; further axes broadcast against ``x``.
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+        Of the shape of ``x``; 0 for no coefficients.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(polyval, argnums=1)([1.0, 0.0, 2.0], 3.0)
+    Tensor(6.0)
+    """
+    coefficients, at = tensor(p), tensor(x)
+    if not coefficients.ndim:
+        raise ShapeError("polyval: the coefficients need an axis, but p is a number.")
+    value = zeros_like(at)
+    for coefficient in coefficients:
+        value = value * at + coefficient
+    return value
+
+
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Tensor:
+    """The sum of two polynomials.
+
+    Parameters
+    ----------
+    a1, a2 : array_like, shapes (n,) and (m,)
+
+    Returns
+    -------
+    Tensor, shape (max(n, m),)
+        Leading zeros stay.
+
+    Examples
+    --------
+    >>> polyadd([1.0, 2.0], [9.0, 5.0, 4.0])
+    Tensor([9., 6., 6.])
+    """
+    first, second = _of_one_length(a1, a2, "polyadd")
+    return first + second
+
+
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Tensor:
+    """The difference of two polynomials; see ``polyadd``.
+
+    Examples
+    --------
+    >>> polysub([2.0, 10.0], [8.0, 10.0, 12.0])
+    Tensor([-8., -8., -2.])
+    """
+    first, second = _of_one_length(a1, a2, "polysub")
+    return first - second
+
+
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Tensor:
+    """The product of two polynomials, without the leading zeros of the factors.
+
+    Parameters
+    ----------
+    a1, a2 : array_like, shapes (n,) and (m,)
+        Inside ``vmap`` use ``convolve``, which keeps leading zeros.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> polymul([1.0, 2.0], [1.0, -2.0])
+    Tensor([ 1.,  0., -4.])
+    """
+    first, second = (_trimmed(_coefficients(a, "polymul")) for a in (a1, a2))
+    return convolve(first, second)
+
+
+def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
+    """The quotient and the remainder of two polynomials.
+
+    Parameters
+    ----------
+    u, v : array_like, shapes (n,) and (m,)
+        Not empty.
+
+    Returns
+    -------
+    quotient, remainder : Tensor
+        The remainder is without leading coefficients that are 0 up to rounding, of which one stays.
+
+    Examples
+    --------
+    >>> polydiv([3.0, 5.0, 2.0], [2.0, 1.0])
+    (Tensor([1.5 , 1.75]), Tensor([0.25]))
+    """
+    rest, divisor = (_coefficients(a, "polydiv") + 0.0 for a in (u, v))
+    if not (rest.size and divisor.size):
+        raise ShapeError("polydiv: a polynomial needs a coefficient, but got an empty array.")
+    dtype = (rest[0] + divisor[0]).dtype
+    steps = rest.size - divisor.size + 1
+    scale, rest, quotient = 1.0 / divisor[0], astype(rest, dtype), []
+    for k in range(steps):
+        quotient.append(scale * rest[k])
+        rest = rest.at[k : k + divisor.size].subtract(astype(quotient[-1] * divisor, dtype))
+    while rest.size > 1 and bool(abs(rest[0]) <= 1e-8):
+        rest = rest[1:]
+    found = astype(tensor(quotient), dtype) if quotient else zeros(1, dtype)
+    return found, rest
+
+
+def polyder(p: ArrayLike, m: int = 1) -> Tensor:
+    """The derivative of a polynomial.
+
+    Parameters
+    ----------
+    p : array_like, shape (n,)
+    m : int
+        Of what order.
+
+    Returns
+    -------
+    Tensor, shape (max(n - m, 0),)
+
+    Examples
+    --------
+    >>> polyder([1.0, 1.0, 1.0, 1.0])
+    Tensor([3., 2., 1.])
+    """
+    found = _coefficients(p, "polyder", 1)
+    for _ in range(min(natural(m, "polyder", "m"), found.size + 1)):
+        found = found[:-1] * np.arange(found.size - 1, 0, -1)
+    return found
+
+
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
+    """The antiderivative of a polynomial.
+
+    Parameters
+    ----------
+    p : array_like, shape (n,)
+    m : int
+        Of what order.
+    k : array_like, optional
+        The constants of integration, the first one first, or one for all; by default 0.
+
+    Returns
+    -------
+    Tensor, shape (n + m,)
+
+    Raises
+    ------
+    ShapeError
+        There are fewer constants than orders.
+
+    Examples
+    --------
+    >>> polyint([3.0, 2.0, 1.0], k=7.0)
+    Tensor([1., 1., 1., 7.])
+    """
+    order = natural(m, "polyint", "m")
+    constants = zeros(order) if k is None else asarray(k).reshape(-1)
+    if constants.size == 1 and order > 1:
+        constants = constants * np.ones(order)
+    if constants.size < order:
+        raise ShapeError(f"polyint: k has {constants.size} constants, of {order} that are needed.")
+    found = _coefficients(p, "polyint", 1)
+    for place in range(order):
+        found = concatenate((found / np.arange(found.size, 0, -1), constants[place : place + 1]))
+    return found
+
+
+def poly(seq_of_zeros: ArrayLike) -> Tensor:
+    """The polynomial with given zeros, and 1 as the coefficient of the highest power.
+
+    Parameters
+    ----------
+    seq_of_zeros : array_like, shape (n,)
+        Complex zeros that come in conjugate pairs, by their numbers, make real coefficients.
+
+    Returns
+    -------
+    Tensor, shape (n + 1,)
+        The number 1 for no zeros, as NumPy has it.
+
+    Examples
+    --------
+    >>> poly([1.0, -2.0])
+    Tensor([ 1.,  1., -2.])
+    """
+    points = _coefficients(seq_of_zeros, "poly", 1)
+    if not points.size:
+        return tensor(1.0)
+    if points.dtype.char not in "fdFD":
+        points = astype(points, np.float64)
+    product = ones(1, points.dtype)
+    for point in points:
+        product = convolve(product, stack((ones((), points.dtype), -point)))
+    if product.dtype.kind == "c" and bool(all(sort(points) == sort(conj(points)))):
+        return product.real
+    return product
+
+
+def _coefficients(p: ArrayLike, operation: str, least: int = 0) -> Tensor:
+    """Coefficients on one axis; where ``least`` is 0, a number stands for one of them."""
+    value = asarray(operand(p, operation))
+    if not least <= value.ndim <= 1:
+        raise ShapeError(f"{operation}: one axis is needed, not an array of shape {value.shape}.")
+    return value if value.ndim else value.reshape(1)
+
+
+def _of_one_length(a1: ArrayLike, a2: ArrayLike, operation: str) -> list[Tensor]:
+    """Both with zeros in front, up to the length of the longer one."""
+    parts = [_coefficients(a, operation) for a in (a1, a2)]
+    size = max(part.size for part in parts)
+    return [
+        concatenate((zeros(size - part.size, part.dtype), part)) if part.size < size else part
+        for part in parts
+    ]
+
+
+def _trimmed(p: Tensor) -> Tensor:
+    """Without leading zeros, by the numbers; of none but zeros one stays."""
+    start = 0
+    while start < p.size and bool(p[start] == 0):
+        start += 1
+    return p[start:] if start < p.size else zeros(1, p.dtype)

@@ -1,0 +1,145 @@
+"""Arrays as sets of their elements, and whether elements are in such a set.
+
+Like ``unique``, sets need concrete arguments, since the number of their members is a shape;
+``isin`` does not. Derivatives go to the elements that were taken, of equal ones to the first.
+
+>>> union1d([1, 3], [2, 3])
+Tensor([1, 2, 3])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.numpy.creation import asarray
+from funcgrad.numpy.indexing import revealed, take
+from funcgrad.numpy.joining import concatenate
+from funcgrad.numpy.logic import logical_not
+from funcgrad.numpy.sorting import unique
+from funcgrad.primitives.sorting import is_in
+from funcgrad.tensor import ArrayLike, Tensor, apply
+from funcgrad.users_values import operand
+
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"]
+
+
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: object = None,
+) -> Tensor:
+    """Whether each element is one of some others.
+
+    Parameters
+    ----------
+    element, test_elements : array_like
+        May be traced. NaN is equal to none.
+    assume_unique : bool
+        Without meaning here, as is ``kind``: NumPy's choice of an algorithm.
+    invert : bool
+        Whether to ask for those that are not.
+
+    Returns
+    -------
+    Tensor
+        Of booleans, in the shape of ``element``.
+
+    Examples
+    --------
+    >>> isin([1, 2, 3], [3, 1])
+    Tensor([ True, False,  True])
+    """
+    found = apply(is_in, operand(element, "isin"), operand(test_elements, "isin"), lead=0)
+    return logical_not(found) if invert else found
+
+
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Tensor:
+    """The distinct elements of two arrays together, in ascending order.
+
+    Examples
+    --------
+    >>> union1d([3, 1], [2, 3])
+    Tensor([1, 2, 3])
+    """
+    both: Tensor = unique(concatenate((ar1, ar2), axis=None))
+    return both
+
+
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    """The distinct elements that two arrays have in common, in ascending order.
+
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+    assume_unique : bool
+        Whether each array's elements are known to be distinct.
+    return_indices : bool
+        Whether to return, too, where each of them stands first in both.
+
+    Returns
+    -------
+    Tensor, or tuple of three Tensor
+
+    Examples
+    --------
+    >>> intersect1d([1, 3, 4], [4, 3, 3], return_indices=True)
+    (Tensor([3, 4]), Tensor([1, 2]), Tensor([1, 0]))
+    """
+    first, second = (operand(a, "intersect1d") for a in (ar1, ar2))
+    one, other = revealed(first, "intersect1d", "ar1"), revealed(second, "intersect1d", "ar2")
+    _, places, others = np.intersect1d(one, other, assume_unique, return_indices=True)
+    dtype = np.result_type(one, other)
+    common = take(first, places).astype(dtype)
+    return (common, asarray(places), asarray(others)) if return_indices else common
+
+
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Tensor:
+    """The distinct elements of one array that another has not, in ascending order.
+
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+    assume_unique : bool
+        Whether the elements are known to be distinct; the order is that of ``ar1`` then.
+
+    Examples
+    --------
+    >>> setdiff1d([3, 1, 2, 3], [2, 5])
+    Tensor([1, 3])
+    """
+    members: Tensor = asarray(ar1).reshape(-1) if assume_unique else unique(ar1)
+    others = revealed(operand(ar2, "setdiff1d"), "setdiff1d", "ar2")
+    left = np.isin(revealed(members, "setdiff1d", "ar1"), others, invert=True)
+    return take(members, np.flatnonzero(left))
+
+
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Tensor:
+    """The distinct elements that only one of two arrays has, in ascending order.
+
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+    assume_unique : bool
+        Whether each array's elements are known to be distinct.
+
+    Examples
+    --------
+    >>> setxor1d([1, 2, 3], [2, 4])
+    Tensor([1, 3, 4])
+    """
+    parts = [ar1, ar2] if assume_unique else [unique(ar1), unique(ar2)]
+    both = concatenate(parts, axis=None)
+    numbers = revealed(both, "setxor1d")
+    if not numbers.size:
+        return both
+    order = np.argsort(numbers, kind="stable")
+    ranked = numbers[order]
+    changes = np.concatenate(([True], ranked[1:] != ranked[:-1], [True]))
+    return take(both, order[changes[1:] & changes[:-1]])

@@ -1,0 +1,178 @@
+"""Every function of ``funcgrad.numpy``, at drawn arguments: its derivatives, its batches, staged.
+
+Functions are found by discovery. Calls are those of ``test_values``, at numbers without ties, where
+what has kinks is smooth: there forward mode is reverse mode is a difference of values. A batch is a
+loop over its examples, and a staged function computes what it does eagerly. Functions that ask for
+the numbers themselves are named below, with the reason; all others work under every transformation.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from funcgrad.errors import CheckError, TracerError
+from tests.differential.calls import generator_of
+from tests.differential.compare import Outcome, as_arrays, called
+from tests.differential.draw import Draw, Nested
+from tests.differential.test_values import WITHOUT_PEER, functions, pair_of
+
+CALLS = 5
+
+# The shape or the dtype of the result depends on numbers, for some arguments at least.
+ASKS_FOR_NUMBERS = frozenset(
+    """
+    argwhere digitize extract flatnonzero histogram histogram_bin_edges intersect1d nonzero
+    poly polydiv polymul real_if_close setdiff1d setxor1d trim_zeros union1d unique where
+    """.split()
+)
+
+
+class Apart(Draw):
+    """Draws numbers of double precision that are apart from one another, and from kinks."""
+
+    def __init__(self, *seed: int) -> None:
+        super().__init__(*seed)
+        self.finite = True
+
+    def dtype(self, kinds: str = "biufc") -> np.dtype[Any]:
+        """A dtype of one of some kinds, of double precision if it is inexact."""
+        chosen = super().dtype(kinds)
+        return np.dtype({"f": "d", "c": "D"}.get(chosen.kind, chosen.char))
+
+    def numbers(self, dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Elements; inexact ones are never equal."""
+        dtype = np.dtype(dtype)
+        if dtype.kind != "f":
+            return super().numbers(dtype, shape)
+        return self.rng.normal(0, 1, shape)
+
+
+class Case:
+    """A call of a function, as a function of the inexact arrays among its arguments."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.own, self.peer = pair_of(name)
+        generator = generator_of(name)
+        assert generator is not None
+        self.args, self.kwargs = generator(Apart(zlib.crc32(name.encode()), 11, number))
+        self.leaves: list[np.ndarray[Any, Any]] = []
+        self._exchanged((self.args, self.kwargs), self._collected)
+
+    def _collected(self, x: Any) -> Any:
+        self.leaves.append(x)
+        return x
+
+    def _exchanged(self, x: Any, change: Callable[[Any], Any]) -> Any:
+        if isinstance(x, Nested):
+            return list(x)
+        if isinstance(x, (list, tuple)):
+            return type(x)([self._exchanged(part, change) for part in x])
+        if isinstance(x, dict):
+            return {key: self._exchanged(value, change) for key, value in x.items()}
+        found = isinstance(x, np.ndarray) and x.dtype.kind in "fc"
+        return change(x) if found else x
+
+    def __call__(self, *leaves: Any) -> Any:
+        following = iter(leaves)
+        args, kwargs = self._exchanged((self.args, self.kwargs), lambda _: next(following))
+        return [part for part in fg.tree.leaves(self.own(*args, **kwargs)) if is_array(part)]
+
+    def works(self) -> bool:
+        """Whether NumPy takes it, with finite results."""
+        arrays = [as_arrays(arg) for arg in self.args]
+        expected = called(self.peer, arrays, {k: as_arrays(v) for k, v in self.kwargs.items()})
+        parts = called(self, self.leaves, {}).value or []
+        finite = all(np.isfinite(np.asarray(part)).all() for part in parts)
+        return bool(expected.error is None and self.leaves and parts and finite)
+
+    def is_smooth(self) -> bool:
+        """Whether results are inexact, and are of the same shapes and dtypes close by."""
+        steps = [1e-5 * np.linspace(-1, 1.1, x.size).reshape(x.shape) for x in self.leaves]
+        shifts = [
+            [x + side * step for x, step in zip(self.leaves, steps, strict=True)]
+            for side in (1, -1)
+        ]
+        here = kinds(self(*self.leaves))
+        near = [kinds(called(self, shift, {}).value or []) for shift in shifts]
+        return near == [here, here] and any(kind in "fc" for _, kind in here)
+
+
+def kinds(parts: Sequence[Any]) -> list[tuple[Any, str]]:
+    return [(part.shape, part.dtype.kind) for part in parts]
+
+
+def is_array(x: Any) -> bool:
+    return isinstance(x, (fg.Tensor, np.ndarray, np.generic))
+
+
+def cases(name: str) -> Iterator[Case]:
+    """Calls that work; there are none of functions that take no inexact arrays."""
+    found = [case for number in range(4 * CALLS) if (case := Case(name, number)).works()]
+    yield from found[:CALLS]
+
+
+def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    assert len(found) == len(expected)
+    for own, other in zip(found, expected, strict=True):
+        own, other = np.asarray(own), np.asarray(other)
+        assert (own.dtype, own.shape) == (other.dtype, other.shape)
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-12)
+
+
+NAMES = [name for name in functions() if name not in WITHOUT_PEER]
+
+
+def test_most_functions_are_reached() -> None:
+    assert len([name for name in NAMES if next(cases(name), None)]) > 240
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_those_of_the_values(name: str) -> None:
+    for case in cases(name):
+        if case.is_smooth():
+            try:
+                fg.testing.check_grads(case, case.leaves, order=1)
+            except CheckError as error:
+                if "at a kink or a jump" not in str(error):
+                    raise
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_staged_functions_compute_what_they_do_eagerly(name: str) -> None:
+    for case in cases(name):
+        found = called(fg.jit(case), case.leaves, {})
+        if not (name in ASKS_FOR_NUMBERS and isinstance(found.error, TracerError)):
+            assert found.error is None, found.error
+            assert_close(found.value, case(*case.leaves))
+
+
+def batched(case: Case) -> tuple[Outcome, Outcome]:
+    """The outcome of ``vmap`` over two examples, and that of a loop."""
+    mirrored = [leaf[..., ::-1].copy() if leaf.ndim else -leaf for leaf in case.leaves]
+    batch = [np.stack(pair) for pair in zip(case.leaves, mirrored, strict=True)]
+    singles = called(lambda: [case(*case.leaves), case(*mirrored)], (), {})
+    pairs = zip(*singles.value or [], strict=True)
+    loop = called(lambda: [np.stack(pair) for pair in pairs], (), {})
+    return called(fg.vmap(case), batch, {}), singles if singles.error else loop
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_a_loop(name: str) -> None:
+    for case in cases(name):
+        found, expected = batched(case)
+        asks = name in ASKS_FOR_NUMBERS and isinstance(found.error, TracerError)
+        if not asks and expected.error is None:
+            assert found.error is None, found.error
+            assert_close(found.value, expected.value)
+
+
+@pytest.mark.parametrize("name", sorted(ASKS_FOR_NUMBERS))
+def test_functions_that_ask_for_numbers_say_so_of_batches(name: str) -> None:
+    errors = [batched(case)[0].error for case in cases(name)]
+    assert any(isinstance(error, TracerError) for error in errors)
