@@ -72,6 +72,25 @@ def test_convnet_reads_98_and_a_half_percent(run, tmp_path):
     assert len(picture) > 5000
 
 
+def test_gaussian_process_finds_the_most_likely_parameters(tmp_path, capsys):
+    module = load("gaussian_process")
+    result = module.main(["--out", str(tmp_path)])
+    found = result.found
+    assert found.slope < 1e-3
+    assert all(later < earlier + 1e-9 for earlier, later in pairwise(found.surprises))
+    assert found.surprises[-1] < 1.06
+    assert result.explained > 0.3
+    assert 0.85 < result.covered < 1.0
+    printed = capsys.readouterr().out
+    assert f"{found.surprises[-1]:.4f} an observation" in printed
+    assert (tmp_path / "gaussian-process.png").read_bytes().startswith(b"\x89PNG")
+    fg.testing.check_grads(
+        lambda kernel: module.surprise(kernel, result.data.x[:40], result.data.y[:40]),
+        (found.kernel,),
+        order=2,
+    )
+
+
 @pytest.mark.parametrize("chosen", [None, "3"])
 def test_digits_keeps_one_thread_busy_unless_told_otherwise(chosen):
     """Products as small as its own wait for threads longer than they compute."""
