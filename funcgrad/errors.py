@@ -115,7 +115,7 @@ class DifferentiationError(FuncgradError, TypeError):
 
 
 class DegenerateError(DifferentiationError, LinAlgError):
-    """What is differentiated is not determined, as eigenvectors to equal eigenvalues are not."""
+    """The result to differentiate is not determined, as eigenvectors to equal eigenvalues."""
 
 
 class FunctionError(FuncgradError, TypeError):

@@ -1,4 +1,4 @@
-"""What formulas are written in, and what that means on raw values.
+"""The intrinsics in which formulas are written, and their meaning on raw values.
 
 A *formula* says what an element of an elementwise operation is, given the elements of its operands:
 ``formula(m, *operands, **params)``. It asks ``m``, an *algebra*, for whatever it computes, so each
@@ -134,7 +134,7 @@ def imag(x: _Raw) -> Any:
 
 
 def _array(x: _Raw) -> Any:
-    """What has NumPy's attributes: Python numbers have their own."""
+    """The value with NumPy's attributes: a Python number as a NumPy scalar."""
     return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
 
 

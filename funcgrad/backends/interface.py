@@ -1,4 +1,4 @@
-"""What a backend is: a value that compiles programs.
+"""The interface of backends: values that compile programs.
 
 Nothing else of funcgrad asks which one it has, so a backend of one's own needs these five members
 and nothing more. ``evaluated`` is all that one needs which compiles nothing:
@@ -86,7 +86,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What users choose it by."""
+        """The name by which users choose the backend."""
         ...
 
     def supports(self, program: Program) -> bool:
@@ -102,9 +102,9 @@ class Backend(Protocol):
         ...
 
     def compile(self, program: Program) -> Compiled:
-        """What runs a program."""
+        """Compile a program."""
         ...
 
     def inspect(self, program: Program) -> str:
-        """What it makes of a program, for people to read."""
+        """The compiled form of a program, for people to read."""
         ...

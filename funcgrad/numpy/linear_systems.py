@@ -30,7 +30,7 @@ __all__ = ["SlogdetResult", "det", "inv", "slogdet", "solve", "tensorinv", "tens
 
 
 class SlogdetResult(NamedTuple):
-    """What ``slogdet`` returns."""
+    """The results of ``slogdet``."""
 
     sign: Tensor
     logabsdet: Tensor

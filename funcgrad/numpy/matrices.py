@@ -57,5 +57,5 @@ def square(x: ArrayLike, operation: str, argument: str = "a") -> Value:
 
 
 def results(primitive: Primitive, *values: Value, **params: object) -> tuple[Tensor, ...]:
-    """What users get of an operation with several results."""
+    """The results of an operation with several, as users get them."""
     return tuple([wrap(out) for out in primitive(*values, **params)])

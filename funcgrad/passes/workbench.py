@@ -190,8 +190,7 @@ class Workbench:
         return variable
 
     def _result(self, operation: Primitive, operands: tuple[int, ...], params: Params) -> Spec:
-        """What an operation makes of operands: not always what it stands for, as of Python numbers
-        it may be one."""
+        """The spec of a result: of Python numbers it is weak, also where it replaces another."""
         specs = [self.specs[variable] for variable in operands]
         if params:
             (result,) = operation.results(*specs, **dict(params))

@@ -1,4 +1,4 @@
-"""What the operations of linear algebra share: stacks of matrices, adjoints, parts, and batches.
+"""Helpers of the operations of linear algebra: stacks of matrices, adjoints, parts, batches.
 
 Matrices are on the last two axes; all axes before them are a stack, as for ``numpy.linalg``.
 
@@ -141,7 +141,7 @@ def position_of(failed: Array) -> str:
 def checked(
     evaluate: Callable[[Any], Any], x: Array, fails: Callable[[Any], Any], message: str
 ) -> Any:
-    """What NumPy computes of a stack of matrices, or an error that says which one is to blame.
+    """The result of NumPy for a stack of matrices, or an error that says which one is to blame.
 
     Parameters
     ----------

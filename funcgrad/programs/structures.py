@@ -1,4 +1,4 @@
-"""What equations do to elements, by the structures that their operations declare.
+"""The effect of equations on elements, by the structures that their operations declare.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp

@@ -37,7 +37,7 @@ _ALIKE: Final = frozenset(
 
 
 class Operand(NamedTuple):
-    """What stands for an operand in the text; it prints as that.
+    """The text of an operand; it prints as that.
 
     (A tuple, which is made in a third of the time: long programs have many.)
 
@@ -67,7 +67,7 @@ class Operand(NamedTuple):
         return self.text if self.spec.shape else f"np.asarray({self.text})"
 
     def number(self, value: float) -> str:
-        """What stands for a number that an elementwise operation has beside this operand."""
+        """The text of a number that an elementwise operation has beside this operand."""
         small = not self.spec.shape
         return (None if small else self.beside(value, self.spec.dtype)) or number_text(value)
 

@@ -1,4 +1,4 @@
-"""What NumPy runs as it is written: calls and formulas are, operation by operation.
+"""Writing out calls and formulas, operation by operation, in the form that NumPy runs.
 
 The operations of a formula, one by one, are done in place, in kernels and on Python's floats like
 all others, and what they compute is shared with what is around. An operation that has an

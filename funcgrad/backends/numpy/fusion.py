@@ -116,7 +116,7 @@ def _is_product(equation: Equation) -> bool:
 
 
 def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
-    """What an equation is to a kernel over so many rows.
+    """The role of an equation in a kernel over so many rows.
 
     Returns
     -------

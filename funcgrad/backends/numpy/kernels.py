@@ -220,7 +220,7 @@ class _Loop:
         return replace(spec, shape=(self.kernel.step, *rest))
 
     def _block(self, variable: int) -> str:
-        """What stands for a block of a variable; it is taken when it is first needed."""
+        """The name of a block of a variable; it is taken when it is first needed."""
         if variable not in self.blocks:
             name, own = self.name(variable), self._block_name(variable)
             if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
@@ -230,14 +230,14 @@ class _Loop:
         return self.blocks[variable]
 
     def _flat(self, variable: int) -> str:
-        """What stands for an array with all its axes as one."""
+        """The name of an array with all its axes as one."""
         flat = self._own_name("flat", variable)
         self.before.append((f"{flat} = {self.name(variable)}.reshape(-1)", ""))
         self.after.append((f"del {flat}", ""))
         return flat
 
     def _whole(self, variable: int) -> str:
-        """What stands for all of a variable: in a flat kernel with no axes to be aligned."""
+        """The text of all of a variable: in a flat kernel with no axes to be aligned."""
         name = self.name(variable)
         if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
             return f"{name}.reshape(1)"

@@ -70,7 +70,7 @@ class Parts:
             self.reads[-1].update(dict.fromkeys(reads))
 
     def makes(self, variables: Iterable[int]) -> None:
-        """What is there from now on; of what is said twice, the first time counts."""
+        """Note that the last line makes these variables; the first that makes one counts."""
         for variable in variables:
             self.makers.setdefault(variable, len(self.lines) - 1)
 

@@ -188,7 +188,7 @@ class _Layout:
     # What it costs.
 
     def _reading_time(self, position: int) -> float:
-        """What an equation costs that reads its operands as they lie."""
+        """The time that an equation loses by reading its operands as they lie."""
         site = self.sites[position]
         if isinstance(site, Product):
             return self._product_time(position, site)
@@ -206,7 +206,7 @@ class _Layout:
         return self._times[position, last]
 
     def _turning_times(self, variable: int, is_constant: bool) -> tuple[float, float]:
-        """What it costs to put the rows of a variable first, and last."""
+        """The times that it takes to put the rows of a variable first, and last."""
         spec = self._index.specs[variable]
         size = prod(spec.shape)
         if size == spec.shape[0]:
@@ -218,7 +218,7 @@ class _Layout:
         return time + _ROW * (size // spec.shape[-1]), time
 
     def _gain(self, node: int) -> float:
-        """What it saves to turn a variable, as all others are."""
+        """The time that turning a variable saves while all others stay as they are."""
         last = self._last[node]
         demands, times = self._demands[node], self._turnings[node]
         gain = bool(demands[not last]) * times[not last] - bool(demands[last]) * times[last]

@@ -239,7 +239,7 @@ def _reduction(equation: Equation, structure: Reduction, shape: Shape, result: i
 def _reduction_time(
     structure: Reduction, is_position: bool, spec: Spec, axes: tuple[int, ...]
 ) -> float:
-    """What it costs to begin with each of the stretches of numbers that lie side by side."""
+    """The time to begin with each of the stretches of numbers that lie side by side."""
     shape = spec.shape
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
     sizes = [size for size in shape if size > 1]
@@ -263,7 +263,7 @@ def _reduction_time(
 
 
 def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
-    """What it costs that arrays do not lie as a product of theirs wants them to.
+    """The time lost where arrays do not lie as a product of theirs wants them to.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
 
 
 def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:
-    """What it costs that a stack of so many numbers is not in its order.
+    """The time lost where a stack of so many numbers is not in its order.
 
     That matrices are transposed costs nothing where they need not be copied.
     """

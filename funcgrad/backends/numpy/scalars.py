@@ -114,7 +114,7 @@ _WORTHWHILE: Final = 50  # for less the text stays as it is
 
 @dataclass(frozen=True, slots=True)
 class Scalars:
-    """What of a program runs on Python numbers.
+    """The equations of a program that run on Python numbers, and where these come in and go out.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ NONE: Final = Scalars(frozenset(), frozenset(), frozenset(), frozenset())
 
 
 def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
-    """What of a program runs on Python numbers.
+    """The equations of a program that run on Python numbers, and where these come in and go out.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
 
 
 def _kinds(program: Program) -> list[str]:
-    """What each variable is to Python: a float, a bool, an int, or nothing of that."""
+    """The kind of Python number that each variable can be: float, bool, int; empty for none."""
     kinds = [_kind(spec) for spec in program.specs()]
     for variable, constant in enumerate(program.constants, len(program.inputs)):
         if not constant.is_raw or (kinds[variable] == "int" and abs(constant.value) > _WHOLE):

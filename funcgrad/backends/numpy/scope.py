@@ -168,7 +168,7 @@ class Scope:
         return name
 
     def constant(self, value: Raw) -> str:
-        """What stands for a constant: a number itself, or the name of what is made once."""
+        """The text of a constant: that of a number, or the name of an array that is made once."""
         if type(value) in (bool, int, float, complex):
             return number_text(value)
         text = array_text(value) if type(value) in RAW else None

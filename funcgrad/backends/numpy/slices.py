@@ -49,7 +49,7 @@ class Slices:
         self._found: dict[int, Slice | None] = {}
 
     def of(self, variable: int) -> Slice | None:
-        """What a variable is of an array along its first axis, as in ``x[3]`` or ``x[3, 1:]``."""
+        """The array of which a variable is a part such as ``x[3]`` or ``x[3, 1:]``, and where."""
         if variable not in self._found:
             self._found[variable] = self._slice(variable)
         return self._found[variable]

@@ -64,14 +64,14 @@ class Source:
         return "\n\n".join([self._head(), *map(_indented, self.functions), end])
 
     def _head(self) -> str:
-        """What stands before the functions."""
+        """The text before the functions."""
         if not self.constants:
             return f"{self.imports}\n\n{self.globals}" if self.globals else self.imports
         head = f"{self.imports}\n\n\n{_MAKER_HEAD}"
         return f"{head}\n{_indented(self.globals)}" if self.globals else head
 
     def pieces(self) -> Iterator[str]:
-        """What does the same as the text, if it is compiled and run in turn.
+        """Texts that do the same as the whole, if each is compiled and run in turn.
 
         First what makes the globals, of ``constants``; then the functions, each of which defines
         one more name, in the lines where the text has them.

@@ -169,21 +169,21 @@ class _Choice:
     # What things cost.
 
     def call_time(self, number: int) -> float:
-        """What one equation of a group costs."""
+        """The time of one equation of a group."""
         operation = self._program.equations[self._groups[number].members[0]].operation
         if not isinstance(operation.structure, Movement):
             return _CALL
         return _VIEW if operation.structure.is_view else _FILL
 
     def join_time(self, slot: Slot) -> float:
-        """What it costs to make an array of variables."""
+        """The time to make one array of variables."""
         if self.slices.run(slot) is not None:
             return 2 * _VIEW
         size = len(slot) * bytes_of(self._program.index.specs[slot[0]])
         return _JOIN + _PART * len(slot) + size / _BYTES_IN_A_MICROSECOND
 
     def _sources(self, number: int) -> tuple[list[Slot], int]:
-        """What a group needs to be joined, and how many views of what is there already."""
+        """The slots that a group needs joined, and how many views of arrays there are it takes."""
         group = self._groups[number]
         joins: list[Slot] = []
         views = 0
@@ -432,7 +432,7 @@ class _StackWriter:
         return self._part(like, array, slice(first, first + len(slot)))
 
     def _part(self, like: Equation, array: int, *key: int | slice) -> int:
-        """What an index takes of a new variable."""
+        """The variable of a part that an index takes of a new variable."""
         return self._draft.put(like, view, [array], {"key": Key(key)})
 
     def _join(self, like: Equation, slot: Slot) -> int:
@@ -479,7 +479,7 @@ class _StackWriter:
     def _batched(
         self, like: Equation, operands: Sequence[int], stacked: Sequence[bool]
     ) -> tuple[list[Shape], dict[str, Any]]:
-        """What the operation's own rule for batches makes of operands' shapes and of parameters."""
+        """Shapes of operands and parameters, as the operation's own batching rule changes them."""
         found: list[tuple[list[Shape], dict[str, Any]]] = []
 
         def note(*args: Any, **params: Any) -> Any:

@@ -126,7 +126,7 @@ class _Writer:
         self.expressions = Expressions(self.scope, self.plan.specs, self.values)
 
     def text(self, variable: int) -> str:
-        """What stands for a variable."""
+        """The text of a variable: its name, or a constant."""
         if variable not in self.texts:
             if variable in self.values:
                 self.texts[variable] = self.scope.constant(self.values[variable])
@@ -135,18 +135,18 @@ class _Writer:
         return self.texts[variable]
 
     def either(self, variable: int) -> str:
-        """What stands for a variable, as a Python number if it is one."""
+        """The text of a variable, as a Python number if it is one."""
         return self.numbers.get(variable) or self.text(variable)
 
     def number(self, variable: int) -> str:
-        """What stands for a variable as a Python number."""
+        """The text of a variable as a Python number."""
         if variable not in self.values:
             return self.either(variable)
         value, dtype = self.values[variable], self.plan.specs[variable].dtype
         return number_text(bool(value) if dtype.kind == "b" else float(value))
 
     def output(self, variable: int) -> str:
-        """What stands for an output."""
+        """The text of an output."""
         if variable in self.made:
             return self.boxed(variable, self.made[variable])
         return self.text(variable)
@@ -158,7 +158,7 @@ class _Writer:
         return self.scope.named(boxed(equation, self.numbers[variable]))
 
     def whole(self, equation: Equation, variable: int) -> str:
-        """What stands for a Python number; truth values count as 0 and 1, see ``number_of``."""
+        """The text of a Python number; truth values count as 0 and 1, see ``number_of``."""
         text, is_bool = self.text(variable), self.plan.specs[variable].dtype.kind == "b"
         return f"int({text})" if is_bool and equation.operation.operator not in BITWISE else text
 
@@ -349,7 +349,7 @@ class _Writer:
             self.line(text, source)
 
     def guard(self, guard: Guard) -> None:
-        """What the program relies on, checked as soon as it is known."""
+        """Write the check of a guard, as soon as its variable is known."""
         weak, value = self.plan.specs[guard.variable].weak, guard.value
         is_python = not weak and guard.variable in self.numbers
         text = self.numbers[guard.variable] if is_python else self.text(guard.variable)

@@ -171,7 +171,7 @@ def _limits(pair: Any, shape: Shape, where: str) -> Limits:
 
 @contextmanager
 def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], None]]:
-    """What is told the value at each step, and shows it if that is wanted.
+    """A function that is told the value at each step, and shows it if that is wanted.
 
     Raises
     ------
