@@ -14,12 +14,12 @@ within rows, and sums, extrema and dot products over the rows, which add up what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
 from math import prod
 from typing import Final, TypeAlias
 
+from funcgrad.backends.numpy.graphs import in_order
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import keeps_order, rearranged
@@ -411,28 +411,5 @@ def steps(program: Program, block: int = BLOCK) -> list[Step]:
         node = home.get(position, position)
         needs = {home.get(m, m) for m in (makers[v] for v in equation.operands) if m >= 0}
         nodes.setdefault(node, set()).update(needs - {node})
-    return _sorted(nodes)
-
-
-def _sorted(nodes: Mapping[Step, set[Step]]) -> list[Step]:
-    """Steps in an order in which each comes after what it needs; else as they came.
-
-    A kernel comes where its last member stood.
-    """
-    readers: dict[Step, list[Step]] = {}
-    missing = {node: len(needs) for node, needs in nodes.items()}
-    for node, needs in nodes.items():
-        for need in needs:
-            readers.setdefault(need, []).append(node)
-    places = {node: node if isinstance(node, int) else node.members[-1] for node in nodes}
-    ready = [(places[node], node) for node, count in missing.items() if not count]
-    heapify(ready)
-    order: list[Step] = []
-    while ready:
-        _, node = heappop(ready)
-        order.append(node)
-        for reader in readers.get(node, ()):
-            missing[reader] -= 1
-            if not missing[reader]:
-                heappush(ready, (places[reader], reader))
-    return order
+    # A kernel comes where its last member stood.
+    return in_order(nodes, lambda node: node if isinstance(node, int) else node.members[-1])

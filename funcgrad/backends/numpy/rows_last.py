@@ -30,6 +30,7 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad.backends.numpy.graphs import connected
 from funcgrad.backends.numpy.rowwise import (
     Product,
     Rowwise,
@@ -284,27 +285,15 @@ class _Layout:
 
     def _parts(self) -> list[list[int]]:
         """The variables with rows last, by those that equations and copies bring together."""
-        parents: dict[int, int] = {}
-
-        def root(node: int) -> int:
-            while parents.setdefault(node, node) != node:
-                parents[node] = node = parents[parents[node]]
-            return node
-
+        links: list[Sequence[int]] = []
         for site in self.sites.values():
-            together: list[int] = []
             if isinstance(site, Rowwise) and self._last[site.result]:
-                together = [site.result, *site.rows]
+                links.append((site.result, *site.rows))
             elif isinstance(site, Product) and _has_times(site):
                 variables = (*site.operands, site.result)
                 together = [variable for variable in variables if self.is_last(variable)]
-            for variable in together[1:]:
-                parents[root(variable)] = root(together[0])
-        parts: dict[int, list[int]] = {}
-        for node in self._nodes:
-            if self._last[node]:
-                parts.setdefault(root(node), []).append(node)
-        return list(parts.values())
+                links += [together] * (len(together) > 1)
+        return connected([node for node in self._nodes if self._last[node]], links)
 
 
 def _has_times(site: Total | Product) -> bool:

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.numpy.graphs import connected, in_order
 from funcgrad.backends.numpy.slices import Slices
 from funcgrad.backends.numpy.stacks import FEWEST, Slot, Stacks, find_stacks
 from funcgrad.passes.costs import bytes_of, peak_bytes
@@ -276,31 +276,20 @@ class _Choice:
 
     def _parts(self) -> list[list[int]]:
         """The groups that are kept, together if one reads the other, or both what is joined."""
-        parents: dict[Any, Any] = {}
-
-        def root(node: Any) -> Any:
-            while parents.setdefault(node, node) != node:
-                parents[node] = node = parents[parents[node]]
-            return node
-
         rows = self._stacks.rows
         numbers = [
             number
             for number, group in enumerate(self._groups)
             if self.kept[number] or len(group.members) == 1
         ]
+        links: list[list[Any]] = []
         for number in numbers:
             for slot in self._groups[number].slots:
                 whole = self._stacks.wholes.get(slot, (slot, 0))[0]
-                if len(slot) > 1:
-                    parents[root(whole)] = root(number)
-                for variable in whole:
-                    if variable in rows and self.kept[rows[variable][0]]:
-                        parents[root(rows[variable][0])] = root(number)
-        parts: dict[Any, list[int]] = {}
-        for number in numbers:
-            parts.setdefault(root(number), []).append(number)
-        return list(parts.values())
+                sources = {rows[variable][0] for variable in whole if variable in rows}
+                kept = [source for source in sources if self.kept[source]]
+                links.append([number, *[whole] * (len(slot) > 1), *kept])
+        return connected(numbers, links)
 
     def _is_worth_it(self, part: Sequence[int]) -> bool:
         """Whether groups, of which no others read rows, make the program quicker and no longer."""
@@ -387,23 +376,11 @@ class _StackWriter:
             for slot in groups[number].slots:
                 whole = self._stacks.wholes.get(slot, ((), 0))[0]
                 needs[groups[number].members[-1]].update(map(maker_of, whole))
-        readers: dict[int, list[int]] = {}
-        missing: dict[int, int] = {}
-        for node, positions in needs.items():
-            nodes = {place.get(position, position) for position in positions if position >= 0}
-            missing[node] = len(nodes)
-            for other in nodes:
-                readers.setdefault(other, []).append(node)
-        ready = [node for node, count in missing.items() if not count]
-        heapify(ready)
-        order: list[int] = []
-        while ready:
-            order.append(heappop(ready))
-            for reader in readers.get(order[-1], ()):
-                missing[reader] -= 1
-                if not missing[reader]:
-                    heappush(ready, reader)
-        return order
+        nodes = {
+            node: {place.get(position, position) for position in positions if position >= 0}
+            for node, positions in needs.items()
+        }
+        return in_order(nodes, lambda node: node)
 
     # Variables.
 
