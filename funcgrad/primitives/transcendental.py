@@ -464,7 +464,7 @@ sinc_derivative: Primitive = elementwise(
 
 def _sinc(m: Algebra, x: Value) -> Value:
     u = m.multiply(np.pi, x)
-    u = m.where(m.equal(u, 0), np.finfo(dtype_of(u)).eps, u)
+    u = m.where(u, u, np.finfo(dtype_of(u)).eps)
     return m.sin(u) / u
 
 
