@@ -209,7 +209,9 @@ def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tu
 def _transposition(bench: Workbench, equation: Equation) -> int | None:
     """The transposition of a product that nothing else needs."""
     made = bench.makers[equation.operands[0]]
-    letters = None if made is None else letters_of(made, bench.specs)
+    if made is None or not isinstance(made.operation.structure, Contraction):
+        return None
+    letters = letters_of(made, bench.specs)
     axes = None if letters is None else _order_of_axes(bench, equation)
     if letters is None or axes is None:
         return None

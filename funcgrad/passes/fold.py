@@ -81,8 +81,8 @@ def _same(bench: Workbench, equation: Equation) -> int | None:
 
 def _unmoved(bench: Workbench, equation: Equation) -> int | None:
     """The operand, where the result has all of its elements at their places."""
-    x, *others = equation.operands
-    if others or bench.specs[x] != equation.results[0]:
+    x, spec = equation.operands[0], equation.results[0]
+    if bench.specs[x].shape != spec.shape or len(equation.operands) > 1 or bench.specs[x] != spec:
         return None
     piece = bench.rearrangement(equation)
     return x if piece is not None and keeps_order(piece, bench.specs[x].shape) else None
