@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
-from funcgrad.numpy.decompositions import cholesky
+from funcgrad.numpy.decompositions import cholesky, eigh, eigvalsh
 from funcgrad.numpy.linear_systems import det, inv, slogdet, solve, tensorinv, tensorsolve
 from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.shape import shape_of
@@ -31,6 +31,8 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eigh",
+    "eigvalsh",
     "inv",
     "matmul",
     "matrix_transpose",

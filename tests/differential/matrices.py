@@ -111,6 +111,12 @@ MATRICES: Final[Family] = MappingProxyType(
         "linalg.inv": lambda d: call(_invertible(d)),
         "linalg.solve": _equations,
         "linalg.cholesky": lambda d: call(_positive(d), **d.options(0.5, upper=d.flag)),
+        "linalg.eigvalsh": lambda d: call(
+            _positive(d), **d.options(0.5, UPLO=lambda: d.pick(*"LUlux"))
+        ),
+        "linalg.eigh": lambda d: call(
+            _positive(d), **d.options(0.5, UPLO=lambda: d.pick(*"LUlux"))
+        ),
         "linalg.tensorinv": _tensor,
         "linalg.tensorsolve": _tensor_equations,
     }
