@@ -10,14 +10,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from funcgrad.errors import ArgumentError
-from funcgrad.numpy.matrices import results, square
+from funcgrad.numpy.arithmetic import absolute, sign
+from funcgrad.numpy.indexing import take_along_axis
+from funcgrad.numpy.manipulation import flip
+from funcgrad.numpy.matrices import matrices, results, square
+from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
-from funcgrad.primitives import eigen
-from funcgrad.primitives.matrices import hermitian
+from funcgrad.primitives import eigen, orthogonal, singular_values
+from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
-__all__ = ["EighResult", "cholesky", "eigh", "eigvalsh"]
+__all__ = [
+    "EighResult",
+    "QRResult",
+    "SVDResult",
+    "cholesky",
+    "eigh",
+    "eigvalsh",
+    "qr",
+    "svd",
+    "svdvals",
+]
 
 
 class EighResult(NamedTuple):
@@ -25,6 +39,21 @@ class EighResult(NamedTuple):
 
     eigenvalues: Tensor
     eigenvectors: Tensor
+
+
+class QRResult(NamedTuple):
+    """What ``qr`` returns."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVDResult(NamedTuple):
+    """What ``svd`` returns."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
 
 
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Tensor:
@@ -146,3 +175,145 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Tensor:
     """
     matrix, lower = _triangle(a, UPLO, "eigvalsh")
     return wrap(eigen.eigvalsh(matrix, lower=lower))
+
+
+# ------------------------------------------------------------------------------ orthogonal factors
+
+
+def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
+    """Orthonormal columns Q and an upper triangular R with ``Q @ R = a``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    mode : {"reduced", "complete", "r"}
+        Whether Q has ``min(m, n)`` columns, or m, or is left out.
+
+    Returns
+    -------
+    Q : Tensor, shape (..., m, k)
+        Not with ``mode="r"``, which returns R alone. The signs are LAPACK's.
+    R : Tensor, shape (..., k, n)
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes.
+    ArgumentError
+        ``mode`` is another word; NumPy's "raw", LAPACK's own form, is not to be had.
+    DegenerateError
+        A derivative is asked for where the first columns depend on one another, or of the columns
+        that complete Q, which are any basis, one by one. Forward mode turns these against the first
+        ones and nothing more.
+
+    Notes
+    -----
+    Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms for square,
+    wide, and deep matrices", 2020.
+
+    Examples
+    --------
+    >>> qr([[3.0, 1.0], [4.0, 2.0]], mode="r")
+    Tensor([[-5. , -2.2],
+            [ 0. ,  0.4]])
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ArgumentError(f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}.")
+    q, r = results(orthogonal.qr, matrices(a, "qr"), complete=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+# --------------------------------------------------------------------------------- singular values
+
+
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> SVDResult | Tensor:
+    """The singular value decomposition ``a = (U * S) @ Vh``, with k = min(m, n) singular values.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    full_matrices : bool
+        Whether U and Vh are square; else they have k columns and rows.
+    compute_uv : bool
+        Whether U and Vh are computed at all.
+    hermitian : bool
+        Whether ``a`` is Hermitian, so that ``eigh`` can serve.
+
+    Returns
+    -------
+    U : Tensor, shape (..., m, m) or (..., m, k)
+        Only with ``compute_uv``; so is Vh.
+    S : Tensor, shape (..., k)
+        In descending order.
+    Vh : Tensor, shape (..., n, n) or (..., k, n)
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes, or a Hermitian matrix is not square.
+    MatrixError
+        There are infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+    DegenerateError
+        A derivative is asked for that depends on the choice of vectors: for equal singular values,
+        as for ``eigh``; for several zeros, or zeros of a matrix that is not square; for those that
+        complete a basis; or on phases of complex ones.
+
+    Notes
+    -----
+    Townsend, "Differentiating the singular value decomposition", 2016. A singular value that is
+    zero moves here as if it might become negative, which is right for a function of the matrix;
+    those of ``svdvals`` have the derivative 0 there.
+
+    Examples
+    --------
+    >>> svd([[3.0, 0.0], [0.0, -2.0]], compute_uv=False)
+    Tensor([3., 2.])
+    """
+    if hermitian:
+        return _svd_of_hermitian(square(a, "svd"), compute_uv)
+    matrix = matrices(a, "svd")
+    if not compute_uv:
+        return wrap(singular_values.svdvals(matrix))
+    return SVDResult(*results(singular_values.svd, matrix, full_matrices=bool(full_matrices)))
+
+
+def _svd_of_hermitian(matrix: Value, compute_uv: bool) -> SVDResult | Tensor:
+    """By eigenvalues, whose signs go to one of the vectors."""
+    if not compute_uv:
+        return flip(sort(absolute(eigvalsh(matrix))), axis=-1)
+    w, v = eigh(matrix)
+    order = flip(argsort(absolute(w), axis=-1), axis=-1)
+    s, signs = (take_along_axis(each, order, axis=-1) for each in (absolute(w), sign(w)))
+    u = take_along_axis(v, order[..., None, :], axis=-1)
+    return SVDResult(u, s, adjoint(u * signs[..., None, :]))
+
+
+def svdvals(x: ArrayLike, /) -> Tensor:
+    """Singular values, in descending order.
+
+    The derivative of one that is zero counts as 0, the least of its subgradients; sums over equal
+    ones have their derivative, one of several equal ones a subgradient.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+
+    Returns
+    -------
+    Tensor, shape (..., min(m, n))
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda x: svdvals(x).sum())(fg.tensor([[3.0, 0.0], [0.0, -2.0]]))
+    Tensor([[ 1.,  0.],
+            [ 0., -1.]])
+    """
+    return wrap(singular_values.svdvals(matrices(x, "svdvals", "x")))

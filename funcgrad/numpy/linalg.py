@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
-from funcgrad.numpy.decompositions import cholesky, eigh, eigvalsh
+from funcgrad.numpy.decompositions import cholesky, eigh, eigvalsh, qr, svd, svdvals
 from funcgrad.numpy.linear_systems import det, inv, slogdet, solve, tensorinv, tensorsolve
 from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.shape import shape_of
@@ -37,8 +37,11 @@ __all__ = [
     "matmul",
     "matrix_transpose",
     "outer",
+    "qr",
     "slogdet",
     "solve",
+    "svd",
+    "svdvals",
     "tensordot",
     "tensorinv",
     "tensorsolve",

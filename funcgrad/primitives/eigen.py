@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import DegenerateError
-from funcgrad.primitive import Linear, Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.cholesky import from_triangle, to_triangle
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.matrices import (
@@ -43,6 +43,7 @@ from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
 __all__ = [
+    "complement",
     "converged",
     "determined",
     "divide_by_gaps",
@@ -267,6 +268,37 @@ def spectral_cotangent(w: Value, n: Value, wbar: Value) -> Value:
     """
     told = determined(w, n, w * 0 if wbar is None else wbar)
     return divide_by_gaps(w, skew_part(w, told), strict=True)
+
+
+# ------------------------------------------------------------------------- vectors of a complement
+
+
+def _complement(n: Array) -> Any:
+    skew = (n - np.conj(np.swapaxes(n, -1, -2))) / 2
+    if np.any(is_something(skew, n)):
+        raise DegenerateError(
+            "The result depends on the choice of the vectors that complete an orthogonal basis,"
+            " which are any basis of a space. Use the reduced decomposition (full_matrices=False,"
+            " mode='reduced'), or only what does not depend on the choice, as q2 @ q2.mH."
+        )
+    return np.zeros_like(n)
+
+
+def _complement_samples() -> Iterator[Sample]:
+    for _, n in _spectra(76):
+        yield Sample((n + np.conj(np.swapaxes(n, -1, -2)),), smooth=False)
+
+
+complement: Primitive = Primitive(
+    "complement",
+    _complement,
+    lambda n: n,
+    DISCRETE,
+    batch_matrices,
+    _complement_samples,
+    structure=MATRICES,
+)
+"""Zeros, if the cotangent of vectors that are any basis of a space depends on the space alone."""
 
 
 # ------------------------------------------------------------------------------- decompositions

@@ -52,6 +52,23 @@ def _positive(d: Draw) -> Any:
     return -x if d.chance(0.05) else x
 
 
+def _tall_or_wide(d: Draw) -> Any:
+    if d.chance(0.05):
+        return d.array("f", (3,))
+    return _matrices(d, _size(d), _size(d), d.pick("iu", "f", "c", "f"))
+
+
+_MODES: Final = ("reduced", "complete", "r", "reduced", "complete", "r", "other")
+
+
+def _decomposed(d: Draw) -> Call:
+    x = _positive(d) if d.chance(0.2) else _tall_or_wide(d)
+    options = d.options(0.4, full_matrices=d.flag, compute_uv=d.flag, hermitian=d.flag)
+    if options.get("hermitian"):
+        x = _positive(d)
+    return call(x, **options)
+
+
 def _equations(d: Draw) -> Call:
     a = _invertible(d)
     n = a.shape[-1] + d.chance(0.05)
@@ -117,6 +134,11 @@ MATRICES: Final[Family] = MappingProxyType(
         "linalg.eigh": lambda d: call(
             _positive(d), **d.options(0.5, UPLO=lambda: d.pick(*"LUlux"))
         ),
+        "linalg.qr": lambda d: call(
+            _tall_or_wide(d), **d.options(0.6, mode=lambda: d.pick(*_MODES))
+        ),
+        "linalg.svd": _decomposed,
+        "linalg.svdvals": lambda d: call(_tall_or_wide(d)),
         "linalg.tensorinv": _tensor,
         "linalg.tensorsolve": _tensor_equations,
     }

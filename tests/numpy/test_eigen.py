@@ -69,14 +69,18 @@ def test_sums_over_equal_eigenvectors_are_right(x: Any) -> None:
     assert_allclose(fg.vmap(fg.grad(projection))(stack)[1], expected, rtol=1e-8, atol=1e-9)
 
 
+def exponential(x: Any) -> Any:
+    w, v = fnp.linalg.eigh(x)
+    return (v * fnp.exp(w)) @ v.mT
+
+
 DEPENDS: dict[str, Callable[[Any], Any]] = {
     "one of them": lambda x: fnp.linalg.eigh(x).eigenvectors[0, 1] ** 2,
     "its projection": lambda x: fnp.sum(
-        WEIGHTS * fnp.outer(*(fnp.linalg.eigh(x).eigenvectors[:, 1],) * 2)
+        WEIGHTS
+        * (fnp.linalg.eigh(x).eigenvectors[:, 1:2] @ fnp.linalg.eigh(x).eigenvectors.mT[1:2])
     ),
-    "a function of the matrix": lambda x: fnp.sum(
-        WEIGHTS * ((lambda w, v: (v * fnp.exp(w)) @ v.mT)(*fnp.linalg.eigh(x)))
-    ),
+    "a function of the matrix": lambda x: fnp.sum(WEIGHTS * exponential(x)),
 }
 
 
@@ -129,7 +133,7 @@ def test_the_phase_of_complex_vectors_is_nobodys() -> None:
 @pytest.mark.parametrize("lower", [True, False])
 def test_with_a_named_triangle_only_that_counts(lower: bool) -> None:
     x = DISTINCT + np.triu(np.ones((4, 4)), 1)
-    UPLO = "L" if lower else "u"
+    UPLO: Any = "L" if lower else "u"
     assert_array_equal(fnp.linalg.eigvalsh(x, UPLO), np.linalg.eigvalsh(x, UPLO))
     for f in (
         lambda x: fnp.sum(fnp.sin(fnp.linalg.eigvalsh(x, UPLO))),

@@ -1,0 +1,174 @@
+"""Orthogonal and triangular factors.
+
+With A = Q R and M = Q^H dA R^-1 the change of Q within its space is Q W, where W is skew-Hermitian
+and has the lower triangle of M: the diagonal of R stays real. So ``dR = Q^H dA - W R`` and
+``dQ = dA R^-1 - Q (M - W)`` (Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
+algorithms for square, wide, and deep matrices", 2020). Of wide matrices this is so of the first
+square part.
+
+>>> qr(np.array([[0.0, 2.0], [1.0, 0.0]]), complete=False)[1]
+array([[-1., -0.],
+       [ 0., -2.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import DegenerateError
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.complexes import imag, join_parts
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.eigen import complement
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.linear_systems import triangular_solve
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    diagonal_matrix,
+    diagonal_of,
+    linalg_dtype,
+    position_of,
+    stacks,
+    triangle,
+)
+from funcgrad.primitives.structural import view
+from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["of_full_rank", "qr"]
+
+
+def _full_rank(r: Array) -> Any:
+    size = np.abs(np.diagonal(r, 0, -2, -1))
+    bound = r.shape[-1] * np.finfo(r.dtype).eps * np.max(size, -1, initial=0)
+    low = np.any(size <= bound[..., None], -1)
+    if np.any(low):
+        raise DegenerateError(
+            f"qr: the matrix{position_of(low)} has columns that depend on one another, so that its"
+            " factors are not determined, and have no derivative. Use svdvals, pinv or lstsq for"
+            " what is."
+        )
+    return r.copy()
+
+
+def _full_rank_samples() -> Iterator[Sample]:
+    for x in stacks((3, 3), (2, 2, 2), (0, 2, 2), (0, 0), seed=91):
+        yield Sample((np.triu(x) + 3 * np.eye(x.shape[-1]),))
+
+
+of_full_rank: Primitive = Primitive(
+    "of_full_rank",
+    _full_rank,
+    lambda r: r,
+    Linearized(lambda tangents, out, r: tangents[0]),
+    lambda primitive, size, args, batched, params: primitive(*args),
+    _full_rank_samples,
+    structure=MATRICES,
+)
+"""A triangular factor as it is, by which one may divide; an error where not."""
+
+
+def _qr(x: Array, complete: bool) -> Any:
+    return tuple(np.linalg.qr(x, "complete" if complete else "reduced"))
+
+
+def _result(x: Spec, complete: bool) -> tuple[Spec, Spec]:
+    dtype = linalg_dtype("qr", x.dtype)
+    *lead, m, n = x.shape
+    k = m if complete else min(m, n)
+    return Spec((*lead, m, k), dtype), Spec((*lead, k, n), dtype)
+
+
+def _columns(x: Value, start: int, stop: int) -> Value:
+    return view(x, key=Key((..., slice(start, stop))))
+
+
+def _turn(m: Value) -> Value:
+    """The imaginary parts of diagonals, as matrices; nothing of real ones."""
+    if dtype_of(m).kind != "c":
+        return 0.0
+    return diagonal_matrix(join_parts(0.0, imag(diagonal_of(m))))
+
+
+def _leading(r: Value, k: int) -> Value:
+    return view(r, key=Key((..., slice(k), slice(k))))
+
+
+def _push(
+    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value, complete: bool
+) -> tuple[Value, Value]:
+    (q, r), dx = outs, tangents[0]
+    k, columns = min(shape_of(x)[-2:]), shape_of(q)[-1]
+    first = _columns(q, 0, k)
+    factor = of_full_rank(_leading(r, k))
+    scaled = triangular_solve(
+        adjoint(factor), adjoint(_columns(dx, 0, k)), lower=True, unit_diagonal=False
+    )
+    moved = adjoint(scaled)
+    inner = matmul(adjoint(first), moved)
+    lower = triangle(inner, lower=True, diagonal=0.0)
+    within = lower - adjoint(lower) + _turn(inner)
+    dq = moved - matmul(first, inner - within)
+    dr = matmul(adjoint(first), dx) - matmul(within, view(r, key=Key((..., slice(k), slice(None)))))
+    if columns > k:
+        rest = _columns(q, k, columns)
+        dq = concatenate(dq, -matmul(first, matmul(scaled, rest)), axis=len(shape_of(q)) - 1)
+        zeros = np.zeros((*shape_of(r)[:-2], columns - k, shape_of(r)[-1]), dtype_of(r))
+        dr = concatenate(dr, zeros, axis=len(shape_of(r)) - 2)
+    return dq, dr
+
+
+def _pull(
+    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, complete: bool
+) -> tuple[Value]:
+    (qbar, rbar), (q, r) = cts, outs
+    k, n, columns = min(shape_of(x)[-2:]), shape_of(x)[-1], shape_of(q)[-1]
+    first, upper = _columns(q, 0, k), view(r, key=Key((..., slice(k), slice(None))))
+    qbar = q * 0 if qbar is None else qbar
+    rbar = r * 0 if rbar is None else rbar
+    given, rows = _columns(qbar, 0, k), view(rbar, key=Key((..., slice(k), slice(None))))
+    inside = matmul(adjoint(first), given)
+    within = inside - matmul(rows, adjoint(upper))
+    told = triangle(within - adjoint(within), lower=True, diagonal=0.0) + _turn(within)
+    moved = given + matmul(first, told - inside)
+    if columns > k:
+        rest, of_rest = _columns(q, k, columns), _columns(qbar, k, columns)
+        space = complement(matmul(adjoint(rest), of_rest))
+        turned = matmul(adjoint(of_rest), first)
+        moved = moved - matmul(rest, turned + matmul(space, turned))
+    factor = of_full_rank(_leading(r, k))
+    scaled = triangular_solve(factor, adjoint(moved), lower=False, unit_diagonal=False)
+    pulled = matmul(first, rows)
+    if n == k:
+        return (adjoint(scaled) + pulled,)
+    zeros = np.zeros((*shape_of(x)[:-1], n - k), dtype_of(r))
+    return (concatenate(adjoint(scaled), zeros, axis=len(shape_of(x)) - 1) + pulled,)
+
+
+def _samples() -> Iterator[Sample]:
+    shapes = ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (3, 1), (0, 0), (0, 2, 2), (3, 0))
+    for number, x in enumerate(stacks(*shapes, seed=92)):
+        tall = x.shape[-2] > x.shape[-1]
+        yield Sample((x,), {"complete": not tall and number % 2 == 0})
+        if tall:  # any vectors complete the basis
+            yield Sample((x,), {"complete": True}, smooth=False)
+    yield Sample((np.ones((2, 2)),), {"complete": False}, smooth=False)
+
+
+qr: Primitive = Primitive(
+    "qr",
+    _qr,
+    _result,
+    Linearized(_push, _pull, mixes=True),
+    batch_matrices,
+    _samples,
+    structure=MATRICES,
+)
+"""Q with orthonormal columns and R, upper triangular, with Q R = x."""
