@@ -98,7 +98,7 @@ def test_it_joins_kernels(name: str, text: str) -> None:
     x = np.linspace(-1.0, 1.0, 200_000)
     source = fg.program(lambda x: f(fnp.exp(x) * x))(x).to_numpy_source()
     loop = source[source.index("for block in range(") :]
-    assert text in loop.split("a_shelf.keep")[0]
+    assert text in loop.split("a_memory.keep")[0]
     assert_allclose(fg.jit(lambda x: f(fnp.exp(x) * x))(x), f(fnp.exp(x) * x), rtol=1e-12)
 
 

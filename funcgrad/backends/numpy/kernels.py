@@ -248,7 +248,7 @@ class _Loop:
         scope, name = self.expressions.scope, self.name(variable)
         dtype = self.plan.specs[variable].dtype
         if variable in self.plan.leaving:
-            take, keep = scope.shelf(name, shape, dtype)
+            take, keep = scope.result_memory(name, shape, dtype)
             self.after.insert(0, (keep, ""))
             return take, ""
         return f"{name} = {scope.numpy_name('empty')}({shape}, {scope.dtype(dtype)})", ""

@@ -133,10 +133,14 @@ class Scope:
         self.globals.append(f"{own} = {self.support(module, kind)}({arguments})")
         return own
 
-    def shelf(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[str, str]:
+    def result_memory(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> tuple[str, str]:
         """Statements that take memory for a result that is returned, and that remember it."""
-        shelf = self.made("funcgrad.backends.numpy.shelf", "Shelf", f"{name}_shelf")
-        return f"{name} = {shelf}.take({shape}, {self.dtype(dtype)})", f"{shelf}.keep({name})"
+        memory = self.made(
+            "funcgrad.backends.numpy.result_memory", "ResultMemory", f"{name}_memory"
+        )
+        return f"{name} = {memory}.take({shape}, {self.dtype(dtype)})", f"{memory}.keep({name})"
 
     def function(self, primitive: Primitive) -> str:
         """An expression for the function that evaluates a primitive, imported from its home."""

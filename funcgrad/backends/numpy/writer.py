@@ -170,7 +170,7 @@ class _Writer:
         guards, dropped = program.index.guards, self.dropped(program.index.given)
         for guard in guards.get(-1, ()):
             self.guard(guard)
-        rooms = self.rooms()
+        memory = self.memory()
         for number, step in enumerate(self.plan.steps):
             defined = self.defined(step)
             parts.begins([*self.read(step), *defined])
@@ -187,8 +187,8 @@ class _Writer:
             if names:
                 self.line(f"del {', '.join(names)}")
         parts.begins([*program.outputs, _ROOM])
-        if rooms:
-            self.line(f"{rooms}.keep({self.room})")
+        if memory:
+            self.line(f"{memory}.keep({self.room})")
         result = tuple_text([self.output(variable) for variable in program.outputs])
         functions = parts.functions(self.names, result)
         return Source(
@@ -212,7 +212,7 @@ class _Writer:
         members = (step,) if isinstance(step, int) else step.members
         return [v for position in members for v in self.program.equations[position].operands]
 
-    def rooms(self) -> str:
+    def memory(self) -> str:
         """Take memory for large intermediate results; returns the name of the store."""
         if not self.plan.slots:
             return ""
@@ -221,7 +221,9 @@ class _Writer:
             spec = self.plan.specs[variable]
             arrays.append(f"({spec.shape}, {self.scope.dtype(spec.dtype)}, {slot})")
             names.append(self.text(variable))
-        own = self.scope.made("funcgrad.backends.numpy.rooms", "Rooms", "rooms", tuple_text(arrays))
+        own = self.scope.made(
+            "funcgrad.backends.numpy.working_memory", "WorkingMemory", "memory", tuple_text(arrays)
+        )
         self.room = self.scope.fresh("room")
         self.line(f"{self.room} = {own}.take()")
         self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self.room}")
@@ -277,7 +279,7 @@ class _Writer:
             self.line(self.expressions.into(equation, operands, self.text(first)), equation.source)
         elif first in self.plan.leaving:
             name, spec = self.text(first), self.plan.specs[first]
-            take, keep = self.scope.shelf(name, spec.shape, spec.dtype)
+            take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
             self.line(take)
             self.line(self.expressions.into(equation, operands, name), equation.source)
             self.line(keep)

@@ -352,20 +352,20 @@ def chain(x: Any, w: Any) -> Any:
     return x, fnp.sum(x)
 
 
-def test_large_intermediates_lie_in_rooms() -> None:
+def test_large_intermediates_lie_in_working_memory() -> None:
     program = fg.program(chain)(numbers(20, 20), numbers(20, 20))
     plan = plan_of(program, BLOCK)
     assert len(set(plan.slots.values())) == 3 < len(plan.slots)
     text = numpy_source(program, block=BLOCK).text
-    assert "room = rooms.take()" in text
-    assert "rooms.keep(room)" in text
+    assert "room = memory.take()" in text
+    assert "memory.keep(room)" in text
 
 
-def test_threads_have_rooms_of_their_own() -> None:
+def test_threads_have_working_memory_of_their_own() -> None:
     w = numbers(200, 200, seed=1) / 20
     run = fg.jit(lambda x: chain(x, w))
     points = [numbers(200, 200, seed=seed) for seed in range(16)]
-    assert "rooms" in run.lower(points[0]).source
+    assert "memory" in run.lower(points[0]).source
     expected = [run(point) for point in points]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(run, points * 3))

@@ -5,10 +5,10 @@ what is put there. So a compiled function remembers where its last large results
 memory again if it is the only one that knows of it.
 
 >>> import numpy as np
->>> shelf = Shelf()
->>> first = shelf.take(1000, np.float64)
->>> shelf.keep(first)
->>> shelf.take(1000, np.float64) is first  # we still hold it
+>>> memory = ResultMemory()
+>>> first = memory.take(1000, np.float64)
+>>> memory.keep(first)
+>>> memory.take(1000, np.float64) is first  # we still hold it
 False
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["Shelf"]
+__all__ = ["ResultMemory"]
 
 _MOST: Final = 2  # in a loop the last result is held while the next one is made
 
@@ -34,7 +34,7 @@ _ALONE: Final = _popped([np.empty(0)])[1]
 """The count for an array that nobody else holds. Versions of Python differ in it."""
 
 
-class Shelf:
+class ResultMemory:
     """Places for one result of one compiled function.
 
     Many threads may use it at once: whoever takes an array has it alone, and others get new ones.

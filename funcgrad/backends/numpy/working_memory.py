@@ -5,13 +5,13 @@ times as long as to compute what is put there. So the large arrays that a call n
 laid out once, side by side or over one another as their lives allow, and kept for the next call.
 
 >>> import numpy as np
->>> rooms = Rooms((((2, 3), np.float64, 0), ((6,), np.float32, 0), ((3,), np.float64, 1)))
->>> room = rooms.take()
+>>> memory = WorkingMemory((((2, 3), np.float64, 0), ((6,), np.float32, 0), ((3,), np.float64, 1)))
+>>> room = memory.take()
 >>> first, second, third = room
 >>> first.shape, np.shares_memory(first, second), np.shares_memory(first, third)
 ((2, 3), True, False)
->>> rooms.keep(room)
->>> rooms.take() is room
+>>> memory.keep(room)
+>>> memory.take() is room
 True
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["Rooms"]
+__all__ = ["WorkingMemory"]
 
 Room: TypeAlias = tuple[np.ndarray[Any, Any], ...]
 
@@ -31,7 +31,7 @@ _MOST: Final = 2
 """Calls at once for which room is kept; more get theirs from the system, and give it back."""
 
 
-class Rooms:
+class WorkingMemory:
     """Places for arrays of given shapes and dtypes; each names the slot that it lies in.
 
     Every call that is under way has a room of its own, so that threads do not meet. One that ends
