@@ -42,6 +42,8 @@ R = TypeVar("R")
 
 def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
     running = running_traces()
+    if not running:
+        return body.evaluate(values)
     staged = _staged(running, body.evaluate, values)
     if staged is not None:
         return staged
