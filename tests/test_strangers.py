@@ -7,6 +7,7 @@ here is what else comes with a declaration.
 import ast
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad import trees
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.costs import costs
 from funcgrad.passes.pipeline import optimize
+from funcgrad.programs.equation import Constant
 from funcgrad.shape import spec_of
 from tests.conformance import Case, every_case, strangers
 from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.energy import energy
 from tests.strangers.gudermannian import gd
-from tests.strangers.iteration import iterated
+from tests.strangers.iteration import iterate, iterated
 from tests.strangers.rotation import rotated, turn
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
@@ -262,6 +265,29 @@ def test_a_function_is_iterated_as_by_a_loop() -> None:
     for make in (fg.grad, fg.hessian, lambda f: fg.jit(fg.grad(f)), lambda f: fg.grad(fg.jit(f))):
         assert_allclose(make(iterate)(*args), make(by_hand)(*args), rtol=1e-12)
     assert_allclose(fg.jit(iterate)(*args), by_hand(*args), rtol=1e-13)
+
+
+def test_no_loop_runs_while_a_program_is_optimized() -> None:
+    runs: list[int] = []
+
+    def evaluate(*values: Any, **params: Any) -> Any:
+        runs.append(1)
+        return iterate.evaluate(*values, **params)
+
+    staged = fg.program(lambda x: iterated(lambda x: (fnp.sin(x),), 3, x)[0])(X)
+    (equation,) = staged.equations
+    of_a_constant = replace(
+        staged,
+        inputs=(),
+        names=(),
+        constants=(Constant(X),),
+        equations=(replace(equation, operation=replace(iterate, evaluate=evaluate)),),
+        arguments=trees.structure(((), {})),
+    ).verify()
+    assert optimize(of_a_constant) == of_a_constant
+    assert not runs
+    assert_allclose(of_a_constant(), staged(X))
+    assert runs
 
 
 def test_a_fingerprint_forgets_the_lines_of_programs_inside() -> None:

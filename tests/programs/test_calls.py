@@ -12,6 +12,8 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.errors import GuardError, ProgramError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.inline import inlined
@@ -272,6 +274,45 @@ def test_a_call_that_fails_fails_as_it_does_eagerly() -> None:
     strict.defvjp(lambda x: (x, None), lambda _, ct: (ct,))
     with pytest.raises(ValueError, match="no such thing"):
         fg.jit(strict)(X)
+
+
+def test_an_error_of_a_function_that_nobody_looks_into_is_its_own() -> None:
+    @fg.custom_vjp
+    def strict(x: Any) -> Any:
+        if np.any(np.asarray(x) < 0):
+            raise ValueError("no such thing")
+        return np.asarray(x) * 1.0
+
+    strict.defvjp(lambda x: (strict(x), None), lambda _, ct: (ct,))
+    staged = fg.program(strict)(X * X)
+    for f in (staged, fg.jit(strict)):
+        assert_bits(f(X * X), strict(X * X))
+        with pytest.raises(ValueError, match=r"^no such thing$"):
+            f(-X * X)
+
+
+def test_what_a_function_keeps_is_not_written_to() -> None:
+    kept: list[Any] = []
+
+    @fg.custom_vjp
+    def noted(x: Any) -> Any:
+        kept.append(np.asarray(x))
+        return float(np.sum(kept[-1]))
+
+    noted.defvjp(lambda x: (noted(x), None), lambda _, ct: (ct,))
+
+    def f(x: Any) -> Any:
+        a = fnp.sin(x)
+        b = fnp.cos(x * noted(a @ x))
+        return fnp.sum(b @ x) + fnp.sum(fnp.sin(b @ a))
+
+    x = np.random.default_rng(0).random((400, 400)) / 400
+    run = compile_program(prepared(fg.program(f)(x)))
+    del kept[:]
+    for factor in (1.0, 0.5):
+        run(x * factor)
+    for found, factor in zip(kept, (1.0, 0.5), strict=True):
+        assert_array_equal(found, np.sin(x * factor) @ (x * factor))
 
 
 def test_a_custom_rule_in_a_checkpoint_may_close_over_what_is_staged() -> None:
