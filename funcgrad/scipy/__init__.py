@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
-    from funcgrad.scipy import optimize, special
+    from funcgrad.scipy import fft, optimize, special
 
-__all__ = ["optimize", "special"]
+__all__ = ["fft", "optimize", "special"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,0 +1,453 @@
+"""Fourier, cosine and sine transforms, under SciPy's names; SciPy itself is not needed.
+
+The Fourier transforms are those of ``funcgrad.numpy.fft``. A cosine or sine transform is the real or
+the imaginary part of one, of numbers that are turned before and after (Makhoul, "A fast cosine
+transform in one and two dimensions", IEEE Transactions on Acoustics, Speech, and Signal Processing
+28, 1980). All are linear.
+
+>>> dct([1.0, 2.0, 3.0, 4.0], norm="ortho")
+Tensor([ 5.        , -2.23044  ,  0.        , -0.1585129])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import sqrt
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, SupportsIndex
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.fft import (
+    fft,
+    fft2,
+    fftfreq,
+    fftn,
+    fftshift,
+    hfft,
+    ifft,
+    ifft2,
+    ifftn,
+    ifftshift,
+    ihfft,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftfreq,
+    rfftn,
+)
+from funcgrad.numpy.options import choice, integer, integers
+from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
+from funcgrad.tensor import Tensor
+from funcgrad.users_values import ArrayLike
+
+__all__ = [
+    "dct",
+    "dctn",
+    "dst",
+    "dstn",
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "idct",
+    "idctn",
+    "idst",
+    "idstn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion."""
+    return list(__all__)
+
+
+def dct(
+    x: ArrayLike,
+    type: int = 2,
+    n: int | None = None,
+    axis: SupportsIndex = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The discrete cosine transform.
+
+    Of type 2 it is ``2 * sum over j of x[j] cos(pi k (2 j + 1) / (2 n))``; for the other types see
+    ``scipy.fft.dct``.
+
+    Parameters
+    ----------
+    x : array_like
+        Complex numbers are transformed part by part.
+    type : {1, 2, 3, 4}
+    n : int, optional
+        The length of the transform: the axis is cut off there, or continued with zeros.
+    axis : int
+    norm : {"backward", "ortho", "forward"}, optional
+        What is divided by the length, ``2 n`` (``2 (n - 1)`` for type 1): the inverse transform (as
+        by default), both by its root, or this one.
+    overwrite_x, workers
+        Without meaning here: tensors never change, and one thread computes.
+    orthogonalize : bool, optional
+        Whether to scale the numbers at the ends so that the matrix of the transform is orthogonal
+        up to a factor. By default with "ortho" alone.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The axis does not exist, or there are too few numbers for a transform.
+    ArgumentError
+        There is no such type, or ``norm`` is another word.
+
+    Examples
+    --------
+    >>> dct([1.0, 2.0, 3.0], type=1)
+    Tensor([ 8., -2.,  0.])
+    """
+    return _along(x, _COSINE, type, n, axis, norm, orthogonalize, False, "dct")
+
+
+def idct(
+    x: ArrayLike,
+    type: int = 2,
+    n: int | None = None,
+    axis: SupportsIndex = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The inverse of ``dct`` of a type; the parameters and errors are the same.
+
+    Examples
+    --------
+    >>> idct(dct([1.0, 2.0, 4.0]))
+    Tensor([1., 2., 4.])
+    """
+    return _along(x, _COSINE, type, n, axis, norm, orthogonalize, True, "idct")
+
+
+def dst(
+    x: ArrayLike,
+    type: int = 2,
+    n: int | None = None,
+    axis: SupportsIndex = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The discrete sine transform.
+
+    Of type 2 it is ``2 * sum over j of x[j] sin(pi (k + 1) (2 j + 1) / (2 n))``; for the other types
+    see ``scipy.fft.dst``. The parameters and errors are those of ``dct``; the length of type 1 is
+    ``2 (n + 1)``.
+
+    Examples
+    --------
+    >>> dst([1.0, 2.0], type=1)
+    Tensor([ 5.19615242, -1.73205081])
+    """
+    return _along(x, _SINE, type, n, axis, norm, orthogonalize, False, "dst")
+
+
+def idst(
+    x: ArrayLike,
+    type: int = 2,
+    n: int | None = None,
+    axis: SupportsIndex = -1,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The inverse of ``dst`` of a type; the parameters and errors are the same.
+
+    Examples
+    --------
+    >>> idst(dst([1.0, 2.0, 4.0]))
+    Tensor([1., 2., 4.])
+    """
+    return _along(x, _SINE, type, n, axis, norm, orthogonalize, True, "idst")
+
+
+def dctn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: AxisLike = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    *,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The cosine transform along several axes, one after the other.
+
+    Parameters
+    ----------
+    x : array_like
+    type : {1, 2, 3, 4}
+    s : sequence of int, optional
+        The length along each of the axes; -1 for the length that there is.
+    axes : int or sequence of int, optional
+        By default all; the last ones, as many as lengths are given.
+    norm, overwrite_x, workers, orthogonalize
+        See ``dct``.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError, ArgumentError
+        See ``dct``; or there are not as many lengths as axes.
+
+    Examples
+    --------
+    >>> dctn([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[40.        , -5.65685425],
+            [-11.3137085 ,  0.        ]])
+    """
+    return _several(x, dct, type, s, axes, norm, orthogonalize, "dctn")
+
+
+def idctn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: AxisLike = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The inverse of ``dctn``; the parameters and errors are the same.
+
+    Examples
+    --------
+    >>> idctn(dctn([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor([[1., 2.],
+            [3., 4.]])
+    """
+    return _several(x, idct, type, s, axes, norm, orthogonalize, "idctn")
+
+
+def dstn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: AxisLike = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The sine transform along several axes; the parameters and errors are those of ``dctn``.
+
+    Examples
+    --------
+    >>> dstn([[1.0, 2.0]], axes=1)
+    Tensor([[ 4.24264069, -2.        ]])
+    """
+    return _several(x, dst, type, s, axes, norm, orthogonalize, "dstn")
+
+
+def idstn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: AxisLike = None,
+    norm: str | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Tensor:
+    """The inverse of ``dstn``; the parameters and errors are the same.
+
+    Examples
+    --------
+    >>> idstn(dstn([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor([[1., 2.],
+            [3., 4.]])
+    """
+    return _several(x, idst, type, s, axes, norm, orthogonalize, "idstn")
+
+
+# ------------------------------------------------------------------------------------ the kinds
+
+
+class _Kind(NamedTuple):
+    """A type of cosine or sine transform, as parts of a Fourier transform of numbers x[j].
+
+    Attributes
+    ----------
+    length : int
+        That of the transform is 2 (n + length).
+    shift : tuple of float
+        What is added to j and to k in the angles ``pi j k / (n + length)``.
+    edges : tuple of float
+        The weights of the first and the last number; that of all others is 2.
+    before, after : tuple of float
+        With which the first and the last number are multiplied, before and after, to make the
+        transform orthogonal.
+    """
+
+    length: int
+    shift: tuple[float, float]
+    edges: tuple[float, float]
+    before: tuple[float, float] = (1.0, 1.0)
+    after: tuple[float, float] = (1.0, 1.0)
+
+
+_ROOT: Final = sqrt(2.0)
+_COSINE: Final[Mapping[int, _Kind]] = MappingProxyType(
+    {
+        1: _Kind(-1, (0.0, 0.0), (1.0, 1.0), (_ROOT, _ROOT), (1 / _ROOT, 1 / _ROOT)),
+        2: _Kind(0, (0.5, 0.0), (2.0, 2.0), after=(1 / _ROOT, 1.0)),
+        3: _Kind(0, (0.0, 0.5), (1.0, 2.0), before=(_ROOT, 1.0)),
+        4: _Kind(0, (0.5, 0.5), (2.0, 2.0)),
+    }
+)
+_SINE: Final[Mapping[int, _Kind]] = MappingProxyType(
+    {
+        1: _Kind(1, (1.0, 1.0), (2.0, 2.0)),
+        2: _Kind(0, (0.5, 1.0), (2.0, 2.0), after=(1.0, 1 / _ROOT)),
+        3: _Kind(0, (1.0, 0.5), (2.0, 1.0), before=(1.0, _ROOT)),
+        4: _Kind(0, (0.5, 0.5), (2.0, 2.0)),
+    }
+)
+_INVERSE: Final = MappingProxyType({1: 1, 2: 3, 3: 2, 4: 4})
+_OTHER: Final = MappingProxyType({"backward": "forward", "forward": "backward", "ortho": "ortho"})
+
+
+def _along(
+    x: ArrayLike,
+    family: Mapping[int, _Kind],
+    type: int,
+    n: int | None,
+    axis: SupportsIndex,
+    norm: str | None,
+    orthogonalize: bool | None,
+    inverse: bool,
+    name: str,
+) -> Tensor:
+    number = integer(type, name, "type")
+    if number not in family:
+        raise ArgumentError(f"{name}: the type has to be 1, 2, 3 or 4, not {type!r}.")
+    scale = "backward" if norm is None else choice(norm, tuple(_OTHER), name, "norm")
+    kind = family[_INVERSE[number] if inverse else number]
+    scale = _OTHER[scale] if inverse else scale
+    value = fnp.asarray(x)
+    place = normalize_axis(axis, value.ndim, name)
+    value = fnp.moveaxis(value, place, -1)
+    if value.dtype.kind not in "fc":
+        value = value.astype(np.float64)
+    value = _resized(value, value.shape[-1] if n is None else integer(n, name, "n"), kind, name)
+    is_orthogonal = scale == "ortho" if orthogonalize is None else bool(orthogonalize)
+    transformed = _transformed
+    if value.dtype.kind == "c":
+        parts = [transformed(part, kind, scale, is_orthogonal, family is _SINE) for part in (
+            fnp.real(value), fnp.imag(value))]
+        found = parts[0] + 1j * parts[1]
+    else:
+        found = transformed(value, kind, scale, is_orthogonal, family is _SINE)
+    return fnp.moveaxis(found, -1, place)
+
+
+def _resized(value: Tensor, n: int, kind: _Kind, name: str) -> Tensor:
+    """A value whose last axis is cut off, or continued with zeros."""
+    least = 2 if kind.length < 0 else 1
+    if n < least:
+        raise ShapeError(f"{name}: this transform takes at least {least} numbers, not {n}.")
+    size = value.shape[-1]
+    if n <= size:
+        return value[..., :n]
+    return fnp.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, n - size)])
+
+
+def _ends(n: int, first: float, last: float, others: float) -> np.ndarray[Any, Any]:
+    weights = np.full(n, others)
+    weights[0] *= first / others
+    weights[-1] *= last / others
+    return weights
+
+
+def _transformed(x: Tensor, kind: _Kind, scale: str, is_orthogonal: bool, is_sine: bool) -> Tensor:
+    """Parts of the sum over j of ``x[j] exp(-i pi (j + a) (k + b) / m)``, which is a Fourier
+    transform of length 2 m of numbers that are turned by ``j b``, turned by ``a (k + b)``."""
+    n = x.shape[-1]
+    m = n + kind.length
+    a, b = kind.shift
+    steps = np.arange(n)
+    weights = _ends(n, *kind.edges, 2.0)
+    after = np.exp(-1j * np.pi * a * (steps + b) / m)
+    if is_orthogonal:
+        weights = weights * _ends(n, *kind.before, 1.0)
+        after = after * _ends(n, *kind.after, 1.0)
+    if scale != "backward":
+        after = after * (1 / (2 * m) if scale == "forward" else 1 / sqrt(2 * m))
+    real = np.result_type(x.dtype, np.float32)  # float16 has no complex numbers
+    turned = np.result_type(real, np.complex64)
+    whole = b == int(b)
+    if whole:
+        start = int(b)
+        found = fnp.fft.rfft(x * weights.astype(real), 2 * m)[..., start : start + n]
+    else:
+        before = weights * np.exp(-1j * np.pi * b * steps / m)
+        found = fnp.fft.fft(x * before.astype(turned), 2 * m)[..., :n]
+    found = found * after.astype(turned)
+    result = -fnp.imag(found) if is_sine else fnp.real(found)
+    return result.astype(x.dtype)
+
+
+def _several(
+    x: ArrayLike,
+    transform: Callable[..., Tensor],
+    type: int,
+    s: Sequence[int] | None,
+    axes: AxisLike,
+    norm: str | None,
+    orthogonalize: bool | None,
+    name: str,
+) -> Tensor:
+    value = fnp.asarray(x)
+    sizes = None if s is None else integers(s, name, "s")
+    if axes is None:
+        places = tuple(range(value.ndim if sizes is None else len(sizes)))
+        places = tuple([place + value.ndim - len(places) for place in places])
+    else:
+        places = normalize_axes(axes, value.ndim, name)
+    lengths = [-1] * len(places) if sizes is None else list(sizes)
+    if len(lengths) != len(places):
+        raise ShapeError(f"{name}: s has {len(lengths)} lengths for {len(places)} axes.")
+    for place, length in zip(places, lengths, strict=True):
+        value = transform(
+            value, type, None if length == -1 else length, place, norm, orthogonalize=orthogonalize
+        )
+    return value
