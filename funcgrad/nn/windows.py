@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.options import integers, sequence
@@ -13,6 +13,8 @@ from funcgrad.shape import Shape, shape_of
 from funcgrad.trace import Value
 
 __all__ = ["Padding", "Sizes", "numbers_of", "padded", "padding_of"]
+
+_MOST: Final = 2**31 - 1
 
 Sizes: TypeAlias = int | Sequence[int]
 Padding: TypeAlias = str | int | Sequence[int] | Sequence[tuple[int, int]]
@@ -24,7 +26,7 @@ def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -
     Raises
     ------
     ShapeError
-        There are not as many as axes, or one is too small.
+        There are not as many as axes, or one is too small or too large.
     """
     found = integers(x, operation, argument)
     if len(found) == 1:
@@ -36,6 +38,8 @@ def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -
         )
     if min(found, default=least) < least:
         raise ShapeError(f"{operation}: {argument} has to be at least {least}, but is {found}.")
+    if max(found, default=0) > _MOST:
+        raise ShapeError(f"{operation}: {argument} is {found}, which is more than {_MOST}.")
     return found
 
 

@@ -201,9 +201,10 @@ def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tu
     if not gone <= {*other} & {*out}:
         return variable, letters
     kept = [axis for axis in range(len(own)) if axis in axes]
-    if len(kept) < len(own):
-        inner = site.append(reshape, inner, shape=tuple([own[axis] for axis in kept]))
-    return _plain(site, inner, "".join([letters[axes.index(k)] for k in kept]), other, out)
+    letters = "".join([letters[axes.index(axis)] for axis in kept])
+    if len(kept) < len(own):  # a rearrangement of the same again, which has no end
+        return site.append(reshape, inner, shape=tuple([own[axis] for axis in kept])), letters
+    return _plain(site, inner, letters, other, out)
 
 
 def _transposition(bench: Workbench, equation: Equation) -> int | None:

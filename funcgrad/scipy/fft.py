@@ -1,7 +1,7 @@
 """Fourier, cosine and sine transforms, under SciPy's names; SciPy itself is not needed.
 
-The Fourier transforms are those of ``funcgrad.numpy.fft``. A cosine or sine transform is the real or
-the imaginary part of one, of numbers that are turned before and after (Makhoul, "A fast cosine
+The Fourier transforms are those of ``funcgrad.numpy.fft``. A cosine or sine transform is the real
+or the imaginary part of one, of numbers that are turned before and after (Makhoul, "A fast cosine
 transform in one and two dimensions", IEEE Transactions on Acoustics, Speech, and Signal Processing
 28, 1980). All are linear.
 
@@ -12,6 +12,7 @@ Tensor([ 5.        , -2.23044  ,  0.        , -0.1585129])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import sqrt
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, SupportsIndex
@@ -163,9 +164,9 @@ def dst(
 ) -> Tensor:
     """The discrete sine transform.
 
-    Of type 2 it is ``2 * sum over j of x[j] sin(pi (k + 1) (2 j + 1) / (2 n))``; for the other types
-    see ``scipy.fft.dst``. The parameters and errors are those of ``dct``; the length of type 1 is
-    ``2 (n + 1)``.
+    Of type 2 it is ``2 * sum over j of x[j] sin(pi (k + 1) (2 j + 1) / (2 n))``; for the other
+    types see ``scipy.fft.dst``. The parameters and errors are those of ``dct``; the length of type
+    1 is ``2 (n + 1)``.
 
     Examples
     --------
@@ -370,13 +371,13 @@ def _along(
         value = value.astype(np.float64)
     value = _resized(value, value.shape[-1] if n is None else integer(n, name, "n"), kind, name)
     is_orthogonal = scale == "ortho" if orthogonalize is None else bool(orthogonalize)
-    transformed = _transformed
+    transformed = partial(
+        _transformed, kind=kind, scale=scale, orthogonal=is_orthogonal, is_sine=family is _SINE
+    )
     if value.dtype.kind == "c":
-        parts = [transformed(part, kind, scale, is_orthogonal, family is _SINE) for part in (
-            fnp.real(value), fnp.imag(value))]
-        found = parts[0] + 1j * parts[1]
+        found = transformed(fnp.real(value)) + 1j * transformed(fnp.imag(value))
     else:
-        found = transformed(value, kind, scale, is_orthogonal, family is _SINE)
+        found = transformed(value)
     return fnp.moveaxis(found, -1, place)
 
 
@@ -398,7 +399,7 @@ def _ends(n: int, first: float, last: float, others: float) -> np.ndarray[Any, A
     return weights
 
 
-def _transformed(x: Tensor, kind: _Kind, scale: str, is_orthogonal: bool, is_sine: bool) -> Tensor:
+def _transformed(x: Tensor, *, kind: _Kind, scale: str, orthogonal: bool, is_sine: bool) -> Tensor:
     """Parts of the sum over j of ``x[j] exp(-i pi (j + a) (k + b) / m)``, which is a Fourier
     transform of length 2 m of numbers that are turned by ``j b``, turned by ``a (k + b)``."""
     n = x.shape[-1]
@@ -407,7 +408,7 @@ def _transformed(x: Tensor, kind: _Kind, scale: str, is_orthogonal: bool, is_sin
     steps = np.arange(n)
     weights = _ends(n, *kind.edges, 2.0)
     after = np.exp(-1j * np.pi * a * (steps + b) / m)
-    if is_orthogonal:
+    if orthogonal:
         weights = weights * _ends(n, *kind.before, 1.0)
         after = after * _ends(n, *kind.after, 1.0)
     if scale != "backward":

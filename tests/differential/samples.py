@@ -206,6 +206,12 @@ def networks() -> dict[str, Sample]:
     made = {
         **{name: Sample(getattr(fg.nn, name), (X,)) for name in activations},
         **{name: Sample(getattr(fg.nn, name), (key, (2, 3))) for name in initializers},
+        "conv": Sample(fg.nn.conv, (np.ones((1, 2, 5)), np.ones((3, 2, 2)))),
+        "conv_transpose": Sample(fg.nn.conv_transpose, (np.ones((1, 2, 5)), np.ones((2, 3, 2)))),
+        "max_pool": Sample(fg.nn.max_pool, (np.ones((1, 2, 5)), 2)),
+        "avg_pool": Sample(fg.nn.avg_pool, (np.ones((1, 2, 5)), 2)),
+        "adaptive_max_pool": Sample(fg.nn.adaptive_max_pool, (np.ones((1, 2, 5)), 2)),
+        "adaptive_avg_pool": Sample(fg.nn.adaptive_avg_pool, (np.ones((1, 2, 5)), 2)),
         "cross_entropy": Sample(fg.nn.cross_entropy, ([[0.0, 1.0, 2.0]], [1])),
         "one_hot": Sample(fg.nn.one_hot, ([0, 2], 3)),
         "squared_error": Sample(fg.nn.squared_error, (X, [1.0, 3.0])),

@@ -119,6 +119,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
+        "logits": ("tests/nn/test_nn.py",),
         "random_bits": ("tests/random/test_random.py", "tests/random/test_random_discrete.py"),
         "reduction": ("tests/numpy/test_reductions.py",),
         "rows": ("tests/numpy/test_indexing.py", "tests/numpy/test_contraction.py"),
@@ -133,6 +134,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "einsum": ("contract", "matmul", "identity"),
+        "logits": ("exp", "log"),
         "index_keys": ("deposit", "gather", "place", "view"),
         "movement": ("flip", "place", "reshape", "roll", "transpose", "view"),
         "products": ("contract", "matmul"),
