@@ -387,10 +387,12 @@ def is_foreign(name: str) -> bool:
 # ---------------------------------------------------------------------------- one name, one meaning
 
 MIRRORS: Mapping[str, frozenset[str]] = {
-    "funcgrad.primitives": frozenset({"funcgrad.numpy", "funcgrad.nn"}),
+    "funcgrad.primitives": frozenset({"funcgrad.numpy", "funcgrad.nn", "funcgrad.scipy"}),
+    "funcgrad.numpy": frozenset({"funcgrad.scipy"}),
     "funcgrad.primitives.special_functions": frozenset({"funcgrad.scipy.special"}),
 }
-"""Where a file may have the name of another: a family of operations and its public functions."""
+"""Where a file may have the name of another: a family of operations and its public functions, and
+what NumPy and SciPy both have under a name, such as ``fft``."""
 
 
 def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
