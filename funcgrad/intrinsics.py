@@ -112,10 +112,11 @@ _Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
 
 def astype(x: _Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """``x`` in another dtype; a complex number becomes real by its real part."""
-    array = x if isinstance(x, np.ndarray) else np.asarray(x)
+    array: Any = x if isinstance(x, np.ndarray) else np.asarray(x)
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
-    return array.astype(dtype)
+    result: np.ndarray[Any, Any] = array.astype(dtype)
+    return result
 
 
 def binary_exponent(x: _Raw) -> Any:

@@ -117,15 +117,17 @@ def test_a_run_that_was_stopped_goes_on(
 
 def test_the_sample_of_the_project_is_spread_over_files_and_kinds() -> None:
     planned = mutants_of_project(ROOT)
-    chosen = sampled(planned, 160, seed=1)
-    assert len({*chosen}) == 160
-    assert chosen == sampled(planned, 160, seed=1) != sampled(planned, 160, seed=2)
+    files = Counter(str(Path(path).parent) for path in {path for path, _ in planned})
+    count = len(files) * max(files.values())  # so that there is one of each file
+    chosen = sampled(planned, count, seed=1)
+    assert len({*chosen}) == count
+    assert chosen == sampled(planned, count, seed=1) != sampled(planned, count, seed=2)
     assert {path for path, _ in chosen} == {path for path, _ in planned}
     kinds = Counter(mutant.kind for _, mutant in chosen)
     assert {*kinds} == {*KINDS}
     assert min(kinds.values()) >= 12
     folders = Counter(str(Path(path).parent) for path, _ in chosen)
-    assert {*folders.values()} == {160 // len(folders)}
+    assert {*folders.values()} == {count // len(folders)}
     assert chosen[:40] == sampled(planned, 40, seed=1)
 
 

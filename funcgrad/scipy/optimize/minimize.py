@@ -169,6 +169,7 @@ def _constraints(
 ) -> Iterator[Any]:
     """Constraints of the vector, with the derivatives that the method uses."""
     is_one = isinstance(given, Mapping) or not isinstance(given, Sequence)
+    each: Any
     for each in [given] if is_one else given:
         if isinstance(each, solvers.LinearConstraint):
             yield each
