@@ -24,6 +24,7 @@ from funcgrad.primitives.elementwise import (
     log,
     reals,
 )
+from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import real_floating
 from funcgrad.primitives.transcendental import log1p
@@ -143,7 +144,7 @@ entr: Primitive = elementwise(
     "entr",
     lambda x: _quietly(_entr)(x).astype(real_floating(x, "entr").dtype),
     # Below 0 it is constant: the derivative is absent there, not 0 times the logarithm's NaN.
-    partials=(lambda _, x: Selection(~(x < 0), -1 - bind1(log, where(x < 0, 1.0, x))),),
+    partials=(lambda _, x: Selection(logical_not(x < 0), -1 - bind1(log, where(x < 0, 1.0, x))),),
     selects=True,
     samples=combined(reals(0.2, 3), edges(-np.inf, -1.0, 0.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
@@ -152,7 +153,7 @@ entr: Primitive = elementwise(
 
 def _inside(x: Value, y: Value) -> Value:
     """Whether a relative entropy is finite nearby, or at an end of where it is."""
-    return ~((x < 0) | (y < 0))
+    return logical_not((x < 0) | (y < 0))
 
 
 def _relative(
