@@ -13,6 +13,7 @@ import numpy as np
 
 from funcgrad.errors import (
     ArgumentError,
+    DlpackError,
     DtypeError,
     ImmutableError,
     ScalarError,
@@ -121,6 +122,35 @@ class Conversions(ForeignAttributes):
                 f'to_device: the only device is "cpu", without a stream; got {device!r}.'
             )
         return self
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name for main memory."""
+        return 1, 0
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """The memory for other libraries: read-only, or a copy where those cannot be told so."""
+        array = read_only(np.asarray(self._reveal("DLPack's export of t", exact=True)))
+        told = max_version is not None and max_version >= (1, 0)
+        if not told and copy is False:
+            raise DlpackError(
+                "DLPack before version 1.0 cannot say that memory is read-only, as a tensor's is:"
+                " leave copy=False out, which makes a copy."
+            )
+        if copy or not told:
+            array = np.array(array)
+        try:
+            return array.__dlpack__(  # type: ignore[call-arg,unused-ignore]  # NumPy 2.1's
+                stream=stream, max_version=max_version, dl_device=dl_device
+            )
+        except (BufferError, ValueError) as error:
+            raise DlpackError(f"DLPack: {error}") from None
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """A read-only view as an array: the name by which Matplotlib, for one, asks for it."""

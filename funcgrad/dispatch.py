@@ -42,6 +42,7 @@ from funcgrad.errors import (
     TracerError,
     UnknownFunctionError,
 )
+from funcgrad.numpy.ufunc_methods import METHODS
 from funcgrad.shape import DTYPES
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.trees import flatten, unflatten
@@ -126,10 +127,14 @@ def dispatch_ufunc(
         own = getattr(fnp, _SHORT[method, ufunc])
         given.setdefault("axis", inputs[1] if len(inputs) > 1 else 0)
         args = inputs[:1]
-    elif method == "outer":
-        own = _counterpart_of_ufunc(ufunc)
-        first, second = map(fnp.asarray, inputs)
-        args = (first.reshape(first.shape + (1,) * second.ndim), second)
+    elif (
+        method in METHODS
+        and isinstance(ufunc, np.ufunc)
+        and _is_binary(ufunc)
+        and any(map(_is_traced, inputs))
+    ):
+        function = _counterpart_of_ufunc(ufunc)
+        own = None if function is None else partial(METHODS[method], ufunc, function)
     reason = ""
     if own is not None:
         try:
@@ -140,6 +145,12 @@ def dispatch_ufunc(
                 raise
     unknown = partial(_unknown, ufunc, method, reason)
     return _foreign(getattr(ufunc, method), inputs, kwargs, unknown)
+
+
+def _is_binary(ufunc: np.ufunc) -> bool:
+    """Whether a ufunc makes one element of two, so that it has methods."""
+    known = isinstance(ufunc, np.ufunc) and ufunc.signature is None
+    return known and ufunc.nin == 2 and ufunc.nout == 1
 
 
 def dispatch_function(

@@ -26,6 +26,7 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── MissingPackageError ImportError a function whose evaluator, another package, is not there
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
+    ├── DlpackError         BufferError an array that DLPack cannot hand on as it was asked to
     ├── ProgramError        ValueError a program that is not well formed
     │   └── GuardError                 a program called where its function would go another way
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
@@ -48,6 +49,7 @@ __all__ = [
     "CheckError",
     "DegenerateError",
     "DifferentiationError",
+    "DlpackError",
     "DtypeError",
     "EscapedTracerError",
     "FuncgradError",
@@ -187,6 +189,10 @@ class TracerError(FuncgradError, TypeError):
 
 class EscapedTracerError(TracerError):
     """A traced value was used after the transformation that made it had ended."""
+
+
+class DlpackError(FuncgradError, BufferError):
+    """An array that DLPack cannot hand on as it was asked to."""
 
 
 class ProgramError(FuncgradError, ValueError):

@@ -300,9 +300,9 @@ class Tensor(ArrayMethods, Conversions):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API's way to find the functions for this kind of array."""
-        import funcgrad.numpy
+        import funcgrad.numpy as space
 
-        return funcgrad.numpy
+        return space if api_version is None else space._in_version(api_version)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc in _OPERATORS and method == "__call__" and not kwargs:

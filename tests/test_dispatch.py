@@ -9,7 +9,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import UnknownFunctionError
+from funcgrad.errors import FuncgradError, UnknownFunctionError
 
 WRONG: Any = "a"
 HALF: Any = 2.5
@@ -180,7 +180,7 @@ def test_a_ufunc_is_called_what_its_users_call_it():
     with pytest.raises(UnknownFunctionError, match=r"^scipy\.special\.gammaln is not available"):
         fg.grad(special.gammaln)(3.0)
     with pytest.raises(UnknownFunctionError, match=r"^np\.hypot\.reduce is not available"):
-        fg.grad(np.hypot.reduce)(MATRIX[0])
+        fg.grad(lambda x: np.hypot.reduce(x, initial=1.0))(MATRIX[0])
     with pytest.raises(UnknownFunctionError, match=r"^np\.linalg\.eig is not available"):
         fg.grad(np.linalg.eig)(MATRIX[:, :2])
 
@@ -360,3 +360,56 @@ def test_bad_arguments_meet_words(call, error, message):
 def test_a_batched_shape_says_that_it_is_batched():
     with pytest.raises(fg.errors.TracerError, match="one example of a batch"):
         fg.vmap(fnp.zeros)(np.array([3, 3]))
+
+
+# ------------------------------------------------------------------------- methods of ufuncs
+
+
+POSITIVE = np.abs(MATRIX) + 0.5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.subtract.accumulate(x),
+        lambda x: np.divide.accumulate(x, 1),
+        lambda x: np.maximum.accumulate(x, axis=1),
+        lambda x: np.fmin.accumulate(x, axis=-1),
+        lambda x: np.power.accumulate(x),
+        lambda x: np.logaddexp.reduce(x, axis=1),
+        lambda x: np.logaddexp.reduce(x, axis=None),
+        lambda x: np.hypot.reduce(x, axis=(0, 1), keepdims=True),
+        lambda x: np.subtract.reduce(x, axis=1),
+        lambda x: np.fmax.reduce(x, axis=None),
+        lambda x: np.add.reduceat(x, [0, 2, 1], axis=1),
+        lambda x: np.multiply.reduceat(x, [0, 1], axis=1),
+        lambda x: np.maximum.reduceat(x, [1]),
+        lambda x: np.divide.outer(x, x[0]),
+        lambda x: np.arctan2.outer(x[1], 2.0),
+    ],
+)
+def test_methods_of_ufuncs_are_differentiated(call: Any) -> None:
+    np.testing.assert_allclose(fg.jvp(call, (POSITIVE,), (MATRIX,))[0], call(POSITIVE), rtol=1e-14)
+    fg.testing.check_grads(call, (POSITIVE,))
+    np.testing.assert_allclose(fg.jit(call)(POSITIVE), call(POSITIVE), rtol=1e-14)
+    batch = np.stack([POSITIVE, POSITIVE[:, ::-1]])
+    np.testing.assert_allclose(fg.vmap(call)(batch), [call(x) for x in batch], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: np.subtract.reduce(x, axis=None), "the order of elements matters"),
+        (lambda x: np.subtract.reduce(x[:0]), "there are no elements"),
+        (lambda x: np.add.reduceat(x, [5]), "indices are 1-d, from 0 to 1"),
+        (lambda x: np.less.accumulate(x), "the function makes bool"),
+    ],
+)
+def test_methods_of_ufuncs_refuse_what_they_cannot_do(call: Any, words: str) -> None:
+    with pytest.raises(FuncgradError, match=words):
+        fg.vjp(call, MATRIX)
+
+
+def test_nothing_leaves_its_identity() -> None:
+    found, _ = fg.vjp(lambda x: np.logaddexp.reduce(x[:0]), MATRIX)
+    np.testing.assert_array_equal(found, np.full(3, -np.inf))

@@ -110,6 +110,13 @@ def functions() -> Iterator[Any]:
                 yield pytest.param(function, id=f"{module.__name__}.{name}")
 
 
+UNSOUND = frozenset(
+    (ufunc, way) for ufunc in (np.arctan2, np.power) for way in ("reduce", "reduce of all")
+)
+"""On some processors NumPy forgets here what it has found so far: 2.4 has arctan2.reduce([a, b, c])
+as arctan2(a, c). (Its ``accumulate`` is right, and so are ours.)"""
+
+
 def calls_of_ufunc(ufunc: np.ufunc) -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "call", ufunc
     if ufunc.nin == 2 and ufunc.nout == 1 and ufunc.signature is None:
@@ -124,6 +131,8 @@ def ufuncs() -> Iterator[Any]:
     found = {value for value in vars(np).values() if isinstance(value, np.ufunc)}
     for ufunc in sorted(found, key=lambda ufunc: ufunc.__name__):
         for way, call in calls_of_ufunc(ufunc):
+            if (ufunc, way) in UNSOUND:
+                continue
             yield pytest.param(call, id=f"{ufunc.__name__} {way}")
 
 
@@ -163,7 +172,9 @@ def assert_same(found: Any, expected: Any) -> None:
         assert isinstance(found, (fg.Tensor, np.ndarray, np.generic))
         found = np.asarray(fg.stop_gradient(found))
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+        coarse = expected.dtype.char in "efF"
+        rtol = 8 * float(np.finfo(expected.dtype).eps) if coarse else 1e-12
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-14)
     elif isinstance(expected, np.ndarray):  # of text: NumPy's
         np.testing.assert_array_equal(found, expected)
     else:

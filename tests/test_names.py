@@ -41,7 +41,7 @@ def test_dir_shows_the_public_names(path: str) -> None:
 def test_completion_shows_the_public_names(path: str) -> None:
     completer: Any = rlcompleter.Completer({"fg": fg})
     shown = {
-        each.rstrip("(").removeprefix(path + ".") for each in completer.attr_matches(path + ".")
+        each.rstrip("()").removeprefix(path + ".") for each in completer.attr_matches(path + ".")
     }
     assert shown == set(MODULES[path].__all__)
 

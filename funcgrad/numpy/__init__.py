@@ -11,6 +11,11 @@ Tensor(6.0)
 # Packed lines: one name a line would make this file longer than any reader likes.
 # fmt: off
 # isort: off
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+from typing import NoReturn as _NoReturn
+
+from funcgrad.errors import MissingAttributeError as _MissingAttributeError
 from funcgrad.numpy import fft, lib, linalg
 from funcgrad.numpy.arithmetic import (
     abs, absolute, add, divide, divmod, fabs, float_power, floor_divide, fmod, gcd, lcm, mod,
@@ -24,21 +29,24 @@ from funcgrad.numpy.complexes import (
 from funcgrad.numpy.contraction import (
     cross, dot, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
 )
-from funcgrad.numpy.sequences import convolve, correlate
 from funcgrad.numpy.creation import (
-    array, asarray, astype, copy, empty, empty_like, eye, full, full_like, identity, ones,
-    ones_like, tri, zeros, zeros_like,
+    array, asanyarray, asarray, asarray_chkfinite, ascontiguousarray, asfortranarray, astype,
+    copy, empty, empty_like, eye, full, full_like, identity, ones, ones_like, tri, zeros,
+    zeros_like,
 )
 from funcgrad.numpy.diagonals import (
     diag, diag_indices, diag_indices_from, diagflat, diagonal, mask_indices, trace, tril,
     tril_indices, tril_indices_from, triu, triu_indices, triu_indices_from, vander,
 )
 from funcgrad.numpy.dtypes import (
-    bool, bool_, can_cast, common_type, complex128, complex64, e, euler_gamma, finfo, float16,
-    float32, float64, iinfo, inf, int16, int32, int64, int8, isdtype, issubdtype,
-    min_scalar_type, nan, newaxis, pi, promote_types, result_type, uint16, uint32, uint64,
-    uint8,
+    bool, bool_, byte, can_cast, cdouble, common_type, complex128, complex64, complexfloating,
+    csingle, double, dtype, e, euler_gamma, finfo, float16, float32, float64, floating, generic,
+    half, iinfo, inexact, inf, int16, int32, int64, int8, int_, intc, integer, intp, isdtype,
+    issubdtype, long, longlong, min_scalar_type, nan, newaxis, number, pi, promote_types,
+    result_type, short, signedinteger, single, ubyte, uint, uint16, uint32, uint64, uint8,
+    uintc, uintp, ulong, ulonglong, unsignedinteger, ushort,
 )
+from funcgrad.numpy.excluded import reason_for as _reason_for
 from funcgrad.numpy.exponential import (
     cbrt, exp, exp2, expm1, log, log10, log1p, log2, logaddexp, logaddexp2, sqrt,
 )
@@ -50,6 +58,7 @@ from funcgrad.numpy.indexing import (
     argwhere, choose, compress, extract, flatnonzero, ix_, nonzero, put_along_axis,
     ravel_multi_index, take, take_along_axis, unravel_index,
 )
+from funcgrad.numpy.interchange import from_dlpack
 from funcgrad.numpy.joining import (
     append, array_split, block, column_stack, concat, concatenate, dsplit, dstack, hsplit,
     hstack, row_stack, split, stack, unstack, vsplit, vstack,
@@ -67,6 +76,10 @@ from funcgrad.numpy.manipulation import (
     rot90, squeeze, swapaxes, transpose,
 )
 from funcgrad.numpy.moments import average, corrcoef, cov, mean, std, var
+from funcgrad.numpy.namespace_info import (
+    ARRAY_API_VERSION as _ARRAY_API_VERSION, array_namespace_info as _array_namespace_info,
+    check_version as _check_version,
+)
 from funcgrad.numpy.nanfunctions import (
     nanargmax, nanargmin, nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar,
 )
@@ -85,7 +98,7 @@ from funcgrad.numpy.reductions import (
 from funcgrad.numpy.repeating import delete, insert, pad, repeat, resize, tile, trim_zeros
 from funcgrad.numpy.rounding import (
     around, ceil, copysign, fix, floor, frexp, heaviside, ldexp, modf, nextafter, rint, round,
-    signbit, trunc,
+    signbit, spacing, trunc,
 )
 from funcgrad.numpy.running import (
     cumprod, cumsum, cumulative_prod, cumulative_sum, diff, ediff1d, nancumprod, nancumsum,
@@ -95,6 +108,7 @@ from funcgrad.numpy.samples import gradient, interp, unwrap
 from funcgrad.numpy.selection import (
     clip, fmax, fmin, maximum, minimum, nan_to_num, piecewise, select, where,
 )
+from funcgrad.numpy.sequences import convolve, correlate
 from funcgrad.numpy.sets import intersect1d, isin, setdiff1d, setxor1d, union1d
 from funcgrad.numpy.shapes import broadcast_shapes, isscalar, iterable, ndim, shape, size
 from funcgrad.numpy.sorting import (
@@ -103,6 +117,7 @@ from funcgrad.numpy.sorting import (
     unique_inverse, unique_values,
 )
 from funcgrad.numpy.subscripts import einsum, einsum_path
+from funcgrad.numpy.tapers import bartlett, blackman, hamming, hanning, i0, kaiser
 from funcgrad.numpy.trigonometry import (
     acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
     atan2, atanh, cos, cosh, deg2rad, degrees, hypot, rad2deg, radians, sin, sinc, sinh, tan,
@@ -115,49 +130,71 @@ __all__ = [
     "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append",
     "apply_along_axis", "apply_over_axes", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
     "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere",
-    "around", "array", "array_equal", "array_equiv", "array_split", "asarray", "asin", "asinh",
-    "astype", "at", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
-    "average", "bincount", "bitwise_and", "bitwise_count", "bitwise_invert",
-    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-    "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
-    "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "common_type", "complex64",
-    "complex128", "compress", "concat", "concatenate", "conj", "conjugate", "convolve", "copy",
-    "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
-    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete",
-    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize",
-    "divide", "divmod", "dot", "dsplit", "dstack", "e", "ediff1d", "einsum", "einsum_path",
-    "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1",
-    "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud",
-    "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin",
-    "fmod", "frexp", "fromfunction", "full", "full_like", "gcd", "geomspace", "gradient",
-    "greater", "greater_equal", "heaviside", "histogram", "histogram2d", "histogram_bin_edges",
-    "histogramdd", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf",
-    "inner", "insert", "int8", "int16", "int32", "int64", "interp", "intersect1d", "invert",
-    "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
-    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype", "iterable", "ix_",
-    "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort", "lib", "linalg",
-    "linspace", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logspace", "logsumexp", "mask_indices",
-    "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid",
-    "min", "min_scalar_type", "minimum", "mod", "modf", "moveaxis", "multiply", "nan",
-    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean",
-    "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
-    "nanvar", "ndim", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones",
-    "ones_like", "outer", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise",
-    "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval",
-    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile",
-    "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal",
-    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll",
-    "rollaxis", "rot90", "round", "row_stack", "searchsorted", "select", "setdiff1d",
-    "setxor1d", "shape", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort",
-    "sort_complex", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
-    "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
+    "around", "array", "array_equal", "array_equiv", "array_split", "asanyarray", "asarray",
+    "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "asin", "asinh", "astype", "at",
+    "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett",
+    "bincount", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block",
+    "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "byte", "can_cast",
+    "cbrt", "cdouble", "ceil", "choose", "clip", "column_stack", "common_type", "complex64",
+    "complex128", "complexfloating", "compress", "concat", "concatenate", "conj", "conjugate",
+    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero",
+    "cov", "cross", "csingle", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "deg2rad", "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat",
+    "diagonal", "diff", "digitize", "divide", "divmod", "dot", "double", "dsplit", "dstack",
+    "dtype", "e", "ediff1d", "einsum", "einsum_path", "empty", "empty_like", "equal",
+    "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft",
+    "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16", "float32", "float64",
+    "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",
+    "from_dlpack", "fromfunction", "full", "full_like", "gcd", "generic", "geomspace",
+    "gradient", "greater", "greater_equal", "half", "hamming", "hanning", "heaviside",
+    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
+    "hypot", "i0", "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "insert",
+    "int8", "int16", "int32", "int64", "int_", "intc", "integer", "interp", "intersect1d",
+    "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype",
+    "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal",
+    "lexsort", "lib", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
+    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace",
+    "logsumexp", "long", "longlong", "mask_indices", "matmul", "matrix_transpose", "matvec",
+    "max", "maximum", "mean", "median", "meshgrid", "min", "min_scalar_type", "minimum", "mod",
+    "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
+    "nanquantile", "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nextafter",
+    "nonzero", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition",
+    "percentile", "permute_dims", "pi", "piecewise", "poly", "polyadd", "polyder", "polydiv",
+    "polyint", "polymul", "polysub", "polyval", "positive", "pow", "power", "prod",
+    "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "ravel",
+    "ravel_multi_index", "real", "real_if_close", "reciprocal", "remainder", "repeat",
+    "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90",
+    "round", "row_stack", "searchsorted", "select", "setdiff1d", "setxor1d", "shape", "short",
+    "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size", "sort",
+    "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
+    "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
     "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros",
-    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "uint8", "uint16",
-    "uint32", "uint64", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unravel_index", "unstack", "unwrap", "vander", "var", "vdot", "vecdot",
+    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ubyte", "uint",
+    "uint8", "uint16", "uint32", "uint64", "uintc", "uintp", "ulong", "ulonglong", "union1d",
+    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unravel_index",
+    "unsignedinteger", "unstack", "unwrap", "ushort", "vander", "var", "vdot", "vecdot",
     "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]
+
+__array_api_version__ = _ARRAY_API_VERSION
+__array_namespace_info__ = _array_namespace_info
+
+
+def _in_version(version: str) -> _ModuleType:
+    """This namespace, if it conforms to a version of the array API."""
+    _check_version(version)
+    return _import_module(__name__)
+
+
+def __getattr__(name: str) -> _NoReturn:
+    """Say of what NumPy has beside these why it is not here."""
+    reason = _reason_for(name)
+    if reason:
+        raise _MissingAttributeError(f"funcgrad.numpy has no {name}: {reason}.")
+    raise AttributeError(f"module 'funcgrad.numpy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -13,17 +13,29 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ShapeError
-from funcgrad.numpy.options import converted, integer, natural, optional_dtype, shape_argument
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.options import (
+    checked_device,
+    converted,
+    integer,
+    natural,
+    optional_dtype,
+    shape_argument,
+)
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import ShapeLike, broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
+from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
 __all__ = [
     "array",
+    "asanyarray",
     "asarray",
+    "asarray_chkfinite",
+    "ascontiguousarray",
+    "asfortranarray",
     "astype",
     "copy",
     "empty",
@@ -76,7 +88,13 @@ def array(
     return result
 
 
-def asarray(a: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> Tensor:
+def asarray(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
     """A tensor of the elements of something, itself if it is one already.
 
     A Python number becomes an array like any other, whose dtype does not give way to that of what
@@ -86,6 +104,8 @@ def asarray(a: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None =
     ----------
     a : array_like
     dtype : dtype, optional
+    device : {"cpu", None}
+        For the array API, here and elsewhere: tensors are in main memory.
     copy : bool, optional
         Without meaning here: what could be written to is copied, what cannot is shared.
 
@@ -94,10 +114,69 @@ def asarray(a: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None =
     >>> asarray([1.0, 2.0])
     Tensor([1., 2.])
     """
+    checked_device(device, "asarray")
     return tensor(a, dtype)
 
 
-def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True) -> Tensor:
+def asanyarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor of the elements of something: ``asarray``, as tensors have no subclasses.
+
+    Examples
+    --------
+    >>> asanyarray([1.0, 2.0])
+    Tensor([1., 2.])
+    """
+    return tensor(a, dtype)
+
+
+def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor of the elements of something, all of which have to be finite.
+
+    Raises
+    ------
+    ArgumentError
+        One is infinite, or NaN. (Inside ``vmap``, nobody looks.)
+
+    Examples
+    --------
+    >>> asarray_chkfinite([1.0, 2.0])
+    Tensor([1., 2.])
+    """
+    made = tensor(a, dtype)
+    known = concrete(made)
+    if type(known) in RAW and not np.isfinite(known).all():
+        raise ArgumentError("asarray_chkfinite: the array has to be finite, but has inf or NaN.")
+    return made
+
+
+def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor of the elements of something, with an axis at least.
+
+    Tensors say nothing about the order of their elements in memory; neither do the elements of
+    ``asfortranarray``.
+
+    Examples
+    --------
+    >>> ascontiguousarray(1.0)
+    Tensor([1.])
+    """
+    return array(a, dtype, ndmin=1)
+
+
+def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor of the elements of something; see ``ascontiguousarray``.
+
+    Examples
+    --------
+    >>> asfortranarray([1.0, 2.0])
+    Tensor([1., 2.])
+    """
+    return array(a, dtype, ndmin=1)
+
+
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
+) -> Tensor:
     """The elements in another dtype.
 
     A complex number becomes real by its real part. The derivative is 1 between floating and
@@ -115,6 +194,7 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True) -> Te
     >>> astype([1.5, -1.5], "int64")
     Tensor([ 1, -1])
     """
+    checked_device(device, "astype")
     value, target = operand(x, "astype"), checked_dtype(dtype, "astype")
     if dtype_of(value) == target and not is_weak(value):
         return wrap(value)
@@ -144,7 +224,9 @@ def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -
     return result
 
 
-def zeros(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
+def zeros(
+    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
+) -> Tensor:
     """Zeros of a shape.
 
     Examples
@@ -152,10 +234,13 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
     >>> zeros((1, 2))
     Tensor([[0., 0.]])
     """
+    checked_device(device, "zeros")
     return made(np.zeros, "zeros", shape_argument(shape, "zeros"), float_dtype(dtype, "zeros"))
 
 
-def ones(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
+def ones(
+    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
+) -> Tensor:
     """Ones of a shape.
 
     Examples
@@ -163,10 +248,13 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
     >>> ones(2, dtype="int64")
     Tensor([1, 1])
     """
+    checked_device(device, "ones")
     return made(np.ones, "ones", shape_argument(shape, "ones"), float_dtype(dtype, "ones"))
 
 
-def empty(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
+def empty(
+    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
+) -> Tensor:
     """Zeros of a shape: what cannot be written to has no use for elements left undefined.
 
     Examples
@@ -174,10 +262,17 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = np.float64) -> Tensor:
     >>> empty(2)
     Tensor([0., 0.])
     """
+    checked_device(device, "empty")
     return zeros(shape, dtype)
 
 
-def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def full(
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Tensor:
     """One value everywhere, or an array repeated; differentiable in the value.
 
     Examples
@@ -185,6 +280,7 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None
     >>> full(2, 3.0)
     Tensor([3., 3.])
     """
+    checked_device(device, "full")
     value, kind = operand(fill_value, "full"), optional_dtype(dtype, "full")
     if kind is not None:
         value = converted(value, kind, "full")
@@ -210,7 +306,11 @@ def _like(
 
 
 def zeros_like(
-    a: ArrayLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    shape: ShapeLike | None = None,
 ) -> Tensor:
     """Zeros of the shape and the dtype of an array.
 
@@ -219,11 +319,15 @@ def zeros_like(
     >>> zeros_like([1.0, 2.0])
     Tensor([0., 0.])
     """
-    return zeros(*_like(a, dtype, shape, "zeros_like"))
+    return zeros(*_like(a, dtype, shape, "zeros_like"), device=device)
 
 
 def ones_like(
-    a: ArrayLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    shape: ShapeLike | None = None,
 ) -> Tensor:
     """Ones of the shape and the dtype of an array.
 
@@ -232,11 +336,16 @@ def ones_like(
     >>> ones_like([3, 4])
     Tensor([1, 1])
     """
-    return ones(*_like(a, dtype, shape, "ones_like"))
+    return ones(*_like(a, dtype, shape, "ones_like"), device=device)
 
 
 def empty_like(
-    prototype: ArrayLike, /, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+    prototype: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    shape: ShapeLike | None = None,
 ) -> Tensor:
     """Zeros of the shape and the dtype of an array; see ``empty``.
 
@@ -245,7 +354,7 @@ def empty_like(
     >>> empty_like([3.0])
     Tensor([0.])
     """
-    return zeros(*_like(prototype, dtype, shape, "empty_like"))
+    return empty(*_like(prototype, dtype, shape, "empty_like"), device=device)
 
 
 def full_like(
@@ -253,6 +362,7 @@ def full_like(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
+    device: str | None = None,
     shape: ShapeLike | None = None,
 ) -> Tensor:
     """One value everywhere, in the shape and the dtype of an array; differentiable in the value.
@@ -263,11 +373,16 @@ def full_like(
     Tensor([7., 7.])
     """
     sizes, kind = _like(a, dtype, shape, "full_like")
-    return full(sizes, fill_value, kind)
+    return full(sizes, fill_value, kind, device=device)
 
 
 def eye(
-    N: SupportsIndex, M: SupportsIndex | None = None, k: int = 0, dtype: DTypeLike | None = None
+    N: SupportsIndex,
+    M: SupportsIndex | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
 ) -> Tensor:
     """Ones on a diagonal of a matrix, zeros elsewhere.
 
@@ -277,6 +392,7 @@ def eye(
     Tensor([[1., 0.],
             [0., 1.]])
     """
+    checked_device(device, "eye")
     return made(np.eye, "eye", *_matrix("eye", N, M, k), float_dtype(dtype, "eye"))
 
 

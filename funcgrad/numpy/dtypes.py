@@ -19,34 +19,62 @@ from funcgrad.users_values import ArrayLike, operand
 __all__ = [
     "bool",
     "bool_",
+    "byte",
     "can_cast",
+    "cdouble",
     "common_type",
     "complex64",
     "complex128",
+    "complexfloating",
+    "csingle",
+    "double",
+    "dtype",
     "e",
     "euler_gamma",
     "finfo",
     "float16",
     "float32",
     "float64",
+    "floating",
+    "generic",
+    "half",
     "iinfo",
+    "inexact",
     "inf",
     "int8",
     "int16",
     "int32",
     "int64",
+    "int_",
+    "intc",
+    "integer",
+    "intp",
     "isdtype",
     "issubdtype",
+    "long",
+    "longlong",
     "min_scalar_type",
     "nan",
     "newaxis",
+    "number",
     "pi",
     "promote_types",
     "result_type",
+    "short",
+    "signedinteger",
+    "single",
+    "ubyte",
+    "uint",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uintc",
+    "uintp",
+    "ulong",
+    "ulonglong",
+    "unsignedinteger",
+    "ushort",
 ]
 
 bool = bool_ = np.bool_
@@ -54,6 +82,16 @@ int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
 uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 float16, float32, float64 = np.float16, np.float32, np.float64
 complex64, complex128 = np.complex64, np.complex128
+
+# NumPy's other names for them, by the size of a machine's numbers, and for the kinds.
+byte, short, intc, int_, long, longlong = np.byte, np.short, np.intc, np.int_, np.long, np.longlong
+ubyte, ushort, uintc, uint = np.ubyte, np.ushort, np.uintc, np.uint
+ulong, ulonglong, intp, uintp = np.ulong, np.ulonglong, np.intp, np.uintp
+half, single, double, csingle, cdouble = np.half, np.single, np.double, np.csingle, np.cdouble
+generic, number, integer, inexact = np.generic, np.number, np.integer, np.inexact
+signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
+floating, complexfloating = np.floating, np.complexfloating
+dtype = np.dtype
 
 e, pi, euler_gamma = np.e, np.pi, np.euler_gamma
 inf, nan, newaxis = np.inf, np.nan, None

@@ -12,7 +12,7 @@ import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.manipulation import roll
-from funcgrad.numpy.options import choice, integer, integers
+from funcgrad.numpy.options import checked_device, integer, integers
 from funcgrad.shape import AxisLike, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.users_values import operand
@@ -112,8 +112,7 @@ def length(n: Any, operation: str) -> int:
 
 
 def _frequencies(steps: Any, count: int, d: ArrayLike, device: str | None, name: str) -> Tensor:
-    if device is not None:
-        choice(device, ("cpu",), name, "device")
+    checked_device(device, name)
     return tensor(steps) * (1.0 / (count * tensor(d)))
 
 

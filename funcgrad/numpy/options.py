@@ -25,6 +25,7 @@ from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
 __all__ = [
     "check_lossless",
+    "checked_device",
     "choice",
     "common_dtype",
     "converted",
@@ -164,6 +165,18 @@ _MOST_ELEMENTS = 2**63 - 1
 def optional_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any] | None:
     """A dtype that tensors can have, or None."""
     return None if dtype is None else checked_dtype(dtype, operation)
+
+
+def checked_device(device: str | None, operation: str) -> None:
+    """Refuse a device that is none; the array API lets users say where they want an array.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither "cpu", main memory, nor None.
+    """
+    if device is not None:
+        choice(device, ("cpu",), operation, "device")
 
 
 def choice(x: object, options: tuple[str, ...], operation: str, argument: str) -> str:

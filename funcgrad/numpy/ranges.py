@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, FunctionError, TracerError
 from funcgrad.numpy.creation import astype, made
-from funcgrad.numpy.options import choice, common_dtype, natural, shape_argument
+from funcgrad.numpy.options import checked_device, choice, common_dtype, natural, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import power
 from funcgrad.primitives.rounding import floor
@@ -49,7 +49,12 @@ def _concrete_number(x: ArrayLike, operation: str) -> Any:
 
 
 def arange(
-    start: ArrayLike, stop: ArrayLike = None, step: ArrayLike = 1, dtype: DTypeLike | None = None
+    start: ArrayLike,
+    stop: ArrayLike = None,
+    step: ArrayLike = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
 ) -> Tensor:
     """Numbers from ``start`` (0 when it stands alone) up to, without, ``stop``.
 
@@ -64,6 +69,7 @@ def arange(
     >>> arange(3), arange(1.0, 2.0, 0.5)
     (Tensor([0, 1, 2]), Tensor([1. , 1.5]))
     """
+    checked_device(device, "arange")
     kind = None if dtype is None else checked_dtype(dtype, "arange")
     bounds = [_concrete_number(x, "arange") for x in (start, stop) if x is not None]
     if len(bounds) == 1:
@@ -85,6 +91,8 @@ def linspace(
     retstep: bool = False,
     dtype: DTypeLike | None = None,
     axis: int = 0,
+    *,
+    device: str | None = None,
 ) -> Any:
     """So many numbers, evenly spaced, from ``start`` to ``stop``; differentiable in both.
 
@@ -111,6 +119,7 @@ def linspace(
     >>> linspace(0.0, 3.0, 4)
     Tensor([0., 1., 2., 3.])
     """
+    checked_device(device, "linspace")
     first, last = operand(start, "linspace"), operand(stop, "linspace")
     count = natural(num, "linspace", "num")
     gaps = count - 1 if endpoint else count

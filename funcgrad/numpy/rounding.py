@@ -27,6 +27,7 @@ __all__ = [
     "rint",
     "round",
     "signbit",
+    "spacing",
     "trunc",
 ]
 
@@ -197,3 +198,15 @@ def modf(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
     (Tensor([-0.5,  0. ]), Tensor([-1.,  2.]))
     """
     return apply1(_p.fraction, x), apply1(_p.integral, x)
+
+
+def spacing(x: ArrayLike, /) -> Tensor:
+    """The distance to the next number of the dtype, away from zero; its derivative is 0.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> fnp.spacing(1.0) == fnp.finfo(fnp.float64).eps
+    Tensor(True)
+    """
+    return apply1(_p.spacing, x)

@@ -36,6 +36,7 @@ __all__ = [
     "nextafter",
     "rint",
     "round_to",
+    "spacing",
     "trunc",
 ]
 
@@ -73,6 +74,8 @@ round_to = replace(
     ),
     structure=Elementwise(_round, owns=False),  # some versions of NumPy return integers themselves
 )
+
+spacing = elementwise("spacing", np.spacing, partials=None, samples=_SAMPLES)
 
 # Integers.
 

@@ -12,6 +12,12 @@ from tests.differential.family import Call, Family, call, plain
 
 __all__ = ["SURFACE"]
 
+
+def _conversion(d: Draw) -> Call:
+    x = d.array()
+    return call(x, **d.options(0.3, dtype=lambda: d.target(x)))
+
+
 # -------------------------------------------------------------------------------------------- sets
 
 
@@ -255,6 +261,15 @@ def _einsum_path(d: Draw) -> Call:
 
 SURFACE: Final[Family] = MappingProxyType(
     {
+        **dict.fromkeys(
+            "asanyarray asarray_chkfinite ascontiguousarray asfortranarray".split(), _conversion
+        ),
+        **dict.fromkeys(
+            "bartlett blackman hamming hanning".split(), lambda d: call(d.pick(-1, 0, 1, 2, 5, 6.5))
+        ),
+        "i0": lambda d: call(d.rng.normal(0, 20, d.shape()).astype(d.pick("l", "f", "d"))),
+        "from_dlpack": lambda d: call(d.ndarray("iufc")),
+        "kaiser": lambda d: call(d.pick(0, 1, 2, 5, 6.5), d.pick(0, 2.5, 8.6, np.float32(3))),
         "isin": _isin,
         **dict.fromkeys(("union1d", "setdiff1d", "setxor1d"), _two_sets),
         "intersect1d": _intersection,

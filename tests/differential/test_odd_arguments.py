@@ -53,6 +53,8 @@ WIDER = frozenset(
             ("nanpercentile", "2"),  # and over no axes it puts them behind the others
             ("nanquantile", "0"),
             ("nanquantile", "2"),
+            *[(name, "0") for name in ("bartlett", "blackman", "hamming", "hanning", "kaiser")],
+            ("i0", "0"),  # infinite at infinity, where NumPy's is NaN
             ("trim_zeros", "0"),  # NumPy's is the list that it was given
             ("linalg.svd", "0"),  # of what is not Hermitian, though said to be
         ],

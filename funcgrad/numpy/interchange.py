@@ -1,0 +1,69 @@
+"""Arrays of other libraries by DLPack, without their numbers going through Python.
+
+>>> import numpy as np
+>>> from_dlpack(np.arange(3.0))
+Tensor([0., 1., 2.])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, DlpackError, LeafError
+from funcgrad.numpy.options import checked_device
+from funcgrad.tensor import Tensor, tensor
+from funcgrad.users_values import is_frozen
+
+__all__ = ["from_dlpack"]
+
+
+def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor of the elements of another library's array.
+
+    A tensor is itself, and an array that nobody can write to is shared. Any other is copied, since
+    DLPack does not say whether its owner writes to it.
+
+    Parameters
+    ----------
+    x : object
+        With ``__dlpack__`` and ``__dlpack_device__``, in main memory.
+    device : {"cpu", None}
+    copy : bool, optional
+        False: an error where a copy is needed.
+
+    Raises
+    ------
+    LeafError
+        The object has no ``__dlpack__``.
+    DlpackError
+        A copy is needed and is not allowed, or the array is not in main memory.
+    DtypeError
+        Its dtype is none that tensors have.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> t = fg.tensor([1.0, 2.0])
+    >>> from_dlpack(t) is t
+    True
+    """
+    checked_device(device, "from_dlpack")
+    if not any(copy is each for each in (None, True, False)):
+        raise ArgumentError(f"from_dlpack: copy has to be True, False or None, not {copy!r}.")
+    if isinstance(x, Tensor):
+        return x
+    if not hasattr(x, "__dlpack__"):
+        raise LeafError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use fnp.asarray.")
+    shared = isinstance(x, np.ndarray) and is_frozen(x)
+    if copy is False and not shared:
+        raise DlpackError(
+            "from_dlpack: copy=False, but somebody could write to the array, and a tensor never"
+            " changes. Leave copy out."
+        )
+    given: Any = x
+    try:
+        return tensor(given if shared else np.from_dlpack(given))
+    except (BufferError, RuntimeError) as error:
+        raise DlpackError(f"from_dlpack: {error} (Only main memory can be read.)") from error

@@ -1,0 +1,87 @@
+"""What the array API asks a namespace about itself.
+
+>>> array_namespace_info().default_device(), array_namespace_info().dtypes(kind="bool")
+('cpu', {'bool': dtype('bool')})
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError
+from funcgrad.numpy.dtypes import isdtype
+from funcgrad.numpy.options import checked_device
+
+__all__ = ["ARRAY_API_VERSION", "ArrayNamespaceInfo", "array_namespace_info", "check_version"]
+
+ARRAY_API_VERSION: Final = "2025.12"
+"""The revision of the standard."""
+
+_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", ARRAY_API_VERSION)
+_DTYPES: Final = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+
+
+class ArrayNamespaceInfo:
+    """The answers, as methods; see the standard's *inspection*."""
+
+    __slots__ = ()
+
+    def capabilities(self) -> dict[str, Any]:
+        """What is optional in the standard: all of it is here, for concrete tensors."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """Where tensors are made: in main memory."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """Where tensors can be."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes that numbers have where none is given."""
+        checked_device(device, "default_dtypes")
+        return {
+            "real floating": np.dtype(np.float64),
+            "complex floating": np.dtype(np.complex128),
+            "integral": np.dtype(np.int64),
+            "indexing": np.dtype(np.int64),
+        }
+
+    def dtypes(
+        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, np.dtype[Any]]:
+        """The standard's dtypes by name, all or those of a kind or of several."""
+        checked_device(device, "dtypes")
+        found = {name: np.dtype(name) for name in _DTYPES}
+        if kind is None:
+            return found
+        try:
+            return {name: dtype for name, dtype in found.items() if isdtype(dtype, kind)}
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"dtypes: {error}") from None
+
+
+def check_version(version: str) -> None:
+    """Refuse a revision of the standard that this is none of.
+
+    Raises
+    ------
+    ArgumentError
+        There is none of the name, or it is later.
+    """
+    if version not in _VERSIONS:
+        raise ArgumentError(
+            f"There is no version {version!r} of the array API here; there are"
+            f" {', '.join(_VERSIONS)}, of which each contains those before."
+        )
+
+
+def array_namespace_info() -> ArrayNamespaceInfo:
+    """Answers to questions about the namespace."""
+    return ArrayNamespaceInfo()

@@ -1,0 +1,177 @@
+"""The methods of ufuncs, ``np.subtract.accumulate`` and so on, in terms of the function itself.
+
+They go through an axis element by element, as NumPy does, so they hold for functions that are not
+associative; running extrema take the logarithm of so many steps. Of equal elements, each step
+shares the gradient equally.
+
+>>> import funcgrad.numpy as fnp
+>>> accumulate(np.subtract, fnp.subtract, [5.0, 1.0, 2.0])
+Tensor([5., 4., 2.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import AxisError, DtypeError, ShapeError
+from funcgrad.numpy.creation import asarray, astype, full
+from funcgrad.numpy.indexing import revealed
+from funcgrad.numpy.joining import concatenate, stack
+from funcgrad.numpy.manipulation import moveaxis
+from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
+from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.users_values import operand
+
+__all__ = ["METHODS", "accumulate", "outer", "reduce", "reduceat"]
+
+Binary = Callable[..., Tensor]
+
+_EXTREMA: Final = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})
+_ASSOCIATIVE: Final = frozenset(
+    (
+        *(*_EXTREMA, np.add, np.multiply, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm),
+        *(np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or, np.bitwise_xor),
+    )
+)
+
+
+def outer(ufunc: np.ufunc, function: Binary, a: ArrayLike, b: ArrayLike) -> Tensor:
+    """The function of all pairs of elements of two arrays.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> outer(np.subtract, fnp.subtract, [1.0, 2.0], [0.0, 1.0])
+    Tensor([[1., 0.],
+            [2., 1.]])
+    """
+    first, second = (asarray(operand(x, f"{ufunc.__name__}.outer")) for x in (a, b))
+    return function(first.reshape(first.shape + (1,) * second.ndim), second)
+
+
+def accumulate(ufunc: np.ufunc, function: Binary, array: ArrayLike, axis: int = 0) -> Tensor:
+    """The function of what has been found so far and the next element, for all along an axis.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> accumulate(np.maximum, fnp.maximum, [1.0, 3.0, 2.0])
+    Tensor([1., 3., 3.])
+    """
+    name = f"{ufunc.__name__}.accumulate"
+    x = asarray(operand(array, name))
+    along = normalize_axis(axis, x.ndim, name)
+    rows = moveaxis(_closed(function, x, name), along, 0)
+    if ufunc in _EXTREMA:
+        step = 1
+        while step < rows.shape[0]:
+            rows = concatenate((rows[:step], function(rows[:-step], rows[step:])))
+            step *= 2
+    elif rows.shape[0]:
+        found = [rows[0]]
+        for row in rows[1:]:
+            found.append(function(found[-1], row))
+        rows = stack(found)
+    return moveaxis(rows, 0, along)
+
+
+def reduce(
+    ufunc: np.ufunc,
+    function: Binary,
+    array: ArrayLike,
+    axis: AxisLike = 0,
+    *,
+    keepdims: bool = False,
+) -> Tensor:
+    """The function of what has been found so far and the next element, at the end of axes.
+
+    Raises
+    ------
+    ShapeError
+        There are no elements and the function has no identity; or there are several axes, and it
+        matters in which order they are gone through.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> reduce(np.subtract, fnp.subtract, [5.0, 1.0, 2.0])
+    Tensor(2.0)
+    """
+    name = f"{ufunc.__name__}.reduce"
+    x = asarray(operand(array, name))
+    axes = normalize_axes(axis, x.ndim, name)
+    if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
+        raise ShapeError(f"{name}: the order of elements matters, so it goes along one axis.")
+    others = [n for k, n in enumerate(x.shape) if k not in axes]
+    front = moveaxis(_closed(function, x, name), axes, range(len(axes)))
+    rows = front.reshape((int(np.prod([x.shape[k] for k in axes])), *others))
+    if ufunc.identity is not None:  # NumPy begins with it: hypot of one number is its size
+        start = full(tuple(others), ufunc.identity, rows.dtype)
+        found = _folded(function, [start, *rows])
+    elif rows.shape[0]:
+        found = _folded(function, list(rows))
+    else:
+        raise ShapeError(f"{name}: there are no elements, and no number that stands for none.")
+    kept = [1 if k in axes else n for k, n in enumerate(x.shape)]
+    return found.reshape(kept) if keepdims else found
+
+
+def reduceat(
+    ufunc: np.ufunc, function: Binary, array: ArrayLike, indices: ArrayLike, axis: int = 0
+) -> Tensor:
+    """``reduce`` of the elements from each index up to the next one, or the element there alone.
+
+    Parameters
+    ----------
+    indices : array_like of integers
+        Concrete. Where the next one is not greater, the element itself is the result.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> reduceat(np.add, fnp.add, [1.0, 2.0, 3.0, 4.0], [0, 2])
+    Tensor([3., 7.])
+    """
+    name = f"{ufunc.__name__}.reduceat"
+    x = asarray(operand(array, name))
+    along = normalize_axis(axis, x.ndim, name)
+    places = revealed(indices, name, "indices")
+    rows = moveaxis(x, along, 0)
+    count = rows.shape[0]
+    if places.ndim != 1 or np.any((places < 0) | (places >= count)):
+        raise AxisError(f"{name}: indices are 1-d, from 0 to {count - 1}, not {places.tolist()}.")
+    ends = [*places[1:].tolist(), count]
+    closed = _closed(function, rows, name)
+    found = [
+        _folded(function, list(closed[start : max(end, start + 1)]))
+        for start, end in zip(places.tolist(), ends, strict=True)
+    ]
+    return moveaxis(stack(found) if found else closed[:0], 0, along)
+
+
+def _folded(function: Binary, rows: list[Tensor]) -> Tensor:
+    found = rows[0]
+    for row in rows[1:]:
+        found = function(found, row)
+    return found
+
+
+def _closed(function: Binary, x: Tensor, name: str) -> Tensor:
+    """Elements in the dtype of the function's results, of which it makes such again."""
+    sample: Any = np.ones(1, x.dtype)
+    dtype = function(sample, sample).dtype
+    if dtype != x.dtype:
+        again = function(np.ones(1, dtype), np.ones(1, dtype)).dtype
+        if dtype.kind == "b" or again != dtype:
+            raise DtypeError(f"{name}: of {x.dtype} the function makes {dtype}, and then {again}.")
+    return astype(x, dtype)
+
+
+METHODS: Final[Mapping[str, Callable[..., Tensor]]] = MappingProxyType(
+    {"accumulate": accumulate, "outer": outer, "reduce": reduce, "reduceat": reduceat}
+)
+"""By NumPy's names."""

@@ -1,0 +1,106 @@
+"""DLPack: memory is shared where nobody can write to it, and copied elsewhere."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import DlpackError, FuncgradError, LeafError, TracerError
+
+READ: Any = np.from_dlpack  # NumPy's stubs know of capsules of one kind alone
+NUMBERS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+
+class Old:
+    """An exporter that knows of no versions, and an importer of such: what NumPy 1 was."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        return self.array.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("dtype", "?bhilBHILefdFD")
+def test_numpy_reads_a_tensor_without_a_copy(dtype: str) -> None:
+    t = fg.tensor(NUMBERS.astype(dtype))
+    array = READ(t)
+    np.testing.assert_array_equal(array, NUMBERS.astype(dtype))
+    assert array.dtype == t.dtype
+    assert np.shares_memory(array, np.asarray(t))
+    assert not array.flags.writeable
+
+
+def test_views_keep_their_strides() -> None:
+    t = fg.tensor(NUMBERS).T[::-1]
+    np.testing.assert_array_equal(READ(t), NUMBERS.T[::-1])
+
+
+def test_who_cannot_be_told_that_memory_is_read_only_gets_a_copy() -> None:
+    t = fg.tensor(NUMBERS)
+    array = READ(Old(t))
+    assert not np.shares_memory(array, np.asarray(t))
+    np.testing.assert_array_equal(array, NUMBERS)
+    with pytest.raises(DlpackError, match=r"before version 1\.0 cannot say"):
+        t.__dlpack__(copy=False)
+
+
+def test_a_copy_can_be_asked_for() -> None:
+    t = fg.tensor(NUMBERS)
+    array = READ(t, copy=True)
+    assert not np.shares_memory(array, np.asarray(t))
+    array[0] = 7.0
+    np.testing.assert_array_equal(t, NUMBERS)
+
+
+def test_what_somebody_could_write_to_is_copied() -> None:
+    source = NUMBERS.copy()
+    locked = source.view()
+    locked.setflags(write=False)
+    for given in (source, locked, Old(source)):
+        t = fnp.from_dlpack(given)
+        assert isinstance(t, fg.Tensor)
+        assert not np.shares_memory(source, np.asarray(t))
+        np.testing.assert_array_equal(t, NUMBERS)
+
+
+def test_what_nobody_can_write_to_is_shared() -> None:
+    t = fg.tensor(NUMBERS)
+    view = np.asarray(t)[1:]
+    assert np.shares_memory(fnp.from_dlpack(view, copy=False), view)
+    assert fnp.from_dlpack(t, copy=False) is t
+
+
+def test_the_device_is_main_memory() -> None:
+    assert fg.tensor(1.0).__dlpack_device__() == NUMBERS.__dlpack_device__()
+    assert fnp.from_dlpack(NUMBERS, device="cpu").device == "cpu"
+
+
+def test_a_traced_value_is_not_exported() -> None:
+    with pytest.raises(TracerError, match="DLPack's export of t: the tensor is being different"):
+        fg.grad(lambda x: READ(x).sum())(NUMBERS)
+    assert fg.grad(lambda x: fnp.from_dlpack(x).sum())(NUMBERS).tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: fnp.from_dlpack(3.0), LeafError, "float has no __dlpack__"),
+        (lambda: fnp.from_dlpack(NUMBERS, copy=False), DlpackError, "somebody could write"),
+        (lambda: fnp.from_dlpack(NUMBERS, device="cuda"), FuncgradError, "device has to be one of"),
+        (lambda: fg.tensor(1.0).__dlpack__(dl_device=(2, 0)), DlpackError, "DLPack: "),
+        (
+            lambda: fnp.from_dlpack(NUMBERS.astype(np.longdouble)),
+            DlpackError,
+            "DLPack only supports",
+        ),
+    ],
+)
+def test_words(call: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        call()
