@@ -9,29 +9,41 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from funcgrad.errors import ArgumentError
+from funcgrad.errors import ArgumentError, TracerError
 from funcgrad.numpy.arithmetic import absolute, sign
 from funcgrad.numpy.indexing import take_along_axis
 from funcgrad.numpy.manipulation import flip
 from funcgrad.numpy.matrices import matrices, results, square
+from funcgrad.numpy.reductions import any as any_of
 from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
-from funcgrad.primitives import eigen, orthogonal, singular_values
+from funcgrad.primitives import eigen, eigen_general, orthogonal, singular_values
 from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
 __all__ = [
+    "EigResult",
     "EighResult",
     "QRResult",
     "SVDResult",
     "cholesky",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "qr",
     "svd",
     "svdvals",
 ]
+
+
+class EigResult(NamedTuple):
+    """What ``eig`` returns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
@@ -175,6 +187,78 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Tensor:
     """
     matrix, lower = _triangle(a, UPLO, "eigvalsh")
     return wrap(eigen.eigvalsh(matrix, lower=lower))
+
+
+def _narrowed(values: Value, *found: Tensor) -> tuple[Tensor, ...]:
+    """Real numbers where NumPy has such: of a real matrix whose eigenvalues all are real.
+
+    In a batch one example may have real ones and another not, so there they are complex.
+    """
+    if dtype_of(values).kind == "c":
+        return found
+    try:
+        is_real = not bool(any_of(found[0].imag))
+    except TracerError:
+        is_real = False
+    return tuple([each.real for each in found]) if is_real else found
+
+
+def eig(a: ArrayLike) -> EigResult:
+    """The eigenvalues and the right eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+
+    Returns
+    -------
+    eigenvalues : Tensor, shape (..., n)
+        In LAPACK's order. Complex; of real matrices real, as NumPy's are, if all of them are, but
+        in ``fg.vmap``.
+    eigenvectors : Tensor, shape (..., n, n)
+        In columns, of length 1, with a real component that is the largest.
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+    MatrixError
+        They have infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+    DegenerateError
+        A derivative is asked for that depends on the choice of vectors for equal eigenvalues; or of
+        a matrix that has no basis of eigenvectors, or only just.
+
+    Notes
+    -----
+    The length and the phase of vectors are differentiated as LAPACK chooses them.
+
+    Examples
+    --------
+    >>> eig([[2.0, 0.0], [0.0, 3.0]]).eigenvalues
+    Tensor([2., 3.])
+    >>> eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues
+    Tensor([0.+1.j, 0.-1.j])
+    """
+    matrix = square(a, "eig")
+    return EigResult(*_narrowed(matrix, *results(eigen_general.eig, matrix)))
+
+
+def eigvals(a: ArrayLike) -> Tensor:
+    """The eigenvalues of square matrices.
+
+    The parameter and the errors are those of ``eig``.
+
+    Returns
+    -------
+    Tensor, shape (..., n)
+
+    Examples
+    --------
+    >>> eigvals([[2.0, 5.0], [0.0, 3.0]])
+    Tensor([2., 3.])
+    """
+    matrix = square(a, "eigvals")
+    return _narrowed(matrix, wrap(eigen_general.eigvals(matrix)))[0]
 
 
 # ------------------------------------------------------------------------------ orthogonal factors

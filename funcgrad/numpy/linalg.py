@@ -18,9 +18,21 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
-from funcgrad.numpy.decompositions import cholesky, eigh, eigvalsh, qr, svd, svdvals
+from funcgrad.numpy.decompositions import (
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
 from funcgrad.numpy.linear_systems import det, inv, slogdet, solve, tensorinv, tensorsolve
 from funcgrad.numpy.manipulation import matrix_transpose
+from funcgrad.numpy.matrix_products import matrix_power, multi_dot
+from funcgrad.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
+from funcgrad.numpy.pseudoinverses import lstsq, pinv
 from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.users_values import operand
@@ -28,15 +40,25 @@ from funcgrad.users_values import operand
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
+    "lstsq",
     "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
     "matrix_transpose",
+    "multi_dot",
+    "norm",
     "outer",
+    "pinv",
     "qr",
     "slogdet",
     "solve",
@@ -47,6 +69,7 @@ __all__ = [
     "tensorsolve",
     "trace",
     "vecdot",
+    "vector_norm",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -66,6 +67,72 @@ def _decomposed(d: Draw) -> Call:
     options = d.options(0.4, full_matrices=d.flag, compute_uv=d.flag, hermitian=d.flag)
     if options.get("hermitian"):
         x = _positive(d)
+    return call(x, **options)
+
+
+def _pseudoinverse(d: Draw) -> Call:
+    options = d.options(0.2, hermitian=lambda: True)
+    d.finite = True
+    x = d.ndarray(d.pick("f", "c"), (*d.pick(*_STACKS[:-1]), d.integer(1, 4), d.integer(1, 4)))
+    if options:
+        x = x @ np.conj(np.swapaxes(x, -1, -2))
+    tolerance = d.pick("rcond", "rtol", "neither")
+    if tolerance != "neither":
+        options[tolerance] = d.pick(1e-3, 1e-12, None)
+    return call(x, **options)
+
+
+def _least_squares(d: Draw) -> Call:
+    d.finite = True
+    m, n = d.integer(1, 4), d.integer(1, 4)
+    a, b = d.ndarray("iufc", (m, n)), d.ndarray("iufc", d.pick((m,), (m, 2), (m, 1), (m + 1,)))
+    return call(a, b, **d.options(0.5, rcond=lambda: d.pick(None, 1e-10)))
+
+
+def _chain(d: Draw) -> Call:
+    d.finite = True
+    sizes = [d.integer(1, 4) for _ in range(d.integer(3, 6))]
+    kinds = d.pick("f", "iu", "fc")
+    shapes = list(pairwise(sizes))
+    parts = [d.ndarray(kinds, shape) for shape in shapes]
+    if d.chance(0.3):
+        parts[0] = parts[0][0]
+    if d.chance(0.3) and len(parts) > 1:
+        parts[-1] = parts[-1][:, 0]
+    return call(parts[: 1 if d.chance(0.05) else None])
+
+
+_NORMS: Final = ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf, 3, "other")
+
+
+def _norm(d: Draw) -> Call:
+    d.finite = True
+    x = d.array("iufc", empty=False, low=1)
+    rank = len(np.shape(x))
+    if d.chance(0.3):
+        return call(x, **d.options(0.5, keepdims=d.flag))
+    if d.chance(0.5) and rank >= 2:
+        axes = tuple(int(k) for k in d.rng.permutation(rank)[:2])
+        return call(x, **d.options(0.7, ord=lambda: d.pick(*_NORMS)), axis=axes)
+    ord = d.pick(None, 1, 2, 3, 0.5, 0, -1, -2.5, np.inf, -np.inf, "fro")
+    return call(x, ord, d.axis(x, False), **d.options(0.4, keepdims=d.flag))
+
+
+def _vector_norm(d: Draw) -> Call:
+    d.finite = True
+    x = d.array("iufc", empty=False, low=1)
+    orders = (1, 2, 3, 0.5, 0, -1, np.inf, -np.inf)
+    return call(
+        x, **d.options(0.6, axis=lambda: d.axes(x), ord=lambda: d.pick(*orders), keepdims=d.flag)
+    )
+
+
+def _rank(d: Draw) -> Call:
+    options = d.options(0.2, hermitian=lambda: True)
+    x = _positive(d) if options else d.pick(_tall_or_wide(d), d.array("f", (3,)), 0.0, 2.0)
+    tolerance = d.pick("tol", "rtol", "neither", "neither")
+    if tolerance != "neither":
+        options[tolerance] = d.pick(1e-3, 1e-12, None)
     return call(x, **options)
 
 
@@ -139,6 +206,19 @@ MATRICES: Final[Family] = MappingProxyType(
         ),
         "linalg.svd": _decomposed,
         "linalg.svdvals": lambda d: call(_tall_or_wide(d)),
+        "linalg.eig": lambda d: call(_positive(d)),
+        "linalg.eigvals": lambda d: call(_positive(d)),
+        "linalg.pinv": _pseudoinverse,
+        "linalg.lstsq": _least_squares,
+        "linalg.matrix_power": lambda d: call(_invertible(d), d.pick(0, 1, 2, 3, 5, -1, -2)),
+        "linalg.multi_dot": _chain,
+        "linalg.norm": _norm,
+        "linalg.vector_norm": _vector_norm,
+        "linalg.matrix_norm": lambda d: call(
+            _tall_or_wide(d), **d.options(0.6, ord=lambda: d.pick(*_NORMS), keepdims=d.flag)
+        ),
+        "linalg.cond": lambda d: call(_invertible(d), **d.options(0.7, p=lambda: d.pick(*_NORMS))),
+        "linalg.matrix_rank": _rank,
         "linalg.tensorinv": _tensor,
         "linalg.tensorsolve": _tensor_equations,
     }

@@ -33,6 +33,13 @@ ASKS_FOR_NUMBERS = frozenset(
 )
 
 
+# Real where all of them are, but not in a batch, whose examples may differ in that.
+COMPLEX_IN_BATCHES = frozenset(["linalg.eig", "linalg.eigvals"])
+
+# Vectors with signs, phases or bases that are nobody's; see test_eigen and test_orthogonal.
+OF_ANY_BASIS = frozenset(["linalg.eigh", "linalg.qr", "linalg.svd"])
+
+
 class Apart(Draw):
     """Draws numbers of double precision that are apart from one another, and from kinks."""
 
@@ -132,7 +139,7 @@ def test_most_functions_are_reached() -> None:
     assert len([name for name in NAMES if next(cases(name), None)]) > 240
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_ANY_BASIS])
 def test_derivatives_are_those_of_the_values(name: str) -> None:
     for case in cases(name):
         if case.is_smooth():
@@ -169,7 +176,10 @@ def test_a_batch_is_a_loop(name: str) -> None:
         asks = name in ASKS_FOR_NUMBERS and isinstance(found.error, TracerError)
         if not asks and expected.error is None:
             assert found.error is None, found.error
-            assert_close(found.value, expected.value)
+            wanted = expected.value
+            if name in COMPLEX_IN_BATCHES:
+                wanted = [x.astype(complex) for x in wanted]
+            assert_close(found.value, wanted)
 
 
 @pytest.mark.parametrize("name", sorted(ASKS_FOR_NUMBERS))

@@ -1,0 +1,382 @@
+"""Norms of vectors and of matrices, condition numbers and ranks, as in ``numpy.linalg``.
+
+Where a norm has a kink its derivative is the least of the subgradients: 0 at the origin and for
+singular values that are 0; ties of greatest elements share. So at second order the origin counts as
+flat, also for a norm that is squared afterwards; the sum of squares itself is right there.
+
+>>> import funcgrad as fg
+>>> norm([3.0, 4.0])
+Tensor(5.0)
+>>> fg.grad(norm)(fg.tensor([3.0, 4.0])), fg.grad(norm)(fg.tensor([0.0, 0.0]))
+(Tensor([0.6, 0.8]), Tensor([0., 0.]))
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, DtypeError, MatrixShapeError, ShapeError
+from funcgrad.numpy.arithmetic import absolute
+from funcgrad.numpy.decompositions import eigvalsh, svdvals
+from funcgrad.numpy.linear_systems import inv, slogdet
+from funcgrad.numpy.manipulation import moveaxis
+from funcgrad.numpy.matrices import matrices, square
+from funcgrad.numpy.options import real_number
+from funcgrad.numpy.reductions import any as any_of
+from funcgrad.numpy.reductions import max as max_of
+from funcgrad.numpy.reductions import min as min_of
+from funcgrad.numpy.reductions import sum as sum_of
+from funcgrad.numpy.selection import where
+from funcgrad.primitives import norms
+from funcgrad.primitives.structural import cast, reshape, unfollowed
+from funcgrad.shape import (
+    AxisLike,
+    dtype_of,
+    is_inexact,
+    normalize_axes,
+    reduced_shape,
+    shape_of,
+)
+from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
+from funcgrad.trace import Value
+from funcgrad.users_values import operand
+
+__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
+
+
+Order: TypeAlias = float | str | None
+
+
+def _numbers(x: ArrayLike, operation: str) -> Tensor:
+    """An array of an inexact dtype."""
+    value = operand(x, operation)
+    return wrap(value if is_inexact(dtype_of(value)) else cast(value, dtype=np.dtype(np.float64)))
+
+
+def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """A norm of vectors or of matrices.
+
+    Parameters
+    ----------
+    x : array_like
+    ord : None, number, "fro" or "nuc"
+        For vectors the p of the p-norm: any number but 0 (``sum(abs(x) ** p) ** (1 / p)``), 0 (how
+        many elements are not 0), inf or -inf (the greatest or least absolute value). For matrices
+        "fro" (the root of the sum of squares), "nuc" (the sum of singular values), 2 or -2 (the
+        greatest or least singular value), 1 or -1 (the greatest or least sum of absolute values of
+        a column), inf or -inf (of a row). None is the root of the sum of squares.
+    axis : int or pair of ints, optional
+        That of the vectors, or those of the matrices. By default ``x`` is one vector or matrix; of
+        any number of axes with ``ord=None``.
+    keepdims : bool
+        Whether these axes stay, with size 1.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such norm of vectors, or of matrices.
+    ShapeError
+        There are neither one nor two axes.
+
+    Notes
+    -----
+    For the derivative at kinks see the docstring of the module, ``funcgrad.numpy.norms``: 0 at the
+    origin. The root of a sum of squares neither overflows nor vanishes on the way.
+
+    Examples
+    --------
+    >>> norm([[3.0, 4.0], [6.0, 8.0]], axis=1)
+    Tensor([ 5., 10.])
+    >>> norm([[3.0, 0.0], [0.0, -4.0]], "nuc")
+    Tensor(7.0)
+    """
+    value = _numbers(x, "norm")
+    rank = len(shape_of(value))
+    if axis is None:
+        if ord is None or (ord in ("f", "fro") and rank == 2) or (_is(ord, 2) and rank == 1):
+            return _length(value, tuple(range(rank)), keepdims)
+        axes = tuple(range(rank))
+    else:
+        axes = normalize_axes(axis, rank, "norm")
+    if len(axes) == 1:
+        return _of_vectors(value, 2 if ord is None else ord, axes, keepdims, "norm")
+    if len(axes) == 2:
+        return _of_matrices(value, "fro" if ord is None else ord, axes, keepdims, "norm")
+    raise ShapeError(
+        f"norm: a norm is of vectors or of matrices, so there have to be one or two axes; there are"
+        f" {len(axes)}, for the shape {shape_of(value)}. Give axis=, or ord=None for all elements."
+    )
+
+
+def vector_norm(
+    x: ArrayLike, /, *, axis: AxisLike = None, keepdims: bool = False, ord: Order = 2
+) -> Tensor:
+    """A norm of vectors, along any axes.
+
+    Parameters
+    ----------
+    x : array_like
+    axis : int or tuple of ints, optional
+        The elements along all of these axes are one vector; by default along all.
+    keepdims : bool
+    ord : number
+        See ``norm``.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        There is no such norm.
+
+    Examples
+    --------
+    >>> vector_norm([[3.0, 4.0], [0.0, 12.0]])
+    Tensor(13.0)
+    """
+    value = _numbers(x, "vector_norm")
+    axes = normalize_axes(axis, len(shape_of(value)), "vector_norm")
+    return _of_vectors(value, ord, axes, keepdims, "vector_norm")
+
+
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> Tensor:
+    """A norm of the matrices on the last two axes.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+    keepdims : bool
+    ord : "fro", "nuc", 1, -1, 2, -2, inf or -inf
+        See ``norm``.
+
+    Returns
+    -------
+    Tensor, shape (...)
+
+    Raises
+    ------
+    ArgumentError
+        There is no such norm.
+    MatrixShapeError
+        There are fewer than two axes.
+
+    Examples
+    --------
+    >>> matrix_norm([[3.0, 0.0], [0.0, -4.0]], ord=2)
+    Tensor(4.0)
+    """
+    value = _numbers(x, "matrix_norm")
+    rank = len(shape_of(value))
+    if rank < 2:
+        raise MatrixShapeError(
+            f"matrix_norm: x has to be a matrix, or a stack of matrices on the last two axes; its"
+            f" shape is {shape_of(value)}."
+        )
+    chosen = "fro" if ord is None else ord
+    return _of_matrices(value, chosen, (rank - 2, rank - 1), keepdims, "matrix_norm")
+
+
+# -------------------------------------------------------------------------------------- vectors
+
+
+def _is(ord: Order, number: float) -> bool:
+    return not isinstance(ord, str) and bool(ord == number)
+
+
+def _length(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    return apply(norms.length, x, axis=axes, keepdims=bool(keepdims))
+
+
+def _of_vectors(
+    x: Tensor, ord: Order, axes: tuple[int, ...], keepdims: bool, operation: str
+) -> Tensor:
+    if isinstance(ord, str):
+        raise ArgumentError(
+            f"{operation}: {ord!r} is no norm of vectors; ord has to be a number, inf or -inf."
+        )
+    p = real_number(2 if ord is None else ord, operation, "ord")
+    if p != p:
+        raise ArgumentError(f"{operation}: ord is NaN.")
+    if p == 2:
+        return _length(x, axes, keepdims)
+    sizes = absolute(x)
+    if p == np.inf:
+        return _greatest(sizes, axes, keepdims)
+    if p == -np.inf:
+        return min_of(sizes, axis=axes, keepdims=keepdims)
+    if p == 0:
+        count = sum_of(x != 0, axis=axes, keepdims=keepdims)
+        return wrap(cast(count, dtype=dtype_of(sizes)))
+    if p == 1:
+        return sum_of(sizes, axis=axes, keepdims=keepdims)
+    return _powers(sizes, p, axes, keepdims)
+
+
+def _greatest(x: Tensor, axis: AxisLike, keepdims: bool = False) -> Tensor:
+    """The greatest of numbers that are not negative: 0 of none."""
+    reduced = normalize_axes(axis, len(shape_of(x)), "norm")
+    choose = sum_of if 0 in [shape_of(x)[k] for k in reduced] else max_of
+    return choose(x, axis=axis, keepdims=keepdims)
+
+
+def _powers(sizes: Tensor, p: float, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The p-norm over the greatest size: it grows with that, so nothing depends on which it is.
+
+    Where the norm is 0 it is flat: at the origin, and for negative p where any element is 0.
+    """
+    if 0 in [shape_of(sizes)[axis] for axis in axes]:
+        return sum_of(sizes**p, axis=axes, keepdims=keepdims) ** (1 / p)
+    held = wrap(unfollowed(max_of(sizes, axis=axes, keepdims=True)))
+    flat = held == 0 if p > 0 else any_of(sizes == 0, axis=axes, keepdims=True)
+    usual = (held > 0) & (held < np.inf)
+    scaled = where(flat, 1.0, sizes / where(usual, held, 1.0))
+    root = sum_of(scaled**p, axis=axes, keepdims=True) ** (1 / p)
+    out = where(flat, 0.0, root * where(usual, held, 1.0))
+    return (
+        out if keepdims else wrap(reshape(out, shape=reduced_shape(shape_of(sizes), axes, False)))
+    )
+
+
+# ------------------------------------------------------------------------------------- matrices
+
+
+def _of_matrices(
+    x: Tensor, ord: Order, axes: tuple[int, ...], keepdims: bool, operation: str
+) -> Tensor:
+    if len(set(axes)) != 2:
+        raise ShapeError(f"{operation}: the two axes have to differ; they are {axes}.")
+    if ord in ("f", "fro"):
+        return _length(x, axes, keepdims)
+    moved = moveaxis(x, axes, (-2, -1))
+    if ord == "nuc":
+        out = sum_of(svdvals(moved), axis=-1)
+    elif isinstance(ord, str) or ord is None or ord not in (1, -1, 2, -2, np.inf, -np.inf):
+        raise ArgumentError(
+            f"{operation}: {ord!r} is no norm of matrices; ord is 'fro', 'nuc', 1, -1, 2, -2, inf"
+            " or -inf."
+        )
+    else:
+        of_values = ord in (2, -2)
+        sizes = svdvals(moved) if of_values else absolute(moved)
+        if not of_values:
+            sizes = sum_of(sizes, axis=-2 if abs(ord) == 1 else -1)
+        out = _greatest(sizes, -1) if ord > 0 else min_of(sizes, axis=-1)
+    return wrap(reshape(out, shape=reduced_shape(shape_of(x), axes, True))) if keepdims else out
+
+
+# ------------------------------------------------------------------------------------ condition
+
+
+def cond(x: ArrayLike, p: Order = None) -> Tensor:
+    """Condition numbers: how much a relative change of b can grow in ``solve(x, b)``.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        Square, but for the 2-norm.
+    p : None, 2, -2, 1, -1, inf, -inf or "fro", "nuc"
+        The norm; None is the 2-norm.
+
+    Returns
+    -------
+    Tensor, shape (...)
+        inf for singular matrices, where the derivative is 0.
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes, or the matrices are not square.
+    ArgumentError
+        There is no such norm; or the matrices are empty.
+
+    Examples
+    --------
+    >>> cond([[4.0, 0.0], [0.0, 2.0]])
+    Tensor(2.0)
+    """
+    value = wrap(matrices(x, "cond", "x"))
+    if 0 in shape_of(value)[-2:]:
+        raise MatrixShapeError("cond: empty matrices have no condition number.")
+    if p is None or (not isinstance(p, str) and p in (2, -2)):
+        s = svdvals(value)
+        greatest, least = s[..., 0], s[..., -1]
+        return _ratio(least, greatest) if p == -2 else _ratio(greatest, least)
+    value = wrap(square(x, "cond", "x"))
+    singular = slogdet(wrap(unfollowed(value))).sign == 0
+    lifted = singular[..., None, None]
+    safe = where(lifted, np.eye(shape_of(value)[-1], dtype=dtype_of(value)), value)
+    axes = (-2, -1)
+    product = norm(value, p, axes) * norm(inv(safe), p, axes)
+    result: Tensor = where(singular, np.inf, product)
+    return result
+
+
+def _ratio(first: Tensor, second: Tensor) -> Tensor:
+    """A quotient that is inf over 0, and 0 where both are."""
+    zero = second == 0
+    result: Tensor = where(zero, np.inf, first / where(zero, 1.0, second))
+    return result
+
+
+def matrix_rank(
+    A: ArrayLike, tol: ArrayLike = None, hermitian: bool = False, *, rtol: ArrayLike = None
+) -> Tensor:
+    """How many singular values are more than a tolerance. It has no derivative.
+
+    Parameters
+    ----------
+    A : array_like, shape (..., m, n), or (n,) or ()
+        What has fewer than two axes has the rank 1, or 0 if it is 0.
+    tol : array_like, shape (...), optional
+        By default ``rtol`` times the greatest singular value.
+    hermitian : bool
+        Whether the matrices are Hermitian, so that eigenvalues can serve.
+    rtol : array_like, shape (...), optional
+        By default the greater size times the precision.
+
+    Returns
+    -------
+    Tensor, shape (...)
+        Integers.
+
+    Raises
+    ------
+    ArgumentError
+        Both tolerances are given.
+
+    Examples
+    --------
+    >>> matrix_rank([[1.0, 2.0], [2.0, 4.0]])
+    Tensor(1)
+    """
+    value = wrap(unfollowed(_numbers(A, "matrix_rank")))
+    if tol is not None and rtol is not None:
+        raise ArgumentError("matrix_rank: give tol or rtol, not both.")
+    if len(shape_of(value)) < 2:
+        return wrap(cast(any_of(value != 0), dtype=np.dtype(int)))
+    s = absolute(eigvalsh(value)) if hermitian else svdvals(value)
+    if 0 in shape_of(value)[-2:]:
+        return wrap(cast(sum_of(s, axis=-1), dtype=np.dtype(int)))
+    if tol is None:
+        relative = max(shape_of(value)[-2:]) * np.finfo(dtype_of(s)).eps if rtol is None else rtol
+        bound = max_of(s, axis=-1, keepdims=True) * _raised(relative)
+    else:
+        bound = _raised(tol)
+    return sum_of(s > bound, axis=-1)
+
+
+def _raised(tolerance: ArrayLike) -> Value:
+    """A tolerance with an axis for the singular values."""
+    value = operand(tolerance, "matrix_rank")
+    if dtype_of(value).kind not in "biuf":
+        raise DtypeError(f"matrix_rank: a tolerance is real, not of {dtype_of(value)}.")
+    return wrap(reshape(value, shape=(*shape_of(value), 1))) if shape_of(value) else value

@@ -1,0 +1,165 @@
+"""Pseudoinverses and least squares, as in ``numpy.linalg``.
+
+>>> solution = lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0])
+>>> solution[0].round(6), solution[2]
+(Tensor([1., 2.]), Tensor(2, dtype=int32))
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, MatrixShapeError, ShapeError
+from funcgrad.numpy.decompositions import svdvals
+from funcgrad.numpy.matrices import matrices, square
+from funcgrad.numpy.options import real_number
+from funcgrad.primitives import pseudoinverses
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.matrices import conjugate, linalg_dtype, real_part
+from funcgrad.primitives.matrices import hermitian as hermitian_part
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.structural import cast, reshape, unfollowed
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import RAW, concrete
+from funcgrad.users_values import operand
+
+__all__ = ["lstsq", "pinv"]
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "<no value>"
+
+
+_NOT_GIVEN = _NotGiven()
+
+
+def pinv(
+    a: ArrayLike, rcond: ArrayLike = None, hermitian: bool = False, *, rtol: ArrayLike = _NOT_GIVEN
+) -> Tensor:
+    """The pseudoinverses of Moore and Penrose.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    rcond : array_like, shape (...), optional
+        Singular values count as zero that are less than so many times the greatest; by default
+        1e-15.
+    hermitian : bool
+        Whether ``a`` is Hermitian, so that eigenvalues can serve.
+    rtol : array_like, shape (...), optional
+        The same under the name of the array API; None is the greater size times the precision.
+
+    Returns
+    -------
+    Tensor, shape (..., n, m)
+
+    Raises
+    ------
+    ArgumentError
+        Both tolerances are given.
+    MatrixError
+        There are infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+
+    Notes
+    -----
+    The derivative is that along which the rank stays the same (Golub and Pereyra 1973), right for
+    matrices of full rank, and for such as are of low rank by construction.
+
+    Examples
+    --------
+    >>> pinv([[2.0, 0.0], [0.0, 0.0]])
+    Tensor([[0.5, 0. ],
+            [0. , 0. ]])
+    """
+    matrix = hermitian_part(square(a, "pinv")) if hermitian else matrices(a, "pinv")
+    if rcond is not None and rtol is not _NOT_GIVEN:
+        raise ArgumentError("pinv: give rcond or rtol, not both.")
+    shape, dtype = shape_of(matrix), dtype_of(matrix)
+    own = np.dtype(dtype.char.lower())
+    if rcond is None:
+        rcond = 1e-15 if rtol is _NOT_GIVEN else rtol
+    if rcond is None:
+        rcond = max(shape[-2:]) * np.finfo(own).eps
+    bound = cast(unfollowed(operand(rcond, "pinv")), dtype=own)
+    bound = broadcast_to(bound, shape=shape[:-2])
+    if 0 in shape:
+        return wrap(np.zeros((*shape[:-2], shape[-1], shape[-2]), dtype))
+    return wrap(pseudoinverses.pinv(matrix, bound, hermitian=bool(hermitian)))
+
+
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The shortest of all x that make ``norm(a @ x - b)`` least.
+
+    Parameters
+    ----------
+    a : array_like, shape (m, n)
+    b : array_like, shape (m,) or (m, k)
+    rcond : float, optional
+        Singular values count as zero that are less than so many times the greatest; by default the
+        greater size times the precision.
+
+    Returns
+    -------
+    x : Tensor, shape (n,) or (n, k)
+    residuals : Tensor, shape (1,) or (k,)
+        The sums of squares of ``b - a @ x``; of shape (0,) where the columns of ``a`` depend on one
+        another, or m is not more than n. Of traced matrices nobody knows the rank: they count as of
+        full rank here.
+    rank : Tensor, integer
+    s : Tensor
+        The singular values of ``a``.
+
+    Raises
+    ------
+    MatrixShapeError
+        ``a`` is no matrix, or ``b`` has neither one axis nor two.
+    ShapeError
+        The numbers of rows differ.
+
+    Notes
+    -----
+    See ``pinv`` for the derivative; that of matrices of full rank is exact.
+
+    Examples
+    --------
+    >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0]
+    Tensor([2.])
+    """
+    matrix, right = operand(a, "lstsq"), operand(b, "lstsq")
+    own, shape = shape_of(matrix), shape_of(right)
+    if len(own) != 2 or len(shape) not in (1, 2):
+        raise MatrixShapeError(
+            f"lstsq: a has to have two axes, and b one or two; the shapes are {own} and {shape}."
+            " Use fg.vmap for stacks."
+        )
+    if shape[0] != own[0]:
+        raise ShapeError(
+            f"lstsq: a and b have to have as many rows; the shapes are {own} and {shape}."
+        )
+    dtype = linalg_dtype("lstsq", dtype_of(matrix), dtype_of(right))
+    matrix, right = (x if dtype_of(x) == dtype else cast(x, dtype=dtype) for x in (matrix, right))
+    columns = right if len(shape) == 2 else reshape(right, shape=(*shape, 1))
+    if rcond is None:
+        tolerance = float(np.finfo(dtype).eps) * max(own)
+    else:
+        tolerance = real_number(rcond, "lstsq", "rcond")
+        if not 0 < tolerance < 1:  # as LAPACK has it
+            tolerance = float(np.finfo(dtype).eps) / 2
+    x = pseudoinverses.least_squares(matrix, columns, rcond=tolerance)
+    s = svdvals(matrix)
+    held = unfollowed(s._value if type(s) is Tensor else s)
+    rank = wrap(held > tolerance * held[:1]).sum() if own[1] and own[0] else wrap(np.int64(0))
+    rank = wrap(cast(rank, dtype=np.dtype(np.int32)))
+    known = concrete(rank)
+    full = type(known) not in RAW or int(known) == own[1]
+    rest = columns - matrix @ x
+    squares = reduce_sum(real_part(conjugate(rest) * rest), axis=(0,), keepdims=False)
+    if not full or own[0] <= own[1]:
+        squares = np.zeros(0, np.dtype(dtype.char.lower()))
+    if len(shape) == 1:
+        x = reshape(x, shape=(own[1],))
+    return wrap(x), wrap(squares), rank, s

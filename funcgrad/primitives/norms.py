@@ -1,0 +1,148 @@
+"""Lengths of vectors, and their directions, without overflow on the way.
+
+The derivative of a length is the direction; at the origin the least of its subgradients, 0. The
+derivative of a direction is the part of a change across it, over the length.
+
+>>> length(np.array([3e200, 4e200]), axis=(0,), keepdims=False)
+np.float64(5e+200)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.matrices import Array, conjugate, real_dtype, real_part
+from funcgrad.primitives.reduction import batch_reduction, reduce_sum
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import Shape, Spec, reduced_shape, shape_of
+from funcgrad.structure import Opaque
+from funcgrad.trace import Value
+
+__all__ = ["direction", "length"]
+
+Axes = tuple[int, ...]
+
+
+def _kept(x: Value, axis: Axes, wide: Shape) -> Value:
+    """A reduced value with its axes back, of size 1."""
+    return reshape(x, shape=reduced_shape(wide, axis, keepdims=True))
+
+
+def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
+    """Numbers over a power of two near the greatest of them, which is the second result."""
+    size = np.max(np.abs(x), axis, keepdims=True, initial=0)
+    exponent = np.where(np.isfinite(size) & (size > 0), np.frexp(size)[1], 0)
+    half = np.ldexp(np.ones_like(size), -(exponent // 2))  # twice: 2 ** 1074 is no number
+    rest = np.ldexp(np.ones_like(size), -(exponent - exponent // 2))
+    return x * half * rest, exponent
+
+
+def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
+    squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+    return np.sum(squares, axis, keepdims=keepdims)
+
+
+def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
+    with np.errstate(all="ignore"):
+        squares = _squares(x, axis, keepdims)
+        info = np.finfo(squares.dtype)
+        if np.all((squares > info.tiny / info.eps) & (squares < np.inf)):
+            return np.sqrt(squares)
+        scaled, exponent = _scaled(x, axis)
+        root = np.sqrt(_squares(scaled, axis, True))
+        exact = np.ldexp(root, exponent)
+        exact = exact if keepdims else exact.reshape(squares.shape)
+        usual = (squares > info.tiny / info.eps) & (squares < np.inf)
+        return np.where(usual | np.isnan(squares), np.sqrt(squares), exact)[()]
+
+
+def _direction(x: Array, axis: Axes) -> Any:
+    with np.errstate(all="ignore"):
+        scaled = _scaled(x, axis)[0]
+        root = np.sqrt(_squares(scaled, axis, True))
+        return scaled / np.where(root == 0, 1, root)
+
+
+def _across(change: Value, out: Value, x: Value, axis: Axes) -> Value:
+    """The part of a change across a direction, over the length; 0 at the origin."""
+    along = real_part(reduce_sum(conjugate(out) * change, axis=axis, keepdims=True))
+    size = length(x, axis=axis, keepdims=True)
+    at_origin = size == 0
+    return where(at_origin, 0, (change - out * along) / where(at_origin, 1, size))
+
+
+def _samples(keeps: bool) -> Any:
+    def samples() -> Iterator[Sample]:
+        rng = np.random.default_rng(111)
+        for number, (shape, axis) in enumerate(
+            (((3,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 0), (0,)), ((0, 2), (1,)))
+        ):
+            own = {"keepdims": number % 2 == 1} if keeps else {}
+            x = rng.standard_normal(shape)
+            yield Sample((x,), {"axis": axis, **own})
+            if number < 3:
+                yield Sample((x + 1j * x[::-1] ** 2,), {"axis": axis, **own})
+        own = {"keepdims": False} if keeps else {}
+        yield Sample((rng.standard_normal((4, 9))[::-2, ::3],), {"axis": (1,), **own})
+        yield Sample((np.array([3e200, 4e200]),), {"axis": (0,), **own})
+        yield Sample((np.zeros((2, 3)),), {"axis": (1,), **own}, smooth=False)
+        for edge in (np.inf, np.nan, 1e-320) * keeps:
+            yield Sample((np.array([edge, 1e-320]),), {"axis": (0,), **own}, smooth=False)
+
+    return samples
+
+
+def _push_length(
+    tangents: tuple[Value, ...], out: Value, x: Value, axis: Axes, keepdims: bool
+) -> Value:
+    along = conjugate(direction(x, axis=axis)) * tangents[0]
+    return real_part(reduce_sum(along, axis=axis, keepdims=keepdims))
+
+
+length: Primitive = Primitive(
+    "length",
+    _length,
+    lambda x, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), real_dtype(x.dtype)),
+    Linearized(
+        _push_length,
+        lambda ct, out, x, axis, keepdims: (
+            direction(x, axis=axis) * _kept(ct, axis, shape_of(x)),
+        ),
+        mixes=True,
+    ),
+    batch_reduction,
+    _samples(True),
+    structure=Opaque(counted=0, owns=True),
+)
+"""The square root of the sum of squares of absolute values along axes."""
+
+
+def _batch(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: Mapping[str, Any],
+) -> Value:
+    return primitive(*args, axis=tuple([a + 1 for a in params["axis"]]))
+
+
+direction: Primitive = Primitive(
+    "direction",
+    _direction,
+    lambda x, axis: x,
+    Linearized(
+        lambda tangents, out, x, axis: _across(tangents[0], out, x, axis),
+        lambda ct, out, x, axis: (_across(ct, out, x, axis),),
+        mixes=True,
+    ),
+    _batch,
+    _samples(False),
+    structure=Opaque(counted=0, owns=True),
+)
+"""What is divided by its length; 0 where that is 0."""

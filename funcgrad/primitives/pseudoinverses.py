@@ -1,0 +1,173 @@
+"""Pseudoinverses, and least squares by them.
+
+With P = pinv(A) the tangent is
+``dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P`` (Golub and Pereyra, "The
+differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate",
+1973): where the rank stays what it is, as it does around matrices of full rank. Where the rank can
+grow, the pseudoinverse jumps, and this is its derivative along what keeps the rank.
+
+>>> pinv(np.array([[2.0, 0.0], [0.0, 0.0]]), np.float64(1e-15), hermitian=False)
+array([[0.5, 0. ],
+       [0. , 0. ]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.eigen import converged
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    linalg_dtype,
+    real_dtype,
+    stacks,
+)
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["least_squares", "pinv"]
+
+
+def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
+    x = np.asarray(x, linalg_dtype("pinv", x.dtype))
+    return converged("pinv", lambda x: np.linalg.pinv(x, rcond, hermitian), x)
+
+
+def _outside(a: Value, p: Value, x: Value) -> Value:
+    """What of columns is not in the space of a: (1 - A P) X."""
+    return x - matmul(a, matmul(p, x))
+
+
+def _push(
+    tangents: tuple[Value, ...], out: Value, x: Value, rcond: Value, hermitian: bool
+) -> Value:
+    if tangents[0] is None:  # only the tolerance, on which nothing depends, changes
+        return None
+    change = adjoint(tangents[0])
+    back = adjoint(out)
+    rows = matmul(out, matmul(back, change))
+    columns = matmul(matmul(change, back), out)
+    within = matmul(matmul(out, tangents[0]), out)
+    return rows - matmul(matmul(rows, x), out) + _outside(out, x, columns) - within
+
+
+def _pull(ct: Value, out: Value, x: Value, rcond: Value, hermitian: bool) -> tuple[Value, Value]:
+    back, turned = adjoint(out), adjoint(ct)
+    rows = matmul(matmul(turned, out), back)
+    columns = matmul(back, matmul(out, turned))
+    pulled = _outside(x, out, rows) + columns - matmul(matmul(columns, out), x)
+    return pulled - matmul(matmul(back, ct), back), rcond * 0
+
+
+def _matrices(seed: int) -> Iterator[Any]:
+    shapes = ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (0, 0), (0, 2, 2), (0, 2))
+    yield from stacks(*shapes, seed=seed)
+
+
+def _samples() -> Iterator[Sample]:
+    for x in _matrices(121):
+        yield Sample((x, np.full(x.shape[:-2], 1e-15)), {"hermitian": False})
+    x = np.array([[2.0, 1.0], [1.0, -3.0]])
+    yield Sample((x, np.array(1e-15)), {"hermitian": True}, smooth=False)
+    yield Sample((np.ones((2, 2)), np.array(1e-15)), {"hermitian": False}, smooth=False)
+
+
+pinv: Primitive = Primitive(
+    "pinv",
+    _pinv,
+    lambda x, rcond, hermitian: Spec(
+        (*x.shape[:-2], x.shape[-1], x.shape[-2]), linalg_dtype("pinv", x.dtype)
+    ),
+    Linearized(_push, _pull, mixes=True),
+    batch_matrices,
+    _samples,
+    structure=MATRICES,
+)
+"""Pseudoinverses; singular values count that are more than ``rcond`` times the greatest."""
+
+
+# --------------------------------------------------------------------------------- least squares
+
+
+def _least_squares(a: Array, b: Array, rcond: float) -> Any:
+    if a.ndim == 2:
+        return np.linalg.lstsq(a, b, rcond)[0]
+    lead = a.shape[:-2]
+    count = prod(lead)
+    flat = [x.reshape(count, *x.shape[-2:]) for x in (a, b)]
+    found = [np.linalg.lstsq(x, y, rcond)[0] for x, y in zip(*flat, strict=True)]
+    dtype = linalg_dtype("lstsq", a.dtype, b.dtype)
+    return np.asarray(found, dtype).reshape(*lead, a.shape[-1], b.shape[-1])
+
+
+def _inverse(a: Value, out: Value, rcond: float) -> Value:
+    """The pseudoinverse in the precision of the solution."""
+    precision = real_dtype(dtype_of(out))
+    if real_dtype(dtype_of(a)) != precision:
+        a = cast(a, dtype=dtype_of(out))
+    bound = np.full(shape_of(a)[:-2], rcond, precision)
+    return pinv(a, bound, hermitian=False)
+
+
+def _push_solution(
+    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, rcond: float
+) -> Value:
+    da, db = tangents
+    inverse = _inverse(a, out, rcond)
+    change = None if db is None else matmul(inverse, db)
+    if da is None:
+        return change
+    turned = adjoint(da)
+    rest = b - matmul(a, out)
+    moved = matmul(inverse, matmul(adjoint(inverse), matmul(turned, rest)))
+    moved = moved - matmul(inverse, matmul(da, out))
+    moved = moved + _outside(inverse, a, matmul(turned, matmul(adjoint(inverse), out)))
+    return moved if change is None else change + moved
+
+
+def _pull_solution(ct: Value, out: Value, a: Value, b: Value, rcond: float) -> tuple[Value, Value]:
+    inverse = _inverse(a, out, rcond)
+    back = adjoint(inverse)
+    y = matmul(back, ct)
+
+    def of_a() -> Value:
+        rest = b - matmul(a, out)
+        outside = _outside(inverse, a, ct)
+        pulled = matmul(rest, adjoint(matmul(inverse, y))) - matmul(y, adjoint(out))
+        return pulled + matmul(matmul(back, out), adjoint(outside))
+
+    return of_a, y
+
+
+def _solution_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(122)
+    for number, a in enumerate(_matrices(123)):
+        b = rng.standard_normal((*a.shape[:-1], 2))
+        yield Sample((a, b), {"rcond": 1e-15})
+        if number == 1:
+            yield Sample((a, b * (1 + 2j)), {"rcond": 1e-15})
+    yield Sample((np.ones((3, 2)), np.eye(3)), {"rcond": 1e-15}, smooth=False)
+
+
+least_squares: Primitive = Primitive(
+    "least_squares",
+    _least_squares,
+    lambda a, b, rcond: Spec(
+        (*a.shape[:-2], a.shape[-1], b.shape[-1]), linalg_dtype("lstsq", a.dtype, b.dtype)
+    ),
+    Linearized(_push_solution, _pull_solution, linear_in=(1,), mixes=True),
+    batch_matrices,
+    _solution_samples,
+    structure=MATRICES,
+)
+"""The shortest of all x that make ``|a x - b|`` least."""
