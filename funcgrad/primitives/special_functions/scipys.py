@@ -1,25 +1,30 @@
 """Primitives that SciPy evaluates: it is loaded when the first of them is computed.
 
->>> evaluator("gammaln")(3.0)
+>>> gammaln = evaluated_by_scipy("gammaln", partials=None)
+>>> gammaln(3.0)
 np.float64(0.6931471805599453)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.errors import DifferentiationError, MissingPackageError
+from funcgrad.errors import DifferentiationError, DtypeError, MissingPackageError
+from funcgrad.primitive import Factor, Primitive, Sample
+from funcgrad.primitives.elementwise import elementwise
+from funcgrad.structure import TRANSCENDENTAL, Trait
 from funcgrad.trace import Raw, Value
 
-__all__ = ["evaluator", "no_derivative", "scipy_special"]
+__all__ = ["evaluated_by_scipy", "in_double", "in_half", "no_derivative", "scipy_special"]
 
-HALF = np.dtype(np.float16)
+HALF: Final = np.dtype(np.float16)
 
 
-def scipy_special(name: str) -> Raw:
+def scipy_special(name: str) -> Any:
     """The module ``scipy.special``, for the function of a name.
 
     Raises
@@ -37,36 +42,71 @@ def scipy_special(name: str) -> Raw:
     return scipy.special
 
 
-def evaluator(name: str) -> Callable[..., Any]:
-    """A function of ``scipy.special`` on raw values, in SciPy's precision; float16 stays float16.
+def evaluated_by_scipy(
+    name: str,
+    *,
+    partials: tuple[Factor, ...] | None,
+    samples: Callable[[], Iterable[Sample]] = tuple,
+    traits: Trait = TRANSCENDENTAL,
+) -> Primitive:
+    """Declare an elementwise primitive that a ufunc of ``scipy.special`` evaluates.
 
-    SciPy's own ufuncs do not know half precision: they compute and return float32 for it.
+    Results have SciPy's dtype, but that float16 stays float16: SciPy's ufuncs do not know half
+    precision, and compute and return float32 for it.
     """
 
     def evaluate(*args: Raw) -> Raw:
-        result = getattr(scipy_special(name), name)(*args)
-        return in_half(result, *args)
+        return in_half(getattr(scipy_special(name), name)(*args), *args)
+
+    return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits)
+
+
+def in_double(
+    name: str, function: Callable[..., Raw], keep: Sequence[int] = ()
+) -> Callable[..., Raw]:
+    """Evaluate a function of real arrays in float64, and return the dtype of what came in.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        Of float64 arrays that have been broadcast to one shape, and raveled.
+    keep : sequence of int
+        Arguments that say nothing about the dtype: integers by their nature.
+    """
+
+    def evaluate(*args: Raw, **params: int) -> Raw:
+        counted = [arg for k, arg in enumerate(args) if k not in keep]
+        kind = np.result_type(*counted)
+        if kind.kind == "c":
+            raise DtypeError(
+                f"{name}: not defined for {kind}; it takes real arguments. Pass x.real or abs(x) if"
+                " that is meant."
+            )
+        arrays = np.broadcast_arrays(*[np.asarray(arg, np.float64) for arg in args])
+        with np.errstate(all="ignore"):
+            result = function(*[array.ravel() for array in arrays], **params)
+        return result.reshape(arrays[0].shape).astype(kind if kind.kind == "f" else np.float64)[()]
 
     return evaluate
 
 
 def in_half(result: Raw, *args: Raw) -> Raw:
-    """A result in half precision, if no argument has more."""
-    if result.dtype.char != "f":
-        return result
+    """A result in half precision, or as complex64, if no argument has more."""
     dtypes = [arg.dtype for arg in args if isinstance(arg, (np.ndarray, np.generic))]
-    if any(dtype == HALF for dtype in dtypes) and np.result_type(*dtypes) == HALF:
-        return result.astype(HALF)
-    return result
+    if result.dtype.kind in "fc" and HALF in dtypes and np.result_type(*dtypes) == HALF:
+        return result.astype(HALF if result.dtype.kind == "f" else np.complex64)
+    return result[()]
 
 
 def no_derivative(function: str, parameter: str, remedy: str) -> Callable[..., Value]:
     """The factor of a parameter in which no stable formula for the derivative is known."""
+    return partial(_refused, (function, parameter, remedy))
 
-    def factor(*args: Value, **params: Raw) -> Value:
-        raise DifferentiationError(
-            f"{function}: the derivative with respect to {parameter} is not available: no formula"
-            f" for it is accurate over the whole range. {remedy}"
-        )
 
-    return factor
+def _refused(words: tuple[str, str, str], *args: Value, **params: object) -> Value:
+    function, parameter, remedy = words
+    raise DifferentiationError(
+        f"{function}: the derivative with respect to {parameter} is not available: no formula for"
+        f" it is accurate over the whole range. {remedy}"
+    )

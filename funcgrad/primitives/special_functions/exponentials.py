@@ -1,0 +1,126 @@
+"""Exponential integrals, and the relative error of the exponential.
+
+>>> exprel(0.0), exp1(1.0)
+(np.float64(1.0), np.float64(0.21938393439552))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
+from funcgrad.primitives.special_functions.quadrature import in_parts, integral
+from funcgrad.primitives.special_functions.scipys import (
+    evaluated_by_scipy,
+    in_double,
+    scipy_special,
+)
+from funcgrad.primitives.transcendental import exp
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Raw, Value, bind1, bind2
+
+__all__ = ["exp1", "expi", "expn", "exponential_moment", "exprel"]
+
+Array = np.ndarray[Any, Any]
+
+_POSITIVE = combined(reals(0.2, 3), edges(0.0, 1e-3, 30.0, 800.0, np.inf, np.nan))
+
+
+def _ratio(x: Value, sign: int) -> Value:
+    return bind2(divide, bind1(exp, x if sign > 0 else -x), x)
+
+
+exp1: Primitive = evaluated_by_scipy(
+    "exp1",
+    partials=(lambda _, z: -_ratio(z, -1),),
+    samples=combined(_POSITIVE, complexes()),
+)
+expi: Primitive = evaluated_by_scipy(
+    "expi",
+    partials=(lambda _, x: _ratio(x, 1),),
+    samples=combined(reals(0.2, 3), reals(-3, -0.2), complexes(), edges(0.0, -np.inf, np.nan)),
+)
+
+
+def _expn(n: Raw, x: Raw) -> Raw:
+    """The recurrence of DLMF 8.19.12, upwards, to orders below 0, which SciPy lacks."""
+    special = scipy_special("expn")
+    n = np.asarray(n, np.float64)
+    value = np.where(n >= 1, special.expn(np.maximum(n, 1).astype(np.intp), x), np.exp(-x) / x)
+    lowest = int(-np.min(n, initial=0))
+    below = np.exp(-x) / x
+    for k in range(1, lowest + 1):
+        below = (np.exp(-x) + k * below) / x
+        value = np.where(n == -k, below, value)
+    return np.where(np.isposinf(x), 0.0, value)
+
+
+def _expn_samples() -> Iterator[Sample]:
+    for order in (0, 1, 2, 5):
+        for sample in _POSITIVE():
+            yield Sample((np.array(order), *sample.args), smooth=sample.smooth)
+    yield Sample((np.array([[1], [3]]), np.array([0.5, 2.5, 20.0])))
+
+
+expn: Primitive = elementwise(
+    "expn",
+    in_double("expn", _expn, keep=(0,)),
+    partials=(None, lambda _, n, x: -bind2(expn, n - 1, x)),
+    samples=_expn_samples,
+    traits=TRANSCENDENTAL,
+)
+
+_MODERATE: Final = 30.0
+
+
+def _exponential_moment(x: Array, order: int) -> Array:
+    """The integral of ``t**order * exp(x t)`` from 0 to 1.
+
+    By quadrature for moderate x; by parts, which loses nothing, for large.
+    """
+    near = np.abs(x) <= _MODERATE
+    inner = np.where(near, x, 0.0)
+    quadrature = in_parts(lambda x: _moment(x, order), inner)
+    outer = np.where(near | np.isinf(x), 2 * _MODERATE, x)
+    moment = np.expm1(outer) / outer
+    for n in range(1, order + 1):
+        moment = (np.exp(outer) - n * moment) / outer
+    ends = np.where(x > 0, np.inf, 0.0)
+    return np.where(near, quadrature, np.where(np.isinf(x), ends, np.where(np.isnan(x), x, moment)))
+
+
+def _moment(x: Array, order: int) -> Array:
+    return integral(lambda t: t**order * np.exp(x * t), np.ones_like(x))
+
+
+_LINE = combined(
+    reals(-3, 3),
+    edges(0.0, 1e-9, -1e-9, 8.0, -50.0, smooth=True),
+    edges(-np.inf, 50.0, 800.0, np.inf, np.nan),
+)
+exponential_moment: Primitive = elementwise(
+    "exponential_moment",
+    in_double("exponential_moment", _exponential_moment),
+    partials=(lambda _, x, order: exponential_moment(x, order=order + 1),),
+    samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
+    traits=TRANSCENDENTAL,
+)
+
+
+def _exprel(x: Array) -> Array:
+    small = np.abs(x) < 1e-16
+    ratio = np.expm1(x) / np.where(small, 1.0, x)
+    return np.where(small, 1.0, np.where(np.isposinf(x), np.inf, ratio))
+
+
+exprel: Primitive = elementwise(
+    "exprel",
+    in_double("exprel", _exprel),
+    partials=(lambda _, x: exponential_moment(x, order=1),),
+    samples=_LINE,
+    traits=TRANSCENDENTAL,
+)

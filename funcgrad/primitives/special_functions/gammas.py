@@ -1,0 +1,327 @@
+"""The gamma function, its logarithm and derivatives, and quotients of gamma functions.
+
+>>> gamma(5.0), polygamma_rise(1e8, 1e-8, order=0)
+(np.float64(24.0), np.float64(1.000000005e-16))
+
+Quotients of gamma functions of nearby arguments differentiate to differences of polygamma
+functions, which ``polygamma_rise`` computes without subtracting what is nearly equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
+from funcgrad.primitives.rounding import rint
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.special_functions.scipys import (
+    evaluated_by_scipy,
+    in_double,
+    scipy_special,
+)
+from funcgrad.primitives.transcendental import cos, sinc
+from funcgrad.shape import dtype_of
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Raw, Value, bind1, bind2
+
+__all__ = [
+    "beta",
+    "betaln",
+    "binom",
+    "gamma",
+    "gammaln",
+    "gammasgn",
+    "loggamma",
+    "poch",
+    "polygamma",
+    "polygamma_rise",
+    "psi",
+    "rgamma",
+]
+
+Array = np.ndarray[Any, Any]
+
+_LINE = combined(
+    reals(0.3, 4),
+    reals(-2.9, -2.1),
+    edges(-np.inf, -1.0, 0.0, 200.0, np.inf, np.nan),
+)
+
+# Polygamma functions: the derivatives of the logarithm of the gamma function.
+
+
+def _polygamma(n: Raw, x: Raw) -> Raw:
+    whole = np.broadcast_to(n, np.shape(x))
+    special = scipy_special("polygamma")
+    return np.where(whole == 0, special.psi(x), special.polygamma(whole, x))
+
+
+def _of_any(n: Raw, x: Raw) -> Raw:
+    if np.result_type(x).kind != "c":
+        return _of_reals(n, x)
+    n, z = np.broadcast_arrays(n, np.asarray(x, np.complex128))
+    orders = {int(order): n == order for order in np.unique(n)}
+    result = np.zeros(z.shape, np.complex128)
+    for order, mask in orders.items():
+        result[mask] = _of_complex(order, z[mask])
+    return result.astype(np.result_type(x))[()]
+
+
+def _of_complex(order: int, z: Array) -> Array:
+    """By recurrence to the right, and Stirling's series there: DLMF 5.15.5 and 5.15.8."""
+    if order == 0:
+        return np.asarray(scipy_special("polygamma").psi(z))
+    total, whole = np.zeros_like(z), math.factorial(order)
+    least = _SHIFT + 2 * order
+    steps = int(np.max(least - z.real, initial=0.0, where=np.isfinite(z)))
+    for _ in range(steps + 1):
+        left = z.real < least
+        total = np.where(left, total + whole * z ** -(order + 1.0), total)
+        z = np.where(left, z + 1, z)
+    total += math.factorial(order - 1) * z**-order + whole / 2 * z ** -(order + 1.0)
+    for j, number in enumerate(_BERNOULLI, start=1):
+        weight = number * math.factorial(2 * j + order - 1) / math.factorial(2 * j)
+        total += weight * z ** -(2.0 * j + order)
+    result: Array = (-1) ** (order + 1) * total
+    return result
+
+
+psi: Primitive = evaluated_by_scipy(
+    "psi",
+    partials=(lambda _, x: bind2(polygamma, 1, x),),
+    samples=combined(_LINE, complexes(), edges(1.4616321449683622, smooth=True)),
+)
+
+
+def _polygamma_samples() -> Iterator[Sample]:
+    for order in (0, 1, 2):
+        for sample in _LINE():
+            yield Sample((np.array(order), *sample.args), smooth=sample.smooth)
+    yield Sample((np.array([[1], [3]]), np.array([0.5, 2.5, 20.0])))
+    for sample in complexes()():
+        yield Sample((np.array(1), *sample.args))
+
+
+polygamma: Primitive = elementwise(
+    "polygamma",
+    _of_any,
+    partials=(None, lambda _, n, x: bind2(polygamma, n + 1, x)),
+    samples=_polygamma_samples,
+    traits=TRANSCENDENTAL,
+)
+
+_of_reals: Final = in_double("polygamma", _polygamma, keep=(0,))
+_SHIFT: Final = 16
+_BERNOULLI: Final = (
+        1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
+        -174611 / 330,
+)  # fmt: skip
+"""From the second on, of even index: those that are not 0."""
+
+
+def _rise(a: Array, b: Array, order: int) -> Array:
+    """The recurrence to arguments above 16, and Stirling's series there, term by term.
+
+    Each term is a power, and a difference of powers is ``a**-p * expm1(-p * log1p(b / a))``: no
+    digits are lost for small b. NIST Digital Library of Mathematical Functions, 5.5.2, 5.11.2,
+    5.15.5 and 5.15.9.
+    """
+    inside = (a > 0) & (a + b > 0) & np.isfinite(a)
+    direct = _polygamma(np.array(order), a + b) - _polygamma(np.array(order), a)
+    a, b = np.where(inside, a, 1.0), np.where(inside, b, 1.0)
+    sign, whole = (-1) ** (order + 1), math.factorial(order)
+    shift = _SHIFT + 2 * order
+    z = a + shift
+    total = math.factorial(order - 1) * _power_rise(z, b, order) if order else -np.log1p(b / z)
+    total += whole / 2 * _power_rise(z, b, order + 1)
+    for j, number in enumerate(_BERNOULLI, start=1):
+        weight = number * math.factorial(2 * j + order - 1) / math.factorial(2 * j)
+        total += weight * _power_rise(z, b, 2 * j + order)
+    for k in range(shift - 1, -1, -1):
+        total += whole * _power_rise(a + k, b, order + 1)
+    infinite = np.where(np.isposinf(b), direct, sign * total)
+    return np.where(inside, infinite, np.where(np.isposinf(a) & np.isfinite(b), 0.0, direct))
+
+
+def _power_rise(z: Array, b: Array, p: int) -> Array:
+    result: Array = z**-p * np.expm1(-p * np.log1p(b / z))
+    return result
+
+
+def _rise_samples() -> Iterator[Sample]:
+    points = combined(
+        reals(0.3, 3, 2),
+        edges((1e6, 1e-3), (2.0, -1.0), (0.5, 30.0), smooth=True),
+        edges((0.0, 1.0), (-1.5, 3.0), (np.inf, 1.0), (1.0, np.inf), (np.nan, 1.0)),
+    )
+    for order in (0, 1):
+        yield from combined(points, order=order)()
+
+
+# polygamma(order, a + b) - polygamma(order, a)
+polygamma_rise: Primitive = elementwise(
+    "polygamma_rise",
+    in_double("polygamma_rise", _rise),
+    partials=(
+        lambda _, a, b, order: polygamma_rise(a, b, order=order + 1),
+        lambda _, a, b, order: bind2(polygamma, order + 1, a + b),
+    ),
+    samples=_rise_samples,
+    traits=TRANSCENDENTAL,
+)
+
+
+def _rising(a: Value, b: Value) -> Value:
+    return polygamma_rise(a, b, order=0)
+
+
+# The gamma function.
+
+gamma: Primitive = evaluated_by_scipy(
+    "gamma",
+    partials=(lambda y, x: y * bind1(psi, x),),
+    samples=combined(_LINE, complexes()),
+)
+gammaln: Primitive = evaluated_by_scipy(
+    "gammaln", partials=(lambda _, x: bind1(psi, x),), samples=_LINE
+)
+loggamma: Primitive = evaluated_by_scipy(
+    "loggamma",
+    partials=(lambda _, z: bind1(psi, z),),
+    samples=combined(reals(0.3, 4), complexes(), edges(-1.5, 0.0, np.inf, np.nan)),
+)
+gammasgn: Primitive = evaluated_by_scipy("gammasgn", partials=None, samples=_LINE)
+
+_VANISHES: Final = 300.0
+"""From well before on, 1 / gamma is 0 in float64."""
+
+
+def _slope_of_reciprocal(_: Value, x: Value) -> Value:
+    """``-psi(x) / gamma(x)``; below 1/2 reflected, so that it is finite at the poles.
+
+    1 / gamma(x) = gamma(1 - x) sin(pi x) / pi, and at -n the derivative is (-1)**n n!.
+    """
+    if dtype_of(x).kind == "c":
+        return -bind1(psi, x) * bind1(rgamma, x)
+    right, gone = ~(x < 0.5), x > _VANISHES
+    above = where(right & ~gone, x, 1.0)
+    below = where(right, 0.25, x)
+    mirrored = 1 - below
+    reflected = bind1(gamma, mirrored) * (
+        bind1(cos, math.pi * below) - bind1(psi, mirrored) * below * bind1(sinc, below)
+    )
+    direct = where(gone, 0.0, -bind1(psi, above) * bind1(rgamma, above))
+    return where(right, direct, reflected)
+
+
+rgamma: Primitive = evaluated_by_scipy(
+    "rgamma",
+    partials=(_slope_of_reciprocal,),
+    samples=combined(
+        reals(0.3, 4),
+        reals(-2.9, -2.1),
+        complexes(),
+        edges(0.0, -1.0, -2.0, 400.0, smooth=True),
+        edges(np.inf, np.nan),
+    ),
+)
+
+# Quotients.
+
+_PAIRS = combined(
+    reals(0.3, 4, 2),
+    edges((1e4, 0.5), (0.5, 1e4), smooth=True),
+    edges((0.0, 1.0), (1.0, 0.0), (-0.5, 2.0), (np.inf, 1.0), (np.nan, 1.0)),
+)
+beta: Primitive = evaluated_by_scipy(
+    "beta",
+    partials=(lambda y, a, b: -y * _rising(a, b), lambda y, a, b: -y * _rising(b, a)),
+    samples=_PAIRS,
+)
+betaln: Primitive = evaluated_by_scipy(
+    "betaln",
+    partials=(lambda _, a, b: -_rising(a, b), lambda _, a, b: -_rising(b, a)),
+    samples=_PAIRS,
+)
+
+
+def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
+    """``y * (psi(z + m) - psi(z))``; finite where z is a pole, and 1 / gamma(z) is 0."""
+    to = z + m
+    usual, crossing = (z > 0) & (to > 0), ~(z > 0) & (to > 0)
+    a, b = where(usual, z, 1.0), where(usual, m, 1.0)
+    below, above = where(crossing, z, -0.5), where(crossing, to, 1.0)
+    crossed = bind1(gamma, above) * (
+        bind1(psi, above) * bind1(rgamma, below) + _slope_of_reciprocal(0.0, below)
+    )
+    # Both below 0: reflected. At a pole, where only whole m count, without what they leave out.
+    left, pole = ~(to > 0), z == bind1(rint, z)
+    start = where(left, 1 - z, 1.0)
+    mirrored = _rising(start, where(left, -m, 0.0))
+    free = left & ~pole
+    n, first, second = where(free, m, 0.0), where(free, z, 0.5), where(free, to, 0.5)
+    waves = _sine(n) / (_sine(first) * _sine(second))
+    return where(
+        usual,
+        y * _rising(a, b),
+        where(crossing, crossed, y * (mirrored + where(free, math.pi * waves, 0.0))),
+    )
+
+
+def _sine(x: Value) -> Value:
+    return math.pi * x * bind1(sinc, x)
+
+
+poch: Primitive = evaluated_by_scipy(
+    "poch",
+    partials=(_poch_to_first, lambda y, z, m: y * bind1(psi, z + m)),
+    samples=combined(
+        reals(0.3, 4, 2),
+        edges((0.0, 1.0), (1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0)),
+        edges((-2.0, 3.0), (-2.5, 2.0), (-0.5, 2.0), (1e8, 1e-3), smooth=True),
+        edges((-3.0, 2.0)),
+    ),
+)
+
+
+def _binom_to_first(y: Value, n: Value, k: Value) -> Value:
+    rest = n - k + 1
+    usual = ~(rest <= 0)
+    near = y * _rising(where(usual, rest, 1.0), where(usual, k, 0.0))
+    n, k, rest = where(usual, 1.0, n), where(usual, 1.0, k), where(usual, 1.0, rest)
+    far = bind1(gamma, n + 1) * bind1(rgamma, k + 1)
+    slope = bind1(psi, n + 1) * bind1(rgamma, rest) + _slope_of_reciprocal(0.0, rest)
+    return where(usual, near, far * slope)
+
+
+def _binom_to_second(y: Value, n: Value, k: Value) -> Value:
+    """By differences of psi inside, by the derivatives of 1 / gamma where that has its zeros."""
+    up, rest = k + 1, n - k + 1
+    usual = ~((up <= 0) | (rest <= 0))
+    near = y * _rising(where(usual, up, 1.0), where(usual, n - k - k, 0.0))
+    n, up, rest = where(usual, 1.0, n), where(usual, 1.0, up), where(usual, 1.0, rest)
+    first = _slope_of_reciprocal(0.0, up) * bind1(rgamma, rest)
+    second = bind1(rgamma, up) * _slope_of_reciprocal(0.0, rest)
+    return where(usual, near, bind1(gamma, n + 1) * (first - second))
+
+
+binom: Primitive = evaluated_by_scipy(
+    "binom",
+    partials=(_binom_to_first, _binom_to_second),
+    samples=combined(
+        lambda: [
+            Sample((np.array([5.3, 7.0, 0.5]), np.array([2.1, 3.0, 0.25]))),
+            Sample((5.3, 2.1)),
+            Sample((np.array(5.3), np.array(2.1))),
+            Sample((np.array([5.3, 7.0])[::-1], np.array(2.1))),
+            Sample((np.zeros((0, 2)), np.zeros(2))),
+        ],
+        edges((3.0, 5.0), (3.0, -1.0), (4.0, 4.5), (1e6, 3.0), (0.0, 0.0), smooth=True),
+        edges((-1.0, 2.0), (np.nan, 1.0)),
+    ),
+)

@@ -1,0 +1,73 @@
+"""Confluent and Gauss's hypergeometric functions, with derivatives in the argument.
+
+>>> hyp1f1(1.0, 1.0, 0.0), hyp2f1(1.0, 1.0, 2.0, 0.5)
+(np.float64(1.0), np.float64(1.3862943611198901))
+
+With respect to their parameters no formula is accurate over the whole range; asked for, that is an
+error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import combined, divide
+from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
+from funcgrad.trace import bind2
+
+__all__ = ["hyp0f1", "hyp1f1", "hyp2f1"]
+
+_REMEDY = "Hold it constant by fg.stop_gradient, or write its series, which fg differentiates."
+
+hyp0f1: Primitive = evaluated_by_scipy(
+    "hyp0f1",
+    partials=(
+        no_derivative("hyp0f1", "v", _REMEDY),
+        lambda _, v, z: bind2(divide, hyp0f1(v + 1, z), v),
+    ),
+    samples=combined(
+        lambda: [
+            Sample((np.array([1, 2, 3]), np.array([0.5, -2.0, 1.5]))),
+            Sample((2, 0.3)),
+            Sample((np.array(2), np.array(0.3))),
+            Sample((np.array([[1], [3]]), np.linspace(0.1, 0.9, 6)[::-2])),
+            Sample((np.zeros((0, 2), np.int64), np.zeros(2))),
+        ],
+    ),
+)
+hyp1f1: Primitive = evaluated_by_scipy(
+    "hyp1f1",
+    partials=(
+        no_derivative("hyp1f1", "a", _REMEDY),
+        no_derivative("hyp1f1", "b", _REMEDY),
+        lambda _, a, b, x: bind2(divide, a, b) * hyp1f1(a + 1, b + 1, x),
+    ),
+    samples=combined(
+        lambda: [
+            Sample((np.array([1, 2, 3]), np.array([2, 1, 5]), np.array([0.5, -2.0, 1.5]))),
+            Sample((2, 3, 0.3)),
+            Sample((np.array(2), np.array(3), np.array(0.3))),
+            Sample((np.array([[1], [3]]), 2, np.linspace(0.1, 0.9, 6)[::-2])),
+            Sample((np.zeros((0, 2), np.int64), 1, np.zeros(2))),
+        ],
+    ),
+)
+hyp2f1: Primitive = evaluated_by_scipy(
+    "hyp2f1",
+    partials=(
+        no_derivative("hyp2f1", "a", _REMEDY),
+        no_derivative("hyp2f1", "b", _REMEDY),
+        no_derivative("hyp2f1", "c", _REMEDY),
+        lambda _, a, b, c, z: bind2(divide, a * b, c) * hyp2f1(a + 1, b + 1, c + 1, z),
+    ),
+    samples=combined(
+        lambda: [
+            Sample((np.array([1, 2, 3]), 2, np.array([2, 1, 5]), np.array([0.5, -2.0, 0.8]))),
+            Sample((2, 1, 3, 0.3)),
+            Sample((np.array(2), np.array(1), np.array(3), np.array(0.3))),
+            Sample((np.array([[1], [3]]), 2, 3, np.linspace(0.1, 0.9, 6)[::-2])),
+            Sample((np.zeros((0, 2), np.int64), 1, 2, np.zeros(2))),
+        ],
+    ),
+)

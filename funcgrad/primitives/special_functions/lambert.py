@@ -1,0 +1,50 @@
+"""The solutions of ``w * exp(w) = z`` and ``w + log(w) = z``.
+
+>>> lambertw(0.0, k=0, tol=1e-8)
+np.complex128(0j)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
+from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, in_half, scipy_special
+from funcgrad.primitives.transcendental import exp
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Raw, bind1, bind2
+
+__all__ = ["lambertw", "wrightomega"]
+
+
+def _lambertw(z: Raw, k: int, tol: float) -> Raw:
+    return in_half(scipy_special("lambertw").lambertw(z, k, tol), z)
+
+
+def _samples() -> list[Sample]:
+    points = combined(
+        reals(-0.3, 3),
+        complexes(),
+        edges(0.0, 1e-9, 1e6, smooth=True),
+        edges(-np.exp(-1), np.inf, np.nan),
+    )
+    found = list(combined(points, k=0, tol=1e-8)())
+    for k in (-1, 2):
+        found += combined(complexes(), edges(0.0), k=k, tol=1e-8)()
+    return found
+
+
+lambertw: Primitive = elementwise(
+    "lambertw",
+    _lambertw,
+    # dw = dz / (exp(w) (1 + w)), which is 1 at z = 0, and infinite where branches meet at -1 / e
+    partials=(lambda w, _z, k, tol: bind2(divide, bind1(exp, -w), 1 + w),),
+    samples=_samples,
+    traits=TRANSCENDENTAL,
+)
+wrightomega: Primitive = evaluated_by_scipy(
+    "wrightomega",
+    partials=(lambda w, _z: bind2(divide, w, 1 + w),),
+    samples=combined(reals(-3, 3), complexes(), edges(-60.0, 0.0, 1e6), edges(-np.inf, np.nan)),
+)

@@ -1,0 +1,48 @@
+"""Spherical harmonics. SciPy evaluates them."""
+
+from __future__ import annotations
+
+from funcgrad.errors import MissingOptionError
+from funcgrad.primitives.special_functions import harmonics as _p
+from funcgrad.tensor import ArrayLike, Tensor, apply
+
+__all__ = ["sph_harm_y"]
+
+
+def sph_harm_y(
+    n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, *, diff_n: int = 0
+) -> Tensor:
+    """The spherical harmonic of degree ``n`` and order ``m``.
+
+    Parameters
+    ----------
+    n, m : array_like of int
+        ``n`` is 0 or more; for ``m`` beyond it the result is 0.
+    theta : array_like
+        The polar angle, from 0 to pi. Derivatives are finite at the poles.
+    phi : array_like
+        The azimuthal angle.
+    diff_n : int
+        0: derivatives are what ``fg.jvp`` and ``fg.jacfwd`` are for.
+
+    Returns
+    -------
+    Tensor
+        Complex.
+
+    Raises
+    ------
+    MissingOptionError
+        SciPy's derivatives are asked for.
+
+    Examples
+    --------
+    >>> sph_harm_y(0, 0, 0.5, 0.5)
+    Tensor((0.28209479177387814+0j))
+    """
+    if diff_n != 0:
+        raise MissingOptionError(
+            f"sph_harm_y: diff_n={diff_n!r} is not available. Differentiate: fg.jacfwd(lambda t, p:"
+            " sph_harm_y(n, m, t, p), argnums=(0, 1))."
+        )
+    return apply(_p.sph_harm_y, n, m, theta, phi)
