@@ -72,7 +72,7 @@ def k_in_order(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
     u = np.abs(v)
 
     def exponent(t: Array) -> Array:
-        value: Array = u * t - x * (np.cosh(t) - 1)
+        value: Array = u * t - 2 * x * np.sinh(t / 2) ** 2
         return value
 
     def integrand(t: Array) -> Array:
@@ -122,7 +122,7 @@ def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
     saddle = np.arcsinh(v / x)
     size = np.hypot(v, x)
     reach = 2 * np.arcsin(np.minimum(1.0, np.sqrt(NOTHING_LEFT / (2 * size))))
-    whole = size - v * saddle - (x if scaled else 0)
+    whole = (v * v / (size + x) if scaled else size) - v * saddle
 
     def upright(theta: Array) -> Array:
         w = saddle + 1j * theta

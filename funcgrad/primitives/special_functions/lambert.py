@@ -9,13 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
+from funcgrad.primitives.elementwise import (
+    combined,
+    complexes,
+    divide,
+    edges,
+    elementwise,
+    reals,
+    square,
+)
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, in_half, scipy_special
 from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, bind1, bind2
 
-__all__ = ["lambertw", "wrightomega"]
+__all__ = ["lambertw", "odds_to_share", "wrightomega"]
 
 
 def _lambertw(z: Raw, k: int, tol: float) -> Raw:
@@ -43,8 +51,15 @@ lambertw: Primitive = elementwise(
     samples=_samples,
     traits=TRANSCENDENTAL,
 )
+# A quotient whose derivative, by the rule for quotients, would cancel for large arguments.
+odds_to_share: Primitive = elementwise(
+    "odds_to_share",
+    lambda w: np.divide(w, 1 + w),
+    partials=(lambda _, w: bind1(square, bind2(divide, 1, 1 + w)),),
+    samples=combined(reals(0.3, 3), complexes(), edges(0.0, smooth=True), edges(-1.0, np.nan)),
+)
 wrightomega: Primitive = evaluated_by_scipy(
     "wrightomega",
-    partials=(lambda w, _z: bind2(divide, w, 1 + w),),
+    partials=(lambda w, _z: bind1(odds_to_share, w),),
     samples=combined(reals(-3, 3), complexes(), edges(-60.0, 0.0, 1e6), edges(-np.inf, np.nan)),
 )

@@ -112,10 +112,10 @@ zeta: Primitive = evaluated_by_scipy(
 
 
 def _riemann_zeta_derivative(s: Array, order: int) -> Array:
-    """From 0 on as Hurwitz's; to the left by the functional equation, DLMF 25.4.2."""
-    right, inside = ~(s < 0), np.isfinite(s) & (s != 1)
+    """As Hurwitz's from near 0 on; to the left by the functional equation, DLMF 25.4.2."""
+    right, inside = ~(s < -0.5), np.isfinite(s) & (s != 1)
     above = _by_sum(np.where(right & inside, s, 2.0), np.ones_like(s), order)
-    below = _reflected(np.where(right | ~inside, -0.5, s), order)
+    below = _reflected(np.where(right | ~inside, -1.0, s), order)
     ends = np.where(np.isposinf(s), 0.0, np.nan)
     return np.where(inside, np.where(right, above, below), ends)
 

@@ -1,0 +1,327 @@
+"""Derivatives of special functions keep their digits over the whole range of their arguments.
+
+Each operation has a twin in mpmath, whose derivatives are differences with many digits. A result
+may be off by 1e-12 of itself, and by what a rounding error of the arguments would change. The
+operations are discovered: one without a twin fails, but for those that are derivatives of others,
+which the second derivatives of these show.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mp
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.tensor import apply
+from tests.conformance import special_functions
+
+Twin = Callable[..., Any]
+Point = tuple[float, ...]
+
+DIGITS = {1: 420, 2: 90, 3: 90}
+STEP = mpmath.mpf(10) ** -25
+TOLERANCE = 1e-12
+ROUNDINGS = 32 * np.finfo(float).eps
+SMALLEST, GREATEST = 1e-280, 1e280
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+# ---------------------------------------------------------------------------------- twins
+
+
+def _gammainc(a: Any, x: Any) -> Any:
+    if x > a:
+        return 1 - mp.gammainc(a, x, mp.inf, regularized=True)
+    return mp.gammainc(a, 0, x, regularized=True)
+
+
+def _betainc(a: Any, b: Any, x: Any) -> Any:
+    if x > a / (a + b):
+        return 1 - mp.betainc(b, a, 0, 1 - x, regularized=True)
+    return mp.betainc(a, b, 0, x, regularized=True)
+
+
+def _solved(f: Callable[[Any], Any], start: float) -> Any:
+    """The root near a number, by Newton's method with a difference for the slope."""
+    x = mpmath.mpf(start)
+    for _ in range(12):
+        h = abs(x) * mpmath.mpf(10) ** -40
+        step = f(x) * 2 * h / (f(x + h) - f(x - h))
+        x -= step
+        if abs(step) < abs(x) * mpmath.mpf(10) ** -70:
+            break
+    return x
+
+
+def _inverse(name: str, twin: Twin) -> Twin:
+    from scipy import special
+
+    def inverse(*args: Any) -> Any:
+        *shapes, level = args
+        start = getattr(special, name)(*map(float, args))
+        return _solved(lambda x: twin(*shapes, x) - level, float(start))
+
+    return inverse
+
+
+def _log_ndtr(x: Any) -> Any:
+    return mp.log(mp.erfc(-x / mp.sqrt(2)) / 2)
+
+
+def _zeta(s: Any, q: Any) -> Any:
+    return mp.zeta(s, q)
+
+
+ONE: dict[str, Twin] = {
+    "dawsn": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x),
+    "ellipe": lambda m: mp.ellipe(m),
+    "ellipk": lambda m: mp.ellipk(m),
+    "ellipkm1": lambda p: mp.ellipk(1 - p),
+    "entr": lambda x: -x * mp.log(x),
+    "erf_of_complex": mp.erf,
+    "erfc": mp.erfc,
+    "erfcinv": lambda y: _inverse("erfcinv", mp.erfc)(y),
+    "erfcx": lambda x: mp.exp(x * x) * mp.erfc(x),
+    "erfi": mp.erfi,
+    "erfinv": lambda y: _inverse("erfinv", mp.erf)(y),
+    "exp1": mp.e1,
+    "expi": mp.ei,
+    "exprel": lambda x: mp.expm1(x) / x,
+    "gamma": mp.gamma,
+    "gammaln": lambda x: mp.log(abs(mp.gamma(x))),
+    "i0": lambda x: mp.besseli(0, x),
+    "i0e": lambda x: mp.exp(-abs(x)) * mp.besseli(0, x),
+    "i1": lambda x: mp.besseli(1, x),
+    "i1e": lambda x: mp.exp(-abs(x)) * mp.besseli(1, x),
+    "j0": lambda x: mp.besselj(0, x),
+    "j1": lambda x: mp.besselj(1, x),
+    "k0": lambda x: mp.besselk(0, x),
+    "k0e": lambda x: mp.exp(x) * mp.besselk(0, x),
+    "k1": lambda x: mp.besselk(1, x),
+    "k1e": lambda x: mp.exp(x) * mp.besselk(1, x),
+    "log_expit": lambda x: -mp.log(1 + mp.exp(-x)),
+    "log_ndtr": _log_ndtr,
+    "loggamma": mp.loggamma,
+    "odds_to_share": lambda x: x / (1 + x),
+    "logit": lambda x: mp.log(x / (1 - x)),
+    "ndtri_exp": lambda x: _inverse("ndtri_exp", _log_ndtr)(x),
+    "psi": lambda x: mp.psi(0, x),
+    "rgamma": mp.rgamma,
+    "riemann_zeta": mp.zeta,
+    "wrightomega": lambda x: mp.lambertw(mp.exp(x)),
+    "y0": lambda x: mp.bessely(0, x),
+    "y1": lambda x: mp.bessely(1, x),
+}
+TWO: dict[str, Twin] = {
+    "beta": mp.beta,
+    "betaln": lambda a, b: mp.log(abs(mp.beta(a, b))),
+    "binom": mp.binomial,
+    "gammainc": _gammainc,
+    "gammaincc": lambda a, x: 1 - _gammainc(a, x),
+    "gammaincinv": lambda a, y: _inverse("gammaincinv", _gammainc)(a, y),
+    "gammainccinv": lambda a, y: _inverse("gammainccinv", lambda a, x: 1 - _gammainc(a, x))(a, y),
+    "iv": mp.besseli,
+    "ive": lambda v, x: mp.exp(-abs(x)) * mp.besseli(v, x),
+    "jv": mp.besselj,
+    "kl_div": lambda x, y: x * mp.log(x / y) - x + y,
+    "kv": mp.besselk,
+    "kve": lambda v, x: mp.exp(x) * mp.besselk(v, x),
+    "log_ratio": lambda x, y: mp.log(x / y),
+    "poch": lambda z, m: mp.gamma(z + m) / mp.gamma(z),
+    "ratio_or_zero": lambda x, y: x / y,
+    "rel_entr": lambda x, y: x * mp.log(x / y),
+    "xlog1py": lambda x, y: x * mp.log(1 + y),
+    "xlogy": lambda x, y: x * mp.log(y),
+    "yv": mp.bessely,
+    "zeta": _zeta,
+}
+THREE: dict[str, Twin] = {
+    "betainc": _betainc,
+    "betaincc": lambda a, b, x: 1 - _betainc(a, b, x),
+    "betaincinv": lambda a, b, y: _inverse("betaincinv", _betainc)(a, b, y),
+    "betainccinv": lambda a, b, y: _inverse("betainccinv", lambda *x: 1 - _betainc(*x))(a, b, y),
+}
+OF_INTEGERS: dict[str, tuple[Twin, tuple[tuple[float, ...], ...]]] = {
+    "expn": (mp.expint, ((0,), (1,), (4,))),
+    "hyp0f1": (mp.hyp0f1, ((1,), (3,))),
+    "hyp1f1": (mp.hyp1f1, ((1, 2), (3, 1), (2, 5))),
+    "hyp2f1": (mp.hyp2f1, ((1, 2, 3), (2, 2, 5))),
+    "polygamma": (mp.psi, ((0,), (1,), (4,))),
+}
+"""Functions of one real argument beside integers, and those."""
+
+DERIVATIVES = frozenset(
+    """beta_density betainc_in_shapes dawsn_derivative ellipe_derivative ellipk_derivative
+    ellipkm1_derivative erfcx_derivative exponential_moment gamma_density gammainc_in_shape
+    iv_in_order ive_derivative jv_in_order kv_in_order kve_derivative polygamma_rise
+    riemann_zeta_derivative yv_in_order zeta_derivative""".split()
+)
+COMPLEX = frozenset({"lambertw", "sph_harm_y"})
+"""Their results are complex: below."""
+
+
+# ---------------------------------------------------------------------------------- points
+
+MAGNITUDES = (1e-8, 1e-3, 0.11, 0.5, 0.93, 1.37, 2.9, 7.7, 19.3, 52.1, 160.7, 3e3, 1e6)
+SHAPES = (1e-5, 0.03, 0.61, 2.3, 11.7, 64.1, 430.0)
+LEVELS = (1e-9, 0.02, 0.31, 0.5, 0.88, 0.999)
+PLACES = (1e-6, 0.04, 0.31, 0.5, 0.77, 0.999)
+
+
+def points(name: str, arity: int) -> list[Point]:
+    """Magnitudes of both signs; shapes and places; those that are hard by themselves."""
+    if arity == 1:
+        return [(sign * x,) for x in MAGNITUDES for sign in (1, -1)]
+    levels = LEVELS if name.endswith("inv") else PLACES
+    if arity == 3:
+        return [*product((0.03, 0.61, 2.3, 64.1), (0.05, 0.7, 1.9, 71.3), levels)]
+    if name.endswith("inv"):
+        return [*product(SHAPES[1:], LEVELS)]
+    close = ((1 + 1e-9, 1.0), (64.0, 64.1), (430.0, 431.5), (1e6, 1e-3), (1e-3, 1e6))
+    return [*close, *product(SHAPES, [1.0731 * x for x in SHAPES])]
+
+
+def derivatives_of(twin: Twin, point: Point) -> list[Any]:
+    """All first and second derivatives, by differences."""
+    x = [mpmath.mpf(coordinate) for coordinate in point]
+    h = [abs(coordinate) * STEP for coordinate in x]
+
+    def at(steps: dict[int, int]) -> Any:
+        return twin(*[a + steps.get(k, 0) * h[k] for k, a in enumerate(x)])
+
+    here, count = at({}), len(x)
+    ahead, behind = [at({k: 1}) for k in range(count)], [at({k: -1}) for k in range(count)]
+    found = [(ahead[k] - behind[k]) / (2 * h[k]) for k in range(count)]
+    for j in range(count):
+        for k in range(j, count):
+            if j == k:
+                found.append((ahead[k] - 2 * here + behind[k]) / h[k] ** 2)
+            else:
+                corners = at({j: 1, k: 1}) - at({j: 1, k: -1}) - at({j: -1, k: 1})
+                found.append((corners + at({j: -1, k: -1})) / (4 * h[j] * h[k]))
+    return found
+
+
+def expected(twin: Twin, point: Point) -> tuple[list[Any], list[Any]] | None:
+    """The derivatives, and how rounded arguments would change them; None where there are none."""
+    try:
+        here = derivatives_of(twin, point)
+        change = [mpmath.mpf(0)] * len(here)
+        for k in range(len(point)):
+            moved = [x * (1 + 1e-7 * (j == k)) for j, x in enumerate(point)]
+            near = derivatives_of(twin, tuple(moved))
+            change = [c + abs(a - b) * 1e7 for c, a, b in zip(change, near, here, strict=True)]
+    except (ValueError, ZeroDivisionError, OverflowError, mpmath.libmp.NoConvergence):
+        return None
+    if any(isinstance(each, mpmath.mpc) or not mp.isfinite(each) for each in (*here, *change)):
+        return None
+    return here, change
+
+
+def derivatives(f: Callable[..., Any], arity: int) -> list[Callable[..., Any]]:
+    """In the order of ``derivatives_of``, elementwise."""
+
+    def along(f: Callable[..., Any], k: int) -> Callable[..., Any]:
+        return fg.grad(lambda *x: fnp.sum(f(*x)), k)
+
+    first = [along(f, k) for k in range(arity)]
+    return [*first, *[along(first[j], k) for j in range(arity) for k in range(j, arity)]]
+
+
+def wrong(found: float, value: Any, change: Any) -> bool:
+    if abs(value) < SMALLEST:
+        return not abs(found) < 10 * SMALLEST
+    if abs(value) > GREATEST:
+        return bool(abs(found) < GREATEST / 10)
+    allowed = TOLERANCE * abs(value) + ROUNDINGS * change
+    return not (np.isfinite(found) and abs(mpmath.mpf(found) - value) <= allowed)
+
+
+def failures(f: Callable[..., Any], twin: Twin, places: Sequence[Point], least: int) -> list[Any]:
+    with mp.workdps(DIGITS[len(places[0])]):
+        exactly = [(point, found) for point in places if (found := expected(twin, point))]
+        columns = [np.array(column) for column in zip(*[p for p, _ in exactly], strict=True)]
+        values = np.asarray(f(*columns))
+        assert np.isfinite(values).sum() >= least
+        return [
+            (point, order, found, mpmath.nstr(here[order], 17), float(change[order]))
+            for order, derivative in enumerate(derivatives(f, len(columns)))
+            for (point, (here, change)), found, value in zip(
+                exactly, np.asarray(derivative(*columns)).tolist(), values, strict=True
+            )
+            if np.isfinite(value) and wrong(found, here[order], change[order])
+        ]
+
+
+# ---------------------------------------------------------------------------------- subjects
+
+SUBJECTS = {primitive.name: primitive for primitive in special_functions()}
+
+
+def test_every_operation_has_a_twin() -> None:
+    smooth = {name for name, each in SUBJECTS.items() if each.differential is not DISCRETE}
+    tables = [*ONE, *TWO, *THREE, *OF_INTEGERS, *DERIVATIVES, *COMPLEX]
+    assert sorted(smooth) == sorted(tables)
+
+
+def _function(primitive: Primitive) -> Callable[..., Any]:
+    return lambda *x: apply(primitive, *x)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_functions_of_one_argument(name: str) -> None:
+    assert failures(_function(SUBJECTS[name]), ONE[name], points(name, 1), 4) == []
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_functions_of_two_arguments(name: str) -> None:
+    assert failures(_function(SUBJECTS[name]), TWO[name], points(name, 2), 20) == []
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_functions_of_three_arguments(name: str) -> None:
+    assert failures(_function(SUBJECTS[name]), THREE[name], points(name, 3), 40) == []
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_functions_beside_integers(name: str) -> None:
+    twin, integers = OF_INTEGERS[name]
+    for each in integers:
+        function = _function(SUBJECTS[name])
+        found = failures(
+            lambda x, f=function, n=each: f(*map(int, n), x),
+            lambda x, n=each: twin(*n, x),
+            points(name, 1),
+            4,
+        )
+        assert found == []
+
+
+def test_the_sweep_sees_lost_digits() -> None:
+    psi, beta = SUBJECTS["psi"], SUBJECTS["beta"]
+
+    def careless(a: Any, b: Any) -> Any:
+        return fnp.log(apply(beta, a, b)) + 0.0 * apply(psi, a)
+
+    @fg.custom_jvp
+    def wrongly(a: Any, b: Any) -> Any:
+        return careless(a, b)
+
+    @wrongly.defjvp
+    def _rule(primals: Any, tangents: Any) -> Any:
+        (a, b), (da, db) = primals, tangents
+        whole = apply(psi, a + b)
+        return wrongly(a, b), (apply(psi, a) - whole) * da + (apply(psi, b) - whole) * db
+
+    assert failures(wrongly, TWO["betaln"], points("betaln", 2), 20)
