@@ -176,9 +176,9 @@ def test_a_users_ufunc_works_on_concrete_tensors():
 
 def test_a_ufunc_is_called_what_its_users_call_it():
     special = pytest.importorskip("scipy.special")
-    assert abs(special.gammaln(fg.tensor([3.0, 4.0])) - np.log([2.0, 6.0])).max() < 1e-14
-    with pytest.raises(UnknownFunctionError, match=r"^scipy\.special\.gammaln is not available"):
-        fg.grad(special.gammaln)(3.0)
+    assert special.kolmogorov(fg.tensor([0.0, 9.0])).tolist() == [1.0, special.kolmogorov(9.0)]
+    with pytest.raises(UnknownFunctionError, match=r"^scipy\.special\.kolmogorov is not availab"):
+        fg.grad(special.kolmogorov)(3.0)
     with pytest.raises(UnknownFunctionError, match=r"^np\.hypot\.reduce is not available"):
         fg.grad(lambda x: np.hypot.reduce(x, initial=1.0))(MATRIX[0])
     with pytest.raises(UnknownFunctionError, match=r"^np\.lib\.scimath\.sqrt is not available"):

@@ -11,7 +11,7 @@ are operations of their own, as those with respect to the order are (see ``besse
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
+Samples = Callable[[], Iterable[Sample]]
 
 # Evaluation of derivatives in the order, for positive arguments and at their ends.
 
@@ -91,7 +92,7 @@ _NEAR = 30.0
 """Up to here neighbouring orders lose no more digits than three."""
 
 
-def _neighbours(function: Any, v: Array, x: Array, count: int, sign: int) -> Array:
+def _neighbours(function: Callable[..., Array], v: Array, x: Array, count: int, sign: int) -> Array:
     """``(scaled f)^(count)`` from the derivatives of f, which are sums of neighbouring orders."""
     total = np.zeros_like(x)
     for k in range(count + 1):
@@ -276,14 +277,14 @@ _LINE = combined(
 _ABOVE = combined(reals(0.3, 5), edges(1e-9, 40.0, smooth=True), edges(0.0, -1.0, np.inf, np.nan))
 
 
-def _of_zero(name: str, of_one: Callable[[], Primitive], sign: int, line: Any) -> Primitive:
+def _of_zero(name: str, of_one: Callable[[], Primitive], sign: int, line: Samples) -> Primitive:
     return evaluated_by_scipy(
         name, partials=(lambda _, x: sign * bind1(of_one(), x),), samples=line
     )
 
 
 def _of_one(
-    name: str, of_zero: Callable[[], Primitive], of_two: Primitive, signs: Signs, line: Any
+    name: str, of_zero: Callable[[], Primitive], of_two: Primitive, signs: Signs, line: Samples
 ) -> Primitive:
     below, above = signs
 
@@ -303,7 +304,7 @@ k0: Primitive = _of_zero("k0", lambda: k1, -1, _ABOVE)
 k1: Primitive = _of_one("k1", lambda: k0, kv, _DECAYING, _ABOVE)
 
 
-def _scaled_of(name: str, order: float, derivative: Primitive, line: Any) -> Primitive:
+def _scaled_of(name: str, order: float, derivative: Primitive, line: Samples) -> Primitive:
     return evaluated_by_scipy(
         name, partials=(lambda _, x: derivative(order, x, orders=(0, 1)),), samples=line
     )

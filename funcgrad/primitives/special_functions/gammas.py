@@ -17,6 +17,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
+from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.rounding import rint
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.scipys import (
@@ -197,6 +198,12 @@ loggamma: Primitive = evaluated_by_scipy(
 )
 gammasgn: Primitive = evaluated_by_scipy("gammasgn", partials=None, samples=_LINE)
 
+
+def _not(condition: Value) -> Value:
+    """Of a Python bool ``~`` would be a number."""
+    return bind1(logical_not, condition)
+
+
 _VANISHES: Final = 300.0
 """From well before on, 1 / gamma is 0 in float64."""
 
@@ -208,8 +215,8 @@ def _slope_of_reciprocal(_: Value, x: Value) -> Value:
     """
     if dtype_of(x).kind == "c":
         return -bind1(psi, x) * bind1(rgamma, x)
-    right, gone = ~(x < 0.5), x > _VANISHES
-    above = where(right & ~gone, x, 1.0)
+    right, gone = _not(x < 0.5), x > _VANISHES
+    above = where(right & _not(gone), x, 1.0)
     below = where(right, 0.25, x)
     mirrored = 1 - below
     reflected = bind1(gamma, mirrored) * (
@@ -253,17 +260,17 @@ betaln: Primitive = evaluated_by_scipy(
 def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
     """``y * (psi(z + m) - psi(z))``; finite where z is a pole, and 1 / gamma(z) is 0."""
     to = z + m
-    usual, crossing = (z > 0) & (to > 0), ~(z > 0) & (to > 0)
+    usual, crossing = (z > 0) & (to > 0), _not(z > 0) & (to > 0)
     a, b = where(usual, z, 1.0), where(usual, m, 1.0)
     below, above = where(crossing, z, -0.5), where(crossing, to, 1.0)
     crossed = bind1(gamma, above) * (
         bind1(psi, above) * bind1(rgamma, below) + _slope_of_reciprocal(0.0, below)
     )
     # Both below 0: reflected. At a pole, where only whole m count, without what they leave out.
-    left, pole = ~(to > 0), z == bind1(rint, z)
+    left, pole = _not(to > 0), z == bind1(rint, z)
     start = where(left, 1 - z, 1.0)
     mirrored = _rising(start, where(left, -m, 0.0))
-    free = left & ~pole
+    free = left & _not(pole)
     n, first, second = where(free, m, 0.0), where(free, z, 0.5), where(free, to, 0.5)
     waves = _sine(n) / (_sine(first) * _sine(second))
     return where(
@@ -291,7 +298,7 @@ poch: Primitive = evaluated_by_scipy(
 
 def _binom_to_first(y: Value, n: Value, k: Value) -> Value:
     rest = n - k + 1
-    usual = ~(rest <= 0)
+    usual = _not(rest <= 0)
     near = y * _rising(where(usual, rest, 1.0), where(usual, k, 0.0))
     n, k, rest = where(usual, 1.0, n), where(usual, 1.0, k), where(usual, 1.0, rest)
     far = bind1(gamma, n + 1) * bind1(rgamma, k + 1)
@@ -302,7 +309,7 @@ def _binom_to_first(y: Value, n: Value, k: Value) -> Value:
 def _binom_to_second(y: Value, n: Value, k: Value) -> Value:
     """By differences of psi inside, by the derivatives of 1 / gamma where that has its zeros."""
     up, rest = k + 1, n - k + 1
-    usual = ~((up <= 0) | (rest <= 0))
+    usual = _not((up <= 0) | (rest <= 0))
     near = y * _rising(where(usual, up, 1.0), where(usual, n - k - k, 0.0))
     n, up, rest = where(usual, 1.0, n), where(usual, 1.0, up), where(usual, 1.0, rest)
     first = _slope_of_reciprocal(0.0, up) * bind1(rgamma, rest)

@@ -33,18 +33,19 @@ from funcgrad.scipy.special.lambert import lambertw, wrightomega
 from funcgrad.scipy.special.logistic import expit, log_expit, logit
 from funcgrad.scipy.special.sums import log_softmax, logsumexp, softmax
 from funcgrad.scipy.special.zetas import zeta
-from funcgrad.numpy import sinc
+from funcgrad.numpy import cbrt, exp2, expm1, log1p, sinc
 
 __all__ = [
-    "beta", "betainc", "betaincc", "betainccinv", "betaincinv", "betaln", "binom", "comb",
-    "dawsn", "digamma", "ellipe", "ellipk", "ellipkm1", "entr", "erf", "erfc", "erfcinv",
-    "erfcx", "erfi", "erfinv", "exp1", "expi", "expit", "expn", "exprel", "factorial", "gamma",
-    "gammainc", "gammaincc", "gammainccinv", "gammaincinv", "gammaln", "gammasgn", "hyp0f1",
-    "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jv", "k0", "k0e",
-    "k1", "k1e", "kl_div", "kv", "kve", "lambertw", "log_expit", "log_ndtr", "log_softmax",
-    "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "ndtri_exp", "perm",
-    "poch", "polygamma", "psi", "rel_entr", "rgamma", "sinc", "softmax", "sph_harm_y",
-    "wrightomega", "xlog1py", "xlogy", "y0", "y1", "yv", "zeta",
+    "beta", "betainc", "betaincc", "betainccinv", "betaincinv", "betaln", "binom", "cbrt",
+    "comb", "dawsn", "digamma", "ellipe", "ellipk", "ellipkm1", "entr", "erf", "erfc",
+    "erfcinv", "erfcx", "erfi", "erfinv", "exp1", "exp2", "expi", "expit", "expm1", "expn",
+    "exprel", "factorial", "gamma", "gammainc", "gammaincc", "gammainccinv", "gammaincinv",
+    "gammaln", "gammasgn", "hyp0f1", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "iv", "ive",
+    "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kv", "kve", "lambertw", "log1p",
+    "log_expit", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln",
+    "ndtr", "ndtri", "ndtri_exp", "perm", "poch", "polygamma", "psi", "rel_entr", "rgamma",
+    "sinc", "softmax", "sph_harm_y", "wrightomega", "xlog1py", "xlogy", "y0", "y1", "yv",
+    "zeta",
 ]
 
 
