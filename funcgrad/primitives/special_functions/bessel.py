@@ -152,7 +152,7 @@ _POINTS = combined(
         Sample((np.array([[0.3], [2.5]]), np.linspace(0.4, 9, 6)[::-2])),
         Sample((np.zeros((0, 2)), np.ones(2))),
     ],
-    edges((0.0, 2.0), (-0.7, 3.0), (12.0, 3.0), (1.0, 50.0), smooth=True),
+    edges((0.0, 2.0), (-0.7, 3.0), (12.0, 3.0), (1.0, 20.0), smooth=True),
     edges((0.0, 0.0), (1.0, 0.0), (2.5, 0.0), (1.0, -1.0), (1.0, np.inf), (np.nan, 1.0)),
 )
 _ORDERED = combined(_POINTS, order=1)

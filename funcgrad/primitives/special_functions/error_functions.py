@@ -1,7 +1,7 @@
-"""The error functions beside ``erf`` itself, the normal distribution's logarithm, and inverses.
+"""The error functions beside ``erf`` and ``erfc``, the normal distribution's logarithm, and inverses.
 
->>> erfc(30.0), erfcx(30.0)
-(np.float64(2.564656203756112e-393), np.float64(0.018795888861416754))
+>>> erfcx(1e100), log_ndtr(-30.0)
+(np.float64(5.641895835477563e-101), np.float64(-454.3212439955))
 
 ``erfcx``, that is ``exp(x**2) * erfc(x)``, and ``dawsn`` satisfy differential equations in which
 nearly all digits of large arguments cancel; their derivatives are operations that keep them.
@@ -34,7 +34,7 @@ __all__ = [
     "dawsn",
     "dawsn_derivative",
     "erf_of_complex",
-    "erfc",
+    "erfc_of_complex",
     "erfcinv",
     "erfcx",
     "erfcx_derivative",
@@ -64,8 +64,12 @@ erf_of_complex: Primitive = elementwise(
     samples=combined(complexes(), reals(-2, 2)),
     traits=TRANSCENDENTAL,
 )
-erfc: Primitive = evaluated_by_scipy(
-    "erfc", partials=(lambda _, x: -_gauss(x),), samples=combined(_LINE, complexes())
+erfc_of_complex: Primitive = elementwise(
+    "erfc_of_complex",
+    lambda z: in_half(scipy_special("erfc").erfc(z), z),
+    partials=(lambda _, z: -_gauss(z),),
+    samples=combined(complexes(), reals(-2, 2)),
+    traits=TRANSCENDENTAL,
 )
 erfi: Primitive = evaluated_by_scipy(
     "erfi",

@@ -18,7 +18,7 @@ from funcgrad.primitives.elementwise import (
     reals,
     square,
 )
-from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, in_half, scipy_special
+from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, scipy_special
 from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, bind1, bind2
@@ -27,7 +27,10 @@ __all__ = ["lambertw", "odds_to_share", "wrightomega"]
 
 
 def _lambertw(z: Raw, k: int, tol: float) -> Raw:
-    return in_half(scipy_special("lambertw").lambertw(z, k, tol), z)
+    """In the precision of z: SciPy's result is complex128 whatever that is."""
+    kind = np.result_type(z)
+    result = scipy_special("lambertw").lambertw(z, k, tol)
+    return result.astype(np.complex64) if kind.char in "efF" else result
 
 
 def _samples() -> list[Sample]:

@@ -1,6 +1,6 @@
 """The error functions, the normal distribution and their inverses.
 
-``erf``, ``ndtr`` and ``ndtri`` of real numbers need no SciPy, and are the same whether it is there
+``erf``, ``erfc``, ``ndtr`` and ``ndtri`` of real numbers need no SciPy, and are the same whether it is there
 or not; SciPy evaluates the others.
 """
 
@@ -47,7 +47,8 @@ def erfc(x: ArrayLike, /) -> Tensor:
     >>> erfc([0.0, 10.0])
     Tensor([1.00000000e+00, 2.08848758e-45])
     """
-    return apply1(_p.erfc, x)
+    value = operand(x, "erfc")
+    return apply1(_p.erfc_of_complex if dtype_of(value).kind == "c" else _own.erfc, value)
 
 
 def erfcx(x: ArrayLike, /) -> Tensor:

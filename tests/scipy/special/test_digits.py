@@ -90,7 +90,7 @@ ONE: dict[str, Twin] = {
     "ellipkm1": lambda p: mp.ellipk(1 - p),
     "entr": lambda x: -x * mp.log(x),
     "erf_of_complex": mp.erf,
-    "erfc": mp.erfc,
+    "erfc_of_complex": mp.erfc,
     "erfcinv": lambda y: _inverse("erfcinv", mp.erfc)(y),
     "erfcx": lambda x: mp.exp(x * x) * mp.erfc(x),
     "erfi": mp.erfi,
