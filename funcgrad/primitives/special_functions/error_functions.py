@@ -1,7 +1,7 @@
-"""The error functions beside ``erf`` and ``erfc``, the normal distribution's logarithm, and inverses.
+"""The error functions beside ``erf`` and ``erfc``, the normal distribution's logarithm, inverses.
 
 >>> erfcx(1e100), log_ndtr(-30.0)
-(np.float64(5.641895835477563e-101), np.float64(-454.3212439955))
+(np.float64(5.641895835477563e-101), np.float64(-454.321243956343))
 
 ``erfcx``, that is ``exp(x**2) * erfc(x)``, and ``dawsn`` satisfy differential equations in which
 nearly all digits of large arguments cancel; their derivatives are operations that keep them.

@@ -2,7 +2,7 @@
 
 They are differentiable in every argument but those that their docstrings name, to any order. SciPy
 evaluates most of them, and is loaded when the first of these is computed. NumPy evaluates sums of
-exponentials, logistic functions, entropies, ``erf``, ``erfc``, ``ndtr``, ``ndtri``, ``exprel`` and ``sinc``.
+exponentials, logistic functions, entropies, ``erf``, ``erfc``, ``ndtr``, ``ndtri``, ``exprel``.
 
 >>> import funcgrad as fg
 >>> from funcgrad.scipy import special

@@ -1,7 +1,7 @@
 """The error functions, the normal distribution and their inverses.
 
-``erf``, ``erfc``, ``ndtr`` and ``ndtri`` of real numbers need no SciPy, and are the same whether it is there
-or not; SciPy evaluates the others.
+``erf``, ``erfc``, ``ndtr`` and ``ndtri`` of real numbers need no SciPy, and are the same whether
+it is there or not; SciPy evaluates the others.
 """
 
 from __future__ import annotations
