@@ -16,21 +16,22 @@ program softplus(x: float64[2]) -> float64[2]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.algebra import body_of
+from funcgrad.passes.workbench import Rule, Rules, Workbench, improve
 from funcgrad.primitive import Primitive
-from funcgrad.programs.builder import Draft, rewrite
-from funcgrad.programs.equation import Equation, exact_key
+from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import stand_in
-from funcgrad.transforms.stage import program as staged
+from funcgrad.tensor import Tensor
+from funcgrad.trace import RAW, Raw, Trace, Value, concrete
 
-__all__ = ["decomposed"]
+__all__ = ["bodies_for", "decomposed"]
 
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
@@ -48,33 +49,77 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
         The same object if nothing has changed. Of a body that looks at numbers, or whose result has
         another dtype for these operands, nothing is taken.
     """
+    rules = bodies_for(program, lacks)
+    return improve(program, rules) if rules else program
+
+
+def bodies_for(program: Program, lacks: Callable[[Primitive], bool]) -> Rules:
+    """The same as rules: for each operation of the program that the compiler lacks its body."""
     operations = {equation.operation for equation in program.equations}
     bodies = {each: body_of(each) for each in operations if lacks(each)}
-    if not any(bodies.values()):
-        return program
-    known: dict[Hashable, Program] = {}
-
-    def step(draft: Draft, equation: Equation) -> list[int]:
-        body = bodies.get(equation.operation)
-        if body is None:
-            return draft.append(equation)
-        specs = [draft.spec(operand) for operand in equation.operands]
-        params = equation.params
-        key = equation.operation, exact_key(tuple(params)), tuple(specs)
-        if key not in known:
-            with np.errstate(all="ignore"):
-                values = [stand_in(spec) for spec in specs]
-                known[key] = staged(partial(body, **dict(params)))(*values)
-        found = known[key]
-        made = tuple([found.specs()[output] for output in found.outputs])
-        if found.guards or made != equation.results:
-            return draft.append(equation)
-        return draft.splice(_at(found, equation), equation.operands)
-
-    return rewrite(program, step)
+    return {each: (_rule(body),) for each, body in bodies.items() if body is not None}
 
 
-def _at(body: Program, equation: Equation) -> Program:
-    """A body whose equations come from where an equation does."""
-    moved = [replace(own, source=equation.source, epoch=equation.epoch) for own in body.equations]
-    return replace(body, equations=tuple(moved))
+def _rule(body: Callable[..., Value]) -> Rule:
+    return partial(_written, body)
+
+
+def _written(body: Callable[..., Value], bench: Workbench, equation: Equation) -> int | None:
+    """The variable of what a body makes of an equation's operands."""
+    writer = _BodyWriter(bench, equation)
+    try:
+        with np.errstate(all="ignore"):
+            out = body(*map(writer.follow, equation.operands), **dict(equation.params))
+    except _NoEquation:
+        return None
+    return writer.variable(out)
+
+
+class _NoEquation(BaseException):
+    """Raised where a body cannot be written as equations."""
+
+
+class _InBody(Tensor):
+    """A value with its variable; a stand-in of its shape and dtype is inside."""
+
+    __slots__ = ("_trace", "_variable")
+    _variable: int
+
+    def _reveal(self, use: str, exact: bool) -> Raw:
+        raise _NoEquation
+
+
+_new: Final[Any] = object.__new__
+
+
+class _BodyWriter(Trace):
+    """The trace whose operations are put on a bench, in the place of an equation."""
+
+    __slots__ = ("_bench", "_equation")
+
+    def __init__(self, bench: Workbench, equation: Equation) -> None:
+        super().__init__(0)
+        self._bench = bench
+        self._equation = equation
+
+    def follow(self, variable: int) -> Value:
+        """A tracer of a variable."""
+        tracer: _InBody = _new(_InBody)
+        tracer._trace, tracer._variable = self, variable
+        tracer._value = stand_in(self._bench.specs[variable])
+        return tracer
+
+    def variable(self, value: Value) -> int:
+        """The variable of a tracer, or of a constant."""
+        value = concrete(value)
+        return self._bench.constant(value) if type(value) in RAW else int(value._variable)
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Put one more equation on the bench."""
+        operands, given = tuple(map(self.variable, args)), tuple(sorted(params.items()))
+        results = primitive.results(*[self._bench.specs[k] for k in operands], **params)
+        if len(results) > 1:
+            raise _NoEquation
+        return self.follow(self._bench.put(self._equation, primitive, operands, given, results[0]))

@@ -12,6 +12,7 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from funcgrad.passes.contractions import CONTRACTING
@@ -24,7 +25,7 @@ from funcgrad.passes.sink import SINKING
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.program import Program
 
-__all__ = ["Pass", "optimize", "simplified"]
+__all__ = ["Pass", "extended", "optimize", "simplified", "unordered"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
@@ -61,5 +62,15 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     two; after a few it stops in any case. Then products with identity matrices become copies, and
     last the equations are put in an order that needs less memory.
     """
-    program = improve(program, _RELAXED if relaxed else _ALL)
-    return schedule(copy_products_with_identities(program))
+    return schedule(unordered(program, relaxed))
+
+
+def unordered(program: Program, relaxed: bool, more: Rules = MappingProxyType({})) -> Program:
+    """The same, by more rules, but for the order of the equations: there is more to come."""
+    program = improve(program, joined(_RELAXED if relaxed else _ALL, more))
+    return copy_products_with_identities(program)
+
+
+def extended(program: Program, relaxed: bool, more: Rules) -> Program:
+    """What is optimized already, changed by more rules; all others see what these make of it."""
+    return improve(program, joined(_RELAXED if relaxed else _ALL, more), more)

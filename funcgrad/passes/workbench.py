@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation, Params, exact_key
@@ -30,8 +30,6 @@ from funcgrad.structure import Movement, Piece, Trait
 from funcgrad.trace import Raw
 
 __all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
-
-T = TypeVar("T")
 
 ANY: Final = "any operation"
 """In a table of rules, stands for every primitive."""
@@ -68,7 +66,6 @@ class Workbench:
 
     __slots__ = (
         "_aliases",
-        "_analyses",
         "_book",
         "_changed",
         "_found",
@@ -77,6 +74,7 @@ class Workbench:
         "_order",
         "_pieces",
         "_results",
+        "_start",
         "constants",
         "current",
         "makers",
@@ -86,7 +84,7 @@ class Workbench:
         "uses",
     )
 
-    def __init__(self, program: Program, book: _Book) -> None:
+    def __init__(self, program: Program, book: _Book, start: _Book) -> None:
         self.program = program
         self.specs = list(program.specs())
         self.makers: list[Equation | None] = [None] * len(self.specs)
@@ -95,10 +93,10 @@ class Workbench:
         self.current = -1
         self.undecided = False
         self._book = book
+        self._start = start
         self._results: dict[Hashable, Spec] = {}
         self._changed = False
         self._aliases = list(range(len(self.specs)))
-        self._analyses: dict[Any, Any] = {}
         self._found: dict[Hashable, int] = {}
         self._numbers: dict[Constant, int] = {}
         self._operands: tuple[int, ...] = ()
@@ -139,13 +137,6 @@ class Workbench:
         self.undecided = self.undecided or not once
         return once
 
-    def analysis(self, analyze: Callable[[Program], T]) -> T:
-        """The result of an analysis of the program as it was at first; it runs once."""
-        if analyze not in self._analyses:
-            self._analyses[analyze] = analyze(self.program)
-        found: T = self._analyses[analyze]
-        return found
-
     def known(
         self, like: Equation, operation: Primitive, operands: tuple[int, ...], params: Params = ()
     ) -> int | None:
@@ -185,7 +176,7 @@ class Workbench:
             result = self._result(operation, operands, params)
         equation = Equation(operation, operands, params, (result,), like.source, like.epoch)
         current, self.current = self.current, -1
-        variable = self._resolved(equation, -1)
+        variable = self._resolved(equation, -1, self._book)
         self.current = current
         return variable
 
@@ -212,10 +203,11 @@ class Workbench:
             return
         aliases = self._aliases
         operands = tuple([aliases[variable] for variable in equation.operands])
+        book = self._start if operands == equation.operands else self._book
         equation = equation.on(operands)
         self.current, self._operands = first, operands
         if count == 1:
-            found = self._resolved(equation, first)
+            found = self._resolved(equation, first, book)
         else:
             found = self._kept(equation, first)
         if found != first:
@@ -224,9 +216,9 @@ class Workbench:
             for variable in operands:
                 self._release(variable)
 
-    def _resolved(self, equation: Equation, at: int) -> int:
+    def _resolved(self, equation: Equation, at: int, book: _Book) -> int:
         operation = equation.operation
-        rules, _ = self._book.known.get(operation) or self._book.of(operation)
+        rules, _ = book.known.get(operation) or book.of(operation)
         for rule in rules:
             found = rule(self, equation)
             if found is not None and self.specs[found] == equation.results[0]:
@@ -335,7 +327,7 @@ Rules: TypeAlias = Mapping[Any, tuple[Rule, ...]]
 """By operation, by trait or by the class of a structure."""
 
 
-def improve(program: Program, rules: Rules) -> Program:
+def improve(program: Program, rules: Rules, first: Rules | None = None) -> Program:
     """Go through a program until nothing changes, which mostly takes one round or two.
 
     Parameters
@@ -343,6 +335,9 @@ def improve(program: Program, rules: Rules) -> Program:
     program : Program
     rules : mapping
         By operation, the rules to try in turn; under ``ANY`` those for every primitive.
+    first : mapping, optional
+        Those of them to try where operands are as they were, if the others have been through the
+        program before: they are for what these make, and for what reads it, in one round.
 
     Returns
     -------
@@ -350,12 +345,13 @@ def improve(program: Program, rules: Rules) -> Program:
         The same object if nothing has changed.
     """
     book = _Book(rules)
+    start = book if first is None else _Book(first)
     for _ in range(_MOST_ROUNDS):
-        bench = Workbench(program, book)
+        bench = Workbench(program, book, start)
         for equation, results in zip(program.equations, program.index.results, strict=True):
             bench.take(equation, results.start)
         before, program = program, bench.finish()
-        if program is before or not bench.undecided:
+        if program is before or not bench.undecided or start is not book:
             break
     return program
 

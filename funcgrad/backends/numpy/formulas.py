@@ -14,18 +14,24 @@ program relu(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from funcgrad.backends.decompose import decomposed
+from funcgrad.backends.decompose import bodies_for, decomposed
+from funcgrad.passes.workbench import Rules
 from funcgrad.primitive import Primitive
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 from funcgrad.structure import Elementwise
 
-__all__ = ["written_out"]
+__all__ = ["formulas_of", "written_out"]
 
 
 def written_out(program: Program) -> Program:
     """The program with the equations of calls, and of formulas, in their place."""
     return decomposed(inlined(program), _is_evaluated_by_formula)
+
+
+def formulas_of(program: Program) -> Rules:
+    """The rules that write the formulas of a program's operations out."""
+    return bodies_for(program, _is_evaluated_by_formula)
 
 
 def _is_evaluated_by_formula(primitive: Primitive) -> bool:

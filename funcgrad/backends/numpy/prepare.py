@@ -11,11 +11,12 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from funcgrad.backends.numpy.formulas import written_out
+from funcgrad.backends.numpy.formulas import formulas_of
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.inline import with_programs_inside
+from funcgrad.passes.pipeline import extended, optimize, unordered
+from funcgrad.passes.schedule import schedule
+from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 
 __all__ = ["prepared"]
@@ -39,11 +40,12 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         in its derivatives have another order.
     """
     runs = with_programs_inside(
-        written_out(program), lambda body: prepared(optimize(body, relaxed), relaxed)
+        inlined(program), lambda body: prepared(optimize(body, relaxed), relaxed)
     )
+    formulas = formulas_of(runs)
     if runs is not program:
-        runs = optimize(runs, relaxed)
-    stacked = stack_small_operations(runs)
-    if stacked is not runs:
-        runs = optimize(stacked, relaxed)
-    return put_rows_last(runs)
+        runs = unordered(runs, relaxed, formulas)
+    elif formulas:
+        runs = extended(runs, relaxed, formulas)
+    runs = stack_small_operations(runs)
+    return put_rows_last(runs if runs is program else schedule(runs))
