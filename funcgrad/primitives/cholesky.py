@@ -25,27 +25,15 @@ from funcgrad.primitives.matrices import (
     adjoint,
     batch_matrices,
     checked,
-    diagonal_matrix,
-    diagonal_of,
+    from_triangle,
     linalg_dtype,
-    real_part,
+    to_triangle,
     triangle,
 )
 from funcgrad.shape import Spec
 from funcgrad.trace import Value
 
-__all__ = ["cholesky", "from_triangle", "to_triangle"]
-
-
-def from_triangle(x: Value, *, lower: bool) -> Value:
-    """The Hermitian matrix whose one triangle is that of x, and whose diagonal is real."""
-    part = triangle(x, lower=lower, diagonal=0.0)
-    return part + adjoint(part) + diagonal_matrix(real_part(diagonal_of(x)))
-
-
-def to_triangle(x: Value, *, lower: bool) -> Value:
-    """The transpose of ``from_triangle``, for what is Hermitian."""
-    return triangle(x, lower=lower, diagonal=0.0) * 2 + diagonal_matrix(real_part(diagonal_of(x)))
+__all__ = ["cholesky"]
 
 
 def _fails(upper: bool) -> Any:
@@ -92,8 +80,7 @@ def _pull(ct: Value, out: Value, x: Value, upper: bool) -> tuple[Value]:
     """Of the result only its triangle depends on the argument."""
     factor, ct = (adjoint(out), adjoint(ct)) if upper else (out, ct)
     back = adjoint(factor)
-    half = _half(matmul(back, triangle(ct, lower=True)))
-    inner = half + adjoint(half)
+    inner = from_triangle(matmul(back, triangle(ct, lower=True, diagonal=1.0)), lower=True)
     inner = triangular_solve(back, inner, lower=False, unit_diagonal=False)
     pulled = triangular_solve(back, adjoint(inner), lower=False, unit_diagonal=False)
     return (to_triangle(pulled * 0.5, lower=not upper),)

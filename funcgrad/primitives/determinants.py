@@ -61,6 +61,8 @@ def as_matrices(x: Value) -> Value:
 
 def _scaled(x: Array, exponent: Array) -> Any:
     """Matrices times powers of two of any size; zeros stay zeros."""
+    if not np.any(np.abs(exponent) > 100):  # the usual, which is quicker
+        return x * np.exp2(exponent).astype(x.real.dtype)[..., None, None]
     exponent = np.clip(exponent, -10_000, 10_000).astype(np.int32)[..., None, None]
     if x.dtype.kind != "c":
         return np.ldexp(x, exponent)
@@ -117,7 +119,8 @@ def _cofactors(x: Array) -> Any:
     if not x.size or x.shape[-1] == 1:
         return np.ones_like(x)
     near, inverse, factor, exponent = _parts(x)
-    out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
+    with np.errstate(all="ignore"):
+        out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
     if np.any(near):
         u, s, vh = np.linalg.svd(x[near])
         products, exponent = _all_but_one(s)
@@ -135,7 +138,9 @@ def _cofactors_along(x: Array, e: Array) -> Any:
     near, inverse, factor, exponent = _parts(x)
     first = inverse @ e
     trace = np.trace(first, 0, -2, -1)[..., None, None]
-    out = _scaled(np.swapaxes(trace * inverse - first @ inverse, -1, -2) * factor, exponent)
+    with np.errstate(all="ignore"):
+        inner = np.swapaxes(trace * inverse - first @ inverse, -1, -2)
+        out = _scaled(inner * factor, exponent)
     if np.any(near):
         out[near] = _along_by_values(x[near], e[near])
     return out

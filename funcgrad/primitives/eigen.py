@@ -22,7 +22,6 @@ import numpy as np
 
 from funcgrad.errors import DegenerateError
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
-from funcgrad.primitives.cholesky import from_triangle, to_triangle
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.matrices import (
     MATRICES,
@@ -33,9 +32,11 @@ from funcgrad.primitives.matrices import (
     conjugate,
     diagonal_matrix,
     diagonal_of,
+    from_triangle,
     linalg_dtype,
     real_dtype,
     real_part,
+    to_triangle,
 )
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import reshape

@@ -32,12 +32,14 @@ __all__ = [
     "conjugate",
     "diagonal_matrix",
     "diagonal_of",
+    "from_triangle",
     "hermitian",
     "linalg_dtype",
     "position_of",
     "real_dtype",
     "real_part",
     "stacks",
+    "to_triangle",
     "triangle",
     "unit",
 ]
@@ -88,13 +90,6 @@ def adjoint(x: Value) -> Value:
 def unit(size: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The unit matrix."""
     return np.eye(size, dtype=dtype)
-
-
-def triangle(x: Value, *, lower: bool, diagonal: float = 1.0) -> Value:
-    """The triangles of square matrices, with their diagonal times a number."""
-    n, dtype = shape_of(x)[-1], real_dtype(dtype_of(x))
-    ones = np.tri(n, k=-1, dtype=dtype)
-    return x * ((ones if lower else ones.T) + np.eye(n, dtype=dtype) * dtype.type(diagonal))
 
 
 def diagonal_matrix(x: Value) -> Value:
@@ -227,3 +222,65 @@ diagonal_of: Primitive = Primitive(
     structure=MATRICES,
 )
 """The diagonals of square matrices, on the last axis."""
+
+
+def _triangle(x: Array, lower: bool, diagonal: float) -> Any:
+    out = np.tril(x) if lower else np.triu(x)
+    if diagonal != 1:
+        each = np.arange(x.shape[-1])
+        out[..., each, each] *= x.dtype.type(diagonal)
+    return out
+
+
+def _triangle_samples() -> Iterator[Sample]:
+    for number, x in enumerate(stacks((3, 3), (2, 2, 2), (0, 2, 2), (0, 0), seed=5)):
+        yield Sample((x,), {"lower": number % 2 == 0, "diagonal": (1.0, 0.5, 0.0)[number % 3]})
+
+
+triangle: Primitive = Primitive(
+    "triangle",
+    _triangle,
+    lambda x, lower, diagonal: x,
+    Linear((lambda ct, x, lower, diagonal: triangle(ct, lower=lower, diagonal=diagonal),)),
+    batch_matrices,
+    _triangle_samples,
+    structure=MATRICES,
+)
+"""The triangles of square matrices, with their diagonal times a number."""
+
+
+def _mirrored(x: Array, lower: bool) -> Any:
+    half = _triangle(x, lower, 0.5)
+    return half + np.conj(np.swapaxes(half, -1, -2))
+
+
+def _folded(x: Array, lower: bool) -> Any:
+    return _triangle(x + np.conj(np.swapaxes(x, -1, -2)), lower, 0.5)
+
+
+def _sides() -> Iterator[Sample]:
+    for number, x in enumerate(stacks((3, 3), (2, 2, 2), (0, 2, 2), (0, 0), seed=6)):
+        yield Sample((x,), {"lower": number % 2 == 0})
+
+
+from_triangle: Primitive = Primitive(
+    "from_triangle",
+    _mirrored,
+    lambda x, lower: x,
+    Linear((lambda ct, x, lower: to_triangle(ct, lower=lower),)),
+    batch_matrices,
+    _sides,
+    structure=MATRICES,
+)
+"""The Hermitian matrices that have one triangle of others, and the real part of their diagonal."""
+
+to_triangle: Primitive = Primitive(
+    "to_triangle",
+    _folded,
+    lambda x, lower: x,
+    Linear((lambda ct, x, lower: from_triangle(ct, lower=lower),)),
+    batch_matrices,
+    _sides,
+    structure=MATRICES,
+)
+"""One triangle of ``x + x^H``, and half of its diagonal: the transpose of ``from_triangle``."""
