@@ -80,7 +80,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "norm": "fnp.sqrt(fnp.sum(t * t))",
         # NumPy's, of memory.
         "base": "np.asarray(t).base",
-        "choose": "np.choose(t, choices) where t is not traced, or fnp.select",
+        "choose": "fnp.choose(t, choices)",
         "compress": "fnp.compress(condition, t, axis)",
         "ctypes": "np.asarray(t).ctypes",
         "data": "fg.stop_gradient(t) is t without its derivative, np.asarray(t).data its buffer",

@@ -413,3 +413,23 @@ def test_methods_of_ufuncs_refuse_what_they_cannot_do(call: Any, words: str) -> 
 def test_nothing_leaves_its_identity() -> None:
     found, _ = fg.vjp(lambda x: np.logaddexp.reduce(x[:0]), MATRIX)
     np.testing.assert_array_equal(found, np.full(3, -np.inf))
+
+
+# ----------------------------------------------------------------- functions of the same name
+
+
+def test_functions_of_one_name_are_told_apart_by_where_they_are() -> None:
+    t = fg.tensor([1.0, -4.0])
+    np.testing.assert_array_equal(np.emath.sqrt(t), [1.0, 2.0j])
+    np.testing.assert_array_equal(fnp.emath.sqrt(t), [1.0, 2.0j])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(np.sqrt(t), [1.0, np.nan])
+    assert fg.grad(lambda x: abs(np.emath.sqrt(x)).sum())(t).tolist() == [0.5, -0.25]
+    with pytest.raises(fg.errors.TracerError, match=r"np\.emath\.sqrt: whether the result is comp"):
+        fg.vmap(np.emath.sqrt)(t)
+
+
+@pytest.mark.parametrize("brackets", [np.r_, np.c_])
+def test_brackets_that_join_say_what_to_write(brackets: Any) -> None:
+    with pytest.raises(fg.errors.TracerError, match=r"np\.r_\[t, u\] and .* fnp\.concatenate"):
+        fg.grad(lambda x: brackets[x, x].sum())(MATRIX)

@@ -63,6 +63,7 @@ from funcgrad.numpy.joining import (
     append, array_split, block, column_stack, concat, concatenate, dsplit, dstack, hsplit,
     hstack, row_stack, split, stack, unstack, vsplit, vstack,
 )
+from funcgrad.numpy.lib import scimath as emath
 from funcgrad.numpy.logic import (
     allclose, array_equal, array_equiv, bitwise_and, bitwise_count, bitwise_invert,
     bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor, equal,
@@ -142,7 +143,7 @@ __all__ = [
     "cov", "cross", "csingle", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
     "deg2rad", "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat",
     "diagonal", "diff", "digitize", "divide", "divmod", "dot", "double", "dsplit", "dstack",
-    "dtype", "e", "ediff1d", "einsum", "einsum_path", "empty", "empty_like", "equal",
+    "dtype", "e", "ediff1d", "einsum", "einsum_path", "emath", "empty", "empty_like", "equal",
     "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft",
     "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16", "float32", "float64",
     "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",

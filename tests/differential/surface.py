@@ -200,6 +200,22 @@ def _windows(d: Draw) -> Call:
     return call(x, tuple(d.integer(0, n) for n in shape))
 
 
+# --------------------------------------------------------------------------------------- complex
+
+_SCIMATH: Final = "arccos arcsin arctanh log log2 log10 sqrt".split()
+
+
+def _complex_function(d: Draw) -> Call:
+    d.finite = True
+    return call(d.ndarray("ifc") if d.chance() else abs(d.ndarray("f")) / 9)
+
+
+def _complex_pair(d: Draw) -> Call:
+    d.finite = True
+    x = d.ndarray("if")
+    return call(x if d.chance() else abs(x) + 2, d.pick(2, 3, -2, 1.5))
+
+
 # ------------------------------------------------------------------------------------------ others
 
 
@@ -288,6 +304,8 @@ SURFACE: Final[Family] = MappingProxyType(
         "interp": _interp,
         "gradient": _gradient,
         "unwrap": _unwrap,
+        **{f"lib.scimath.{name}": _complex_function for name in _SCIMATH},
+        **dict.fromkeys(("lib.scimath.logn", "lib.scimath.power"), _complex_pair),
         "lib.stride_tricks.sliding_window_view": _windows,
         "choose": _choose,
         "trim_zeros": _trim_zeros,

@@ -27,8 +27,10 @@ CALLS = 5
 # The shape or the dtype of the result depends on numbers, for some arguments at least.
 ASKS_FOR_NUMBERS = frozenset(
     """
-    argwhere digitize extract flatnonzero histogram histogram_bin_edges intersect1d nonzero
-    poly polydiv polymul real_if_close setdiff1d setxor1d trim_zeros union1d unique where
+    argwhere digitize extract flatnonzero histogram histogram_bin_edges intersect1d
+    lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
+    lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt nonzero poly polydiv
+    polymul real_if_close setdiff1d setxor1d trim_zeros union1d unique where
     """.split()
 )
 

@@ -55,7 +55,7 @@ PEERS: dict[str, Any] = {
 def functions() -> list[str]:
     """The names of the public functions; those of ``fnp.fft`` with that before them, and so on."""
     names = sorted(fnp.__all__)
-    for module in ("fft", "lib.stride_tricks", "linalg"):
+    for module in ("fft", "lib.scimath", "lib.stride_tricks", "linalg"):
         names += [f"{module}.{name}" for name in attrgetter(module)(fnp).__all__]
     found = {name: attrgetter(name)(fnp) for name in names}
     return [name for name in names if callable(found[name]) and not inspect.isclass(found[name])]

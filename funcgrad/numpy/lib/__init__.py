@@ -1,8 +1,8 @@
-"""NumPy's ``numpy.lib``, of which tensors have the windows of ``stride_tricks``."""
+"""NumPy's ``numpy.lib``: windows of ``stride_tricks``, and ``scimath``, which is ``emath``."""
 
-from funcgrad.numpy.lib import stride_tricks
+from funcgrad.numpy.lib import scimath, stride_tricks
 
-__all__ = ["stride_tricks"]
+__all__ = ["scimath", "stride_tricks"]
 
 
 def __dir__() -> list[str]:

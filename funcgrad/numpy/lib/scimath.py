@@ -1,0 +1,168 @@
+"""Functions whose results are complex where real ones would be NaN: NumPy's ``emath``.
+
+Whether a result is complex is decided by looking at the numbers, so not inside ``vmap``: cast the
+argument to a complex dtype there. Derivatives are those of the complex function.
+
+>>> sqrt(4.0), sqrt(-4.0)
+(Tensor(2.0), Tensor(2j))
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.errors import TracerError
+from funcgrad.numpy import arithmetic, exponential, trigonometry
+from funcgrad.numpy.creation import asarray, astype
+from funcgrad.numpy.reductions import any
+from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.users_values import operand
+
+__all__ = ["arccos", "arcsin", "arctanh", "log", "log2", "log10", "logn", "power", "sqrt"]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion."""
+    return list(__all__)
+
+
+def sqrt(x: ArrayLike) -> Tensor:
+    """The square root; complex where an element is negative.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> sqrt([1.0, -4.0])
+    Tensor([1.+0.j, 0.+2.j])
+    >>> fg.grad(lambda x: abs(sqrt(x)))(-4.0)
+    Tensor(-0.25)
+    """
+    return exponential.sqrt(_wide_below_zero(x, "sqrt"))
+
+
+def log(x: ArrayLike) -> Tensor:
+    """The natural logarithm; complex where an element is negative.
+
+    Examples
+    --------
+    >>> log(-1.0)
+    Tensor(3.141592653589793j)
+    """
+    return exponential.log(_wide_below_zero(x, "log"))
+
+
+def log2(x: ArrayLike) -> Tensor:
+    """The logarithm to base 2; complex where an element is negative.
+
+    Examples
+    --------
+    >>> log2(8.0)
+    Tensor(3.0)
+    """
+    return exponential.log2(_wide_below_zero(x, "log2"))
+
+
+def log10(x: ArrayLike) -> Tensor:
+    """The logarithm to base 10; complex where an element is negative.
+
+    Examples
+    --------
+    >>> log10(100.0)
+    Tensor(2.0)
+    """
+    return exponential.log10(_wide_below_zero(x, "log10"))
+
+
+def logn(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """The logarithm to base n; complex where an element of either is negative.
+
+    Examples
+    --------
+    >>> logn(2.0, [4.0, 8.0])
+    Tensor([2., 3.])
+    """
+    wide, base = _wide_below_zero(x, "logn"), _wide_below_zero(n, "logn")
+    return exponential.log(wide) / exponential.log(base)
+
+
+def power(x: ArrayLike, p: ArrayLike) -> Tensor:
+    """x to the power p; complex where an element of x is negative.
+
+    An integer exponent becomes a float where one is negative.
+
+    Examples
+    --------
+    >>> power([2, 4], -2), power(-4.0, 0.5).imag
+    (Tensor([0.25  , 0.0625]), Tensor(2.0))
+    """
+    exponent = asarray(operand(p, "power"))
+    if exponent.dtype.kind in "iu" and _holds(exponent < 0, "power"):
+        exponent = astype(exponent, np.float64)
+    return arithmetic.power(_wide_below_zero(x, "power"), exponent)
+
+
+def arccos(x: ArrayLike) -> Tensor:
+    """The inverse cosine; complex where an element is beyond 1 in size.
+
+    Examples
+    --------
+    >>> arccos(1.0)
+    Tensor(0.0)
+    """
+    return trigonometry.arccos(_wide_beyond_one(x, "arccos"))
+
+
+def arcsin(x: ArrayLike) -> Tensor:
+    """The inverse sine; complex where an element is beyond 1 in size.
+
+    Examples
+    --------
+    >>> arcsin(0.0)
+    Tensor(0.0)
+    """
+    return trigonometry.arcsin(_wide_beyond_one(x, "arcsin"))
+
+
+def arctanh(x: ArrayLike) -> Tensor:
+    """The inverse hyperbolic tangent; complex where an element is beyond 1 in size.
+
+    Examples
+    --------
+    >>> arctanh(0.0)
+    Tensor(0.0)
+    """
+    return trigonometry.arctanh(_wide_beyond_one(x, "arctanh"))
+
+
+def _wide_below_zero(x: ArrayLike, name: str) -> Tensor:
+    value = asarray(operand(x, name))
+    return _complex(value) if value.dtype.kind in "if" and _holds(value < 0, name) else value
+
+
+def _wide_beyond_one(x: ArrayLike, name: str) -> Tensor:
+    value = asarray(operand(x, name))
+    if value.dtype.kind in "iuf" and _holds(abs(value) > 1, name):
+        return _complex(value)
+    return value
+
+
+def _complex(x: Tensor) -> Tensor:
+    """The same numbers as complex ones: of small dtypes in single precision, as NumPy has it."""
+    return astype(x, np.complex64 if x.dtype.char in "fbhBH" else np.complex128)
+
+
+def _holds(condition: Tensor, name: str) -> bool:
+    """Whether something holds of an element.
+
+    Raises
+    ------
+    TracerError
+        There are no numbers to look at.
+    """
+    try:
+        return bool(any(condition))
+    except TracerError as error:
+        raise TracerError(
+            f"np.emath.{name}: whether the result is complex depends on the numbers; cast the"
+            f" argument, with x.astype(complex), and call fnp.{name}. {error}"
+        ) from None
