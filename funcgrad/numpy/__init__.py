@@ -84,6 +84,7 @@ from funcgrad.numpy.namespace_info import (
 from funcgrad.numpy.nanfunctions import (
     nanargmax, nanargmin, nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar,
 )
+from funcgrad.numpy.polynomial_fits import polyfit, roots
 from funcgrad.numpy.polynomials import (
     poly, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval,
 )
@@ -164,20 +165,21 @@ __all__ = [
     "nanquantile", "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nextafter",
     "nonzero", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition",
     "percentile", "permute_dims", "pi", "piecewise", "poly", "polyadd", "polyder", "polydiv",
-    "polyint", "polymul", "polysub", "polyval", "positive", "pow", "power", "prod",
+    "polyfit", "polyint", "polymul", "polysub", "polyval", "positive", "pow", "power", "prod",
     "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "ravel",
     "ravel_multi_index", "real", "real_if_close", "reciprocal", "remainder", "repeat",
-    "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90",
-    "round", "row_stack", "searchsorted", "select", "setdiff1d", "setxor1d", "shape", "short",
-    "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size", "sort",
-    "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
-    "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
-    "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros",
-    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ubyte", "uint",
-    "uint8", "uint16", "uint32", "uint64", "uintc", "uintp", "ulong", "ulonglong", "union1d",
-    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unravel_index",
-    "unsignedinteger", "unstack", "unwrap", "ushort", "vander", "var", "vdot", "vecdot",
-    "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "roots",
+    "rot90", "round", "row_stack", "searchsorted", "select", "setdiff1d", "setxor1d", "shape",
+    "short", "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size",
+    "sort", "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot",
+    "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
+    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from",
+    "true_divide", "trunc", "ubyte", "uint", "uint8", "uint16", "uint32", "uint64", "uintc",
+    "uintp", "ulong", "ulonglong", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unravel_index", "unsignedinteger", "unstack", "unwrap",
+    "ushort", "vander", "var", "vdot", "vecdot", "vecmat", "vectorize", "vsplit", "vstack",
+    "where", "zeros", "zeros_like",
 ]
 
 __array_api_version__ = _ARRAY_API_VERSION

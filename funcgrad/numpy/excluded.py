@@ -84,10 +84,6 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
         "require": "it is about memory and flags, which tensors have no choice of",
         "frompyfunc": "it makes arrays of objects: fnp.vectorize",
         "ufunc": "functions here are functions, without methods; np.add.accumulate(t) works",
-        **dict.fromkeys(
-            "polyfit roots".split(),
-            "there is no derivative yet; NumPy's own takes concrete tensors",
-        ),
         "in1d": "it is another name for fnp.isin of a flat array, which later versions lack",
         "trapz": "it is another name for fnp.trapezoid, which later versions lack",
     }

@@ -15,6 +15,7 @@ import numpy as np
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.complexes import conj
 from funcgrad.numpy.creation import asarray, astype, ones, zeros, zeros_like
+from funcgrad.numpy.decompositions import eigvals
 from funcgrad.numpy.joining import concatenate, stack
 from funcgrad.numpy.options import natural
 from funcgrad.numpy.reductions import all
@@ -208,8 +209,9 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
 
     Parameters
     ----------
-    seq_of_zeros : array_like, shape (n,)
-        Complex zeros that come in conjugate pairs, by their numbers, make real coefficients.
+    seq_of_zeros : array_like, shape (n,) or (n, n)
+        The zeros, or a matrix whose eigenvalues they are. Complex zeros that come in conjugate
+        pairs, by their numbers, make real coefficients.
 
     Returns
     -------
@@ -221,7 +223,9 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
     >>> poly([1.0, -2.0])
     Tensor([ 1.,  1., -2.])
     """
-    points = _coefficients(seq_of_zeros, "poly", 1)
+    given = asarray(operand(seq_of_zeros, "poly"))
+    square = given.ndim == 2 and given.shape[0] == given.shape[1] > 0
+    points = eigvals(given) if square else _coefficients(given, "poly", 1)
     if not points.size:
         return tensor(1.0)
     if points.dtype.char not in "fdFD":

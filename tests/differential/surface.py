@@ -143,6 +143,27 @@ def _poly(d: Draw) -> Call:
     return call(zeros)
 
 
+def _roots(d: Draw) -> Call:
+    """Of polynomials whose zeros are apart, so that they have an order."""
+    count = d.integer(0, 4)
+    p = np.poly(np.arange(1, count + 1) * d.pick(1.0, -0.5, 1j)) * d.pick(1, 2.5)
+    if d.finite:  # where differences are taken: a zero coefficient less is a zero more
+        return call(p)
+    parts = [np.zeros(d.integer(0, 1)), np.atleast_1d(p), np.zeros(d.count(0, 2))]
+    return call(np.concatenate(parts))
+
+
+def _polyfit(d: Draw) -> Call:
+    """Of more samples than coefficients, at places that are apart."""
+    count = d.integer(4, 7)
+    x = np.arange(count) + d.rng.uniform(-0.2, 0.2, count)
+    y = d.rng.normal(0, 1, (count,) if d.chance() else (count, 2))
+    options: dict[str, Any] = d.options(0.4, w=lambda: d.rng.uniform(0.5, 2.0, count))
+    if d.chance(0.4):
+        options.update(d.pick({"full": True}, {"cov": True}, {"cov": "unscaled"}))
+    return call(x, y, d.integer(0, 2), **options)
+
+
 # ----------------------------------------------------------------------------------------- samples
 
 
@@ -301,6 +322,8 @@ SURFACE: Final[Family] = MappingProxyType(
         "polyint": _polyint,
         "polyval": _polyval,
         "poly": _poly,
+        "polyfit": _polyfit,
+        "roots": _roots,
         "interp": _interp,
         "gradient": _gradient,
         "unwrap": _unwrap,

@@ -30,7 +30,7 @@ ASKS_FOR_NUMBERS = frozenset(
     argwhere digitize extract flatnonzero histogram histogram_bin_edges intersect1d
     lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10
     lib.scimath.log2 lib.scimath.logn lib.scimath.power lib.scimath.sqrt nonzero poly polydiv
-    polymul real_if_close setdiff1d setxor1d trim_zeros union1d unique where
+    polymul real_if_close roots setdiff1d setxor1d trim_zeros union1d unique where
     """.split()
 )
 

@@ -54,6 +54,7 @@ WIDER = frozenset(
             ("nanquantile", "0"),
             ("nanquantile", "2"),
             *[(name, "0") for name in ("bartlett", "blackman", "hamming", "hanning", "kaiser")],
+            ("polyfit", "rcond"),
             ("i0", "0"),  # infinite at infinity, where NumPy's is NaN
             ("trim_zeros", "0"),  # NumPy's is the list that it was given
             ("linalg.norm", "1"),  # powers that overflow on the way; fractions

@@ -33,7 +33,7 @@ LOOSE_ZEROS = frozenset(
     """
     amax amin clip corrcoef cov cross dot einsum gradient inner interp kron linalg.cross
     linalg.matmul linalg.outer linalg.tensordot linalg.vecdot matmul matvec max mean median min
-    nanmax nanmedian nanmin nanpercentile nanquantile outer percentile ptp quantile tensordot
+    nanmax nanmedian nanmin nanpercentile nanquantile outer percentile ptp quantile roots tensordot
     trapezoid union1d vander vdot vecdot vecmat
     """.split()
 )

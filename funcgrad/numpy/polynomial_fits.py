@@ -1,0 +1,168 @@
+"""Zeros of polynomials, and polynomials that fit samples.
+
+>>> polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1).round(6)
+Tensor([2., 1.])
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, SupportsFloat
+
+import numpy as np
+from numpy.exceptions import RankWarning
+
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.contraction import outer
+from funcgrad.numpy.creation import asarray, astype, zeros
+from funcgrad.numpy.diagonals import vander
+from funcgrad.numpy.exponential import sqrt
+from funcgrad.numpy.linear_systems import inv
+from funcgrad.numpy.options import choice, natural, real_number
+from funcgrad.numpy.pseudoinverses import lstsq
+from funcgrad.numpy.reductions import any, sum
+from funcgrad.primitives.polynomial_zeros import polynomial_zeros
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import RAW, concrete
+from funcgrad.users_values import operand
+
+__all__ = ["polyfit", "roots"]
+
+
+def roots(p: ArrayLike) -> Tensor:
+    """The zeros of a polynomial.
+
+    Parameters
+    ----------
+    p : array_like, shape (n + 1,)
+        The coefficients, that of the highest power first. Leading zeros are found by looking at the
+        numbers, so not inside ``vmap``.
+
+    Returns
+    -------
+    Tensor, shape (n,)
+        Of a real polynomial with real zeros alone they are real. The derivative is that of simple
+        zeros; multiple ones have none, and infinity or NaN there, up to rounding. With the
+        derivative q of the polynomial, a change dp of the coefficients moves a zero x by
+        ``-polyval(dp, x) / polyval(q, x)``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> roots([1.0, -3.0, 2.0])
+    Tensor([2., 1.])
+    >>> fg.jacrev(roots)(fg.tensor([1.0, -3.0, 2.0])).round(6)
+    Tensor([[-4., -2., -1.],
+            [ 1.,  1.,  1.]])
+    """
+    coefficients = asarray(operand(p, "roots"))
+    if coefficients.ndim != 1:
+        raise ShapeError(f"roots: coefficients stand on one axis, not in {coefficients.shape}.")
+    if coefficients.dtype.kind not in "fc":
+        coefficients = astype(coefficients, np.float64)
+    first = 0
+    while first < coefficients.size and bool(coefficients[first] == 0):
+        first += 1
+    count = coefficients.size - first - 1
+    if count < 1:
+        return zeros(0)
+    found: Tensor = wrap(polynomial_zeros(coefficients, count=count))
+    is_real = coefficients.dtype.kind == "f" and not bool(any(found.imag != 0))
+    return found.real if is_real else found
+
+
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: SupportsFloat | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
+) -> Any:
+    """The polynomial of a degree that is nearest to samples, by least squares.
+
+    Parameters
+    ----------
+    x : array_like, shape (m,)
+    y : array_like, shape (m,) or (m, k)
+        The samples; differentiable in all of them, in ``x`` and in ``w``.
+    deg : int
+    rcond : float, optional
+        Singular values count as zero that are less than so many times the greatest; by default
+        m times the precision.
+    full : bool
+        Whether to return, too, the residuals, the rank, the singular values and ``rcond``.
+    w : array_like, shape (m,), optional
+        Weights of the residuals, not of their squares.
+    cov : bool or "unscaled"
+        Whether to return, too, the covariance of the coefficients, scaled by the residuals.
+
+    Returns
+    -------
+    Tensor, shape (deg + 1,) or (deg + 1, k), or tuple
+
+    Raises
+    ------
+    ShapeError
+        Shapes do not fit, or there are no samples.
+    ArgumentError
+        There are too few samples for a covariance.
+
+    Warns
+    -----
+    RankWarning
+        The samples do not determine the polynomial.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jacrev(lambda y: polyfit([0.0, 1.0], y, 1))(fg.tensor([1.0, 3.0])).round(6)
+    Tensor([[-1.,  1.],
+            [ 1.,  0.]])
+    """
+    count = natural(deg, "polyfit", "deg") + 1
+    places, samples = (asarray(operand(a, "polyfit")) + 0.0 for a in (x, y))
+    if places.ndim != 1 or not places.size or samples.ndim not in (1, 2):
+        raise ShapeError(
+            "polyfit: x has one axis and is not empty, and y has one or two axes; their shapes are"
+            f" {places.shape} and {samples.shape}."
+        )
+    if len(samples) != places.size:
+        raise ShapeError(f"polyfit: {len(samples)} samples do not fit {places.size} positions.")
+    precision = places.size * float(np.finfo(places.dtype).eps)
+    cutoff = precision if rcond is None else real_number(rcond, "polyfit", "rcond")
+    table, goal = vander(places, count), samples
+    if w is not None:
+        weights = asarray(operand(w, "polyfit")) + 0.0
+        if weights.shape != places.shape:
+            raise ShapeError(f"polyfit: weights of the shape {weights.shape} do not fit x.")
+        table = table * weights[:, None]
+        goal = goal * (weights if goal.ndim == 1 else weights[:, None])
+    scale = sqrt(sum(table * table, 0))
+    table = table / scale
+    found, residuals, rank, values = lstsq(table, goal, cutoff)
+    found = found / (scale if found.ndim == 1 else scale[:, None])
+    known = concrete(rank)
+    if type(known) in RAW and known != count and not full:
+        warnings.warn("Polyfit may be poorly conditioned", RankWarning, stacklevel=2)
+    if full:
+        return found, residuals, rank, values, cutoff
+    return (found, _covariance(table, scale, residuals, goal, cov)) if cov else found
+
+
+def _covariance(
+    table: Tensor, scale: Tensor, residuals: Tensor, goal: Tensor, cov: bool | str
+) -> Tensor:
+    base = inv(table.T @ table) / outer(scale, scale)
+    samples, count = table.shape
+    factor: Tensor | float = 1.0
+    if cov is True or choice(str(cov), ("unscaled", "True"), "polyfit", "cov") == "True":
+        if samples <= count:
+            raise ArgumentError(
+                f"polyfit: a covariance needs more samples than coefficients, {count}, but there"
+                f' are {samples}; give cov="unscaled".'
+            )
+        factor = residuals / (samples - count)
+    result: Tensor = base * factor if goal.ndim == 1 else base[:, :, None] * factor
+    return result
