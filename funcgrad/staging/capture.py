@@ -49,22 +49,22 @@ __all__ = ["Capture"]
 T = TypeVar("T")
 _MOST: Final = 10_000
 _MOST_FUNCTIONS: Final = 200
-_HOLDERS: Final = frozenset(
+_HOLDERS: Final = tuple(
     "argparse.Namespace collections.UserList collections.UserString functools.partialmethod"
-    " functools.singledispatchmethod types.SimpleNamespace".split()
+    " functools.singledispatchmethod funcgrad numpy.ma types.SimpleNamespace".split()
 )
-"""Classes of the standard library whose objects have attributes that users give them."""
+"""Classes of libraries, and modules, whose objects have attributes that users give them."""
 _PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping".split())
-"""What objects of the interpreter and the standard library hold that users gave them."""
+"""Attributes of objects of Python's own that hold objects which users gave them."""
 _BASES: Final = frozenset({object, type, Generic, Protocol, ABC, ABCMeta})
 """Classes of the standard library that read no attributes of what is derived from them."""
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
-"""What runs only where an object is made."""
+"""Methods that run only where an object is made."""
 _INCIDENTAL: Final = frozenset(
     "__annotations__ __dict__ __doc__ __firstlineno__ __module__ __qualname__ __static_attributes__"
     " __weakref__".split()
 )
-"""What a class has besides what its author gave it."""
+"""Attributes that a class has besides those that its author gave it."""
 _GENERATORS: Final = frozenset(
     "numpy.random._generator.Generator numpy.random.mtrand.RandomState random.Random".split()
 )
@@ -76,21 +76,19 @@ _ENVIRONMENT: Final = frozenset({"environ", "environb", "getenv", "getenvb"})
 
 @dataclass(slots=True, eq=False)
 class _Space:
-    """Attributes, of which those are watched that code looks up, or that are chosen."""
+    """Attributes, of which those are watched that are chosen, or that code looks up by name."""
 
     values: Mapping[str, Any]
     expected: bool
-    is_module: bool = False
+    reflecting: frozenset[str]  # code that uses one of these may look up any name
     chosen: set[str] = field(default_factory=set)
     watched: set[str] = field(default_factory=set)
 
     def left(self, names: set[str]) -> list[str]:
         """The names to watch that are not yet, where code looks up these."""
-        everything = not (REFLECTIVE if self.is_module else INSPECTING).isdisjoint(names)
         found = set(self.values) - self.watched - _INCIDENTAL
-        if not everything:
-            special = {name for name in found - _MAKING if name.startswith("__")}
-            found &= names | self.chosen | (set() if self.is_module else special)
+        if self.reflecting.isdisjoint(names):
+            found &= names | self.chosen
         self.watched |= found
         return sorted(found)
 
@@ -114,6 +112,7 @@ class Capture:
     def __init__(self, *roots: object) -> None:
         self._roots = roots
         self._observes = False
+        self._outer: Any = None
         self._ran: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
         self.look()
         if not self.complete:
@@ -128,10 +127,10 @@ class Capture:
         self._codes: list[types.CodeType] = []
         self._spaces: list[_Space] = []
         self._classes: dict[type[Any], _Space] = {}
-        self._generators: list[tuple[Any, bytes]] = []
         self.alone = active_count() == 1
-        if self.alone:  # else others may draw from those that all code shares
-            self._generators += [(each, dumps(each)) for each in _shared_generators()]
+        # Those that all code shares may be drawn from by libraries; by other threads, too.
+        shared = [_generator(sys.modules.get(name)) for name in _RANDOM if self.alone]
+        self._generators = [(each, dumps(each)) for each in shared]
         self._seen: dict[tuple[int, bool], Any] = {}  # the values, lest an address be used again
         self._idle: dict[int, list[types.FunctionType]] = {}
         self._expected = not self._observes
@@ -140,10 +139,11 @@ class Capture:
         try:
             self._libraries = Libraries(*[getattr(each, "__module__", "") for each in self._roots])
             self._follow()
-            for code, space in list(self._ran.values()):
-                self._enter(code, space)
         except Exception:  # an object of the user's that cannot be looked at
             self.complete = False
+        ran, self._ran = self._ran, {}
+        for code, space in ran.values():
+            self.enter(code, space)
 
     @cached_property
     def check(self) -> Callable[[], bool] | None:
@@ -171,39 +171,44 @@ class Capture:
 
         None if there is more to watch than is reasonable.
         """
-        before: Any = sys.getprofile()
+        if not self._observes:
+            return call()
         choose: Any = sys.setprofile
-        if before is not None and not isinstance(getattr(before, "__self__", None), _Observer):
-            choose, before = sys.settrace, sys.gettrace()  # somebody measures time
-            self.complete = self.complete and not (self._observes and before)
-        if not self._observes or not self.complete:
-            return call() if self.complete else None
-        choose(_Observer(self, before).note)
+        self._outer = sys.getprofile()
+        if not isinstance(getattr(self._outer, "__self__", self), Capture):
+            choose, self._outer = sys.settrace, sys.gettrace()  # somebody measures time
+            self.complete = self.complete and self._outer is None
+        if not self.complete:
+            return None
+        choose(self._note)
         try:
             result = call()
         finally:
-            choose(before)
+            choose(self._outer)
         return result if self.complete else None
+
+    def _note(self, frame: types.FrameType, event: str, arg: object) -> None:
+        """The hook that the interpreter calls where a function begins, and elsewhere."""
+        if event == "call":
+            self.enter(frame.f_code, frame.f_globals)
+        if self._outer is not None:  # a capture around this one
+            self._outer(frame, event, arg)
 
     def enter(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Note that code runs, before it reads anything."""
-        if self.complete and id(code) not in self._ran:
-            self._ran[id(code)] = code, space
-            try:
-                self._enter(code, space)
-            except Exception:  # as above
-                self.complete = False
-
-    def _enter(self, code: types.CodeType, space: dict[str, Any]) -> None:
+        if not self.complete or id(code) in self._ran:
+            return
+        self._ran[id(code)] = code, space
         self._expected, module = False, space.get("__name__")
         if module in _THREADS and code.co_name in ("start", "submit"):
             self.complete = False  # what runs there is not seen
-        if not self._libraries.has(module):
-            self._waiting += [
-                (value, self._watch.about, False) for value in self._code(code, space)
-            ]
-        self._waiting += [(function, "", False) for function in self._idle.pop(id(code), ())]
-        self._follow()
+        try:
+            found = () if self._libraries.has(module) else self._code(code, space)
+            self._waiting += [(value, self._watch.about, False) for value in found]
+            self._waiting += [(function, "", False) for function in self._idle.pop(id(code), ())]
+            self._follow()
+        except Exception:  # as above
+            self.complete = False
 
     def _follow(self) -> None:
         found = True
@@ -234,20 +239,20 @@ class Capture:
 
     def _parts(self, value: Any) -> Iterator[Any]:
         """Watch a value, and yield what is inside it."""
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            self._names |= INSPECTING & {value.__name__}
         if type(value) in ProxyTypes:
             yield value.__repr__.__self__
         elif isinstance(value, types.FunctionType):
             yield from self._function(value)
         elif isinstance(value, type):
-            self._names |= INSPECTING & {value.__name__}
             self._class(value, made=True)
             self._class(type(value))
         elif isinstance(value, types.ModuleType):
             if value.__name__ in _RANDOM:
-                yield getattr(getattr(value, "random", None), "__self__", None)
+                yield _generator(value)
             if not self._libraries.has(value.__name__):
-                self._watch.holds("len({}) == {}", vars(value), len(vars(value)))
-                self._spaces.append(_Space(vars(value), self._expected, is_module=True))
+                self._space(vars(value))
                 yield vars(value).get("__getattr__")
         elif isinstance(value, Program):
             yield from [equation.operation for equation in value.equations]  # with rules, it may be
@@ -273,13 +278,13 @@ class Capture:
             else:
                 yield value
         if is_library:
-            self._names |= INSPECTING & {function.__name__}
             return
         watch.about = function.__name__
-        counts = ("__code__", 1), ("__defaults__", code.co_argcount)
-        for name, count in (*counts, ("__kwdefaults__", code.co_kwonlyargcount)):
-            if count:
-                watch.attribute(function, name)
+        watch.attribute(function, "__code__")
+        if code.co_argcount:
+            watch.attribute(function, "__defaults__")
+        if code.co_kwonlyargcount:
+            watch.attribute(function, "__kwdefaults__")
         yield from (*(function.__defaults__ or ()), function.__kwdefaults__, vars(function))
         yield from self._code(code, space)
 
@@ -305,34 +310,35 @@ class Capture:
             return
         space = self._classes.get(kind)
         if space is None:
-            space = self._classes[kind] = _Space(vars(kind), self._expected)
-            self._spaces.append(space)
-            self._watch.holds("len({}) == {}", vars(kind), len(vars(kind)))
+            space = self._classes[kind] = self._space(vars(kind), kind)
             self._watch.attribute(kind, "__bases__")
             if isinstance(kind, ABCMeta):
                 self._watch.holds("{}() == {}", get_cache_token, get_cache_token())
-            if self._reads_itself(kind):
-                space.chosen.update(list(space.values))
         if made:
             space.chosen |= _MAKING
         for base in kind.__bases__:
             self._class(base, made)
 
-    def _reads_itself(self, kind: type[Any]) -> bool:
-        """Whether code that is not followed reads attributes: a library's class, or ``fg.tree``."""
-        above = [*kind.__mro__, *type.mro(type(kind))]
-        return hasattr(kind, "__dataclass_fields__") or any(
-            self._libraries.has_class(each) and each not in _BASES for each in above
-        )
+    def _space(self, values: Mapping[str, Any], kind: type[Any] | None = None) -> _Space:
+        """Watch how many attributes a module, or an object of a class, has, and those looked up."""
+        self._watch.holds("len({}) == {}", values, len(values))
+        space = _Space(values, self._expected, REFLECTIVE if kind is None else INSPECTING)
+        if kind is not None:
+            # Code that is not followed may read any: that of a library's class, or ``fg.tree``.
+            above = [each for each in (*kind.__mro__, *type.mro(type(kind))) if each not in _BASES]
+            every = hasattr(kind, "__dataclass_fields__") or any(
+                map(self._libraries.has_class, above)
+            )
+            special = {name for name in values if name.startswith("__")} - _MAKING
+            space.chosen = set(values) if every else special
+        self._spaces.append(space)
+        return space
 
     def _contents(self, value: Any) -> Iterator[Any]:
         """The objects inside a container, which is watched itself if it can change."""
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             if not is_frozen(value):
                 self._watch.array(value)
-        elif isinstance(value, Mapping) and value is not os.environ:
-            self._watch.mapping(value)
-            yield from entries(value)
         elif isinstance(value, (tuple, frozenset)):
             yield from value
         else:
@@ -356,21 +362,15 @@ class Capture:
             yield getattr(value, name, None)
         if isinstance(fields, dict):
             watch.attribute(value, "__dict__")
-            if self._reads_itself(kind):
-                yield fields
-            else:
-                watch.holds("len({}) == {}", fields, len(fields))
-                self._spaces.append(_Space(fields, self._expected))
+            self._space(fields, kind)
 
     def _library_object(self, value: object, fields: Mapping[str, Any]) -> Iterator[Any]:
-        """Those of libraries do not change, but this one's may hold what users gave them."""
+        """Watch what users gave an object of a library, the rest of which does not change."""
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in _GENERATORS:
             self._generators.append((value, dumps(value)))
-        if isinstance(value, types.BuiltinFunctionType):
-            self._names |= INSPECTING & {value.__name__}
-        elif isinstance(value, classmethod):
+        if isinstance(value, classmethod):
             self._names |= _MAKING  # cls()
         elif isinstance(value, (attrgetter, methodcaller)):
             texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
@@ -384,34 +384,14 @@ class Capture:
             for part in list(fields):
                 if part in ("__wrapped__", "_rules") or not part.startswith("_"):
                     yield self._entry(fields, part)
-        elif name.startswith(("funcgrad.", "numpy.ma")):  # a mask is an attribute
-            yield from (fields, *[getattr(value, slot, None) for slot in _slots(kind)])
-        elif name in _HOLDERS:
+        elif name.startswith(_HOLDERS):
             self._watch.attribute(value, "__dict__")
-            yield fields
+            yield from (fields, *[getattr(value, slot, None) for slot in _slots(kind)])
 
 
-class _Observer:
-    """Tells a capture which functions run, and the captures around it."""
-
-    __slots__ = ("_before", "_capture")
-
-    def __init__(self, capture: Capture, before: Callable[..., Any] | None) -> None:
-        self._capture, self._before = capture, before
-
-    def note(self, frame: types.FrameType, event: str, arg: object) -> None:
-        """The hook that the interpreter calls where a function begins, and elsewhere."""
-        if event == "call":
-            self._capture.enter(frame.f_code, frame.f_globals)
-        if self._before is not None:
-            self._before(frame, event, arg)
-
-
-def _shared_generators() -> list[Any]:
-    """The generators of random numbers that all code shares, libraries that draw from them too."""
-    places = (("numpy.random.mtrand", "_rand"), ("random", "_inst"))
-    found = [getattr(sys.modules.get(module), name, None) for module, name in places]
-    return [generator for generator in found if generator is not None]
+def _generator(module: object) -> Any:
+    """The generator of random numbers whose methods are a module's functions, if it has one."""
+    return getattr(getattr(module, "random", None), "__self__", None)
 
 
 def _slots(kind: type[Any]) -> list[str]:
@@ -431,9 +411,10 @@ def _buffer(value: Any) -> list[Any] | None:
 _READERS: Final[tuple[tuple[Any, Callable[[Any], list[Any] | None]], ...]] = (
     ((list, set, deque), list),
     (np.ndarray, lambda array: list(array.flat)),
+    (type(os.environ), lambda texts: entries(getattr(texts, "_data", texts))),  # ten times as fast
+    (Mapping, entries),
     (local, lambda values: entries(vars(values))),
     (ContextVar, lambda variable: [variable.get(ABSENT)]),
     (reference, lambda weak: [weak()]),
-    (type(os.environ), lambda texts: entries(getattr(texts, "_data", texts))),  # ten times as fast
 )
 """Objects that have a way of their own to hold something, and what is inside of them."""

@@ -5,8 +5,8 @@ same function staged along the different ways that its control flow takes. A var
 what the function reads from outside stands unchanged.
 
 A call first tries the *entries*, functions written for the forms of call seen last (``entry.py``).
-Where none fits, the general way finds out what the call is, stages the function if that is new, and
-writes an entry for the next time.
+Where none fits, the general way finds out what the call is. If that is new, it stages the function;
+if not, it writes an entry for the next time.
 
 >>> import funcgrad as fg
 >>> @fg.jit
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -188,8 +188,7 @@ class Jitted(Generic[P, R]):
         result: R = found.run(values)
         if result is MISS:
             result = self._fresh(found, values, args, kwargs)
-        if result is MISS:
-            return self._function(*args, **kwargs)
+            return self._function(*args, **kwargs) if result is MISS else result
         types = tuple([type(leaf) for leaf in leaves])
         self._ease(Form(structure, parts, types, kinds, len(args), static), found)
         return result
@@ -305,6 +304,7 @@ class Jitted(Generic[P, R]):
         variant = variant_of(optimized, *self._compiled(optimized, self._relaxed), capture, compile)
         if settled:
             found.add(variant)
+            self._entries = ()  # so that the next call that runs the variant says so
         return variant.attempt(*values, ())
 
     # Staging.
@@ -353,15 +353,13 @@ class Jitted(Generic[P, R]):
             call.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
         return call
 
-    def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterable[Any]:
+    def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """All that the function can reach besides the numbers that are its arguments."""
         static, given = self._split(args, kwargs)
-        yield self._function
-        for _, _, value in static:
-            yield value
-        for token in trees.structure(given).tokens:
-            if token is not None:  # the class of a container, and its static parts
-                yield from (token[0], token[2])
+        tokens = [token for token in trees.structure(given).tokens if token is not None]
+        # The classes of containers, and their static parts.
+        parts = [part for token in tokens for part in (token[0], token[2])]
+        return [self._function, *[value for _, _, value in static], *parts]
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
         """The program as the backend prepares it, and that compiled."""

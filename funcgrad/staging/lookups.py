@@ -29,29 +29,23 @@ __all__ = ["INSPECTING", "REFLECTIVE", "Libraries", "Lookups", "imported", "line
 REFLECTIVE: Final = frozenset(
     "__dict__ __getattribute__ attrgetter dir eval exec getattr getmembers hasattr vars".split()
 )
-"""Who uses one of these may read attributes of any name, of modules as well."""
+"""Code that uses one of these may read attributes of any name, of modules as well."""
 INSPECTING: Final = REFLECTIVE | frozenset(
     "__getstate__ __match_args__ __reduce__ __reduce_ex__ asdict astuple copy deepcopy dump dumps"
     " evolve fields format format_map methodcaller pprint replace".split()
 )
-"""Who uses one of these may read attributes of any name, of objects."""
+"""Code that uses one of these may read attributes of any name, of objects."""
 _IMPORTING: Final = frozenset({"__import__", "import_module", "modules"})
 _SPACES: Final = frozenset({"eval", "exec", "globals", "vars", "locals"})
-"""Who uses one of these may import modules, or read globals, whose names stand in strings."""
-_SHIFTS: Final[Mapping[int | None, int]] = MappingProxyType(
-    {
-        dis.opmap.get("LOAD_GLOBAL"): 1,
-        dis.opmap.get("LOAD_ATTR"): int(sys.version_info >= (3, 12)),
-        dis.opmap.get("LOAD_SUPER_ATTR"): 2,
-    }
-)
-"""How far the argument of an instruction has to be shifted to be the number of a name."""
+"""Code that uses one of these may import modules, or read globals, whose names are in strings."""
 _READS: Final = frozenset(
     [each for each in dis.hasname if not dis.opname[each].startswith(("STORE_", "DELETE_"))]
 )
-_GLOBALS: Final = frozenset(
-    map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
+_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
+    {"LOAD_GLOBAL": 1, "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2}
 )
+"""Instructions whose argument is the number of a name only without so many of its last bits."""
 _STANDARD: Final = str(Path(os.__file__).resolve().parent)
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _HEAP_TYPE: Final = 1 << 9
@@ -93,17 +87,18 @@ def _read(code: CodeType, found: Lookups) -> None:
     for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument |= extended
         extended = argument << 8 if operation == dis.EXTENDED_ARG else 0
+        kind = dis.opname[operation]
         if operation in _READS:
-            name = code.co_names[argument >> _SHIFTS.get(operation, 0)]
+            name = code.co_names[argument >> _SHIFTS.get(kind, 0)]
             found.attributes.add(name)
-            if operation in _GLOBALS:
-                found.globals.add(name)
-            elif name == "random" and before:
+            if name == "random":
                 found.random.add(before)
-            before = name if operation in _GLOBALS else ""
-            if operation == dis.opmap["IMPORT_NAME"]:
+            before = name if kind in _GLOBALS else ""
+            if before:
+                found.globals.add(name)
+            elif kind == "IMPORT_NAME":
                 found.imports.update(code.co_names)
-        elif operation == dis.opmap["MATCH_CLASS"]:
+        elif kind == "MATCH_CLASS":
             found.attributes.add("__match_args__")
 
 
@@ -125,7 +120,7 @@ def imported(names: set[str], package: str | None) -> list[str]:
 
 
 class Libraries:
-    """Whose code is not followed: Python's own, funcgrad's, and that of packages that are compiled.
+    """Modules whose code is not followed: of Python, of funcgrad, and of compiled packages.
 
     >>> libraries = Libraries("my_model")
     >>> [libraries.has(name) for name in ("math", "numpy.linalg", "funcgrad.nn", "my_model")]
@@ -146,25 +141,19 @@ class Libraries:
 
     def __init__(self, *own: Any) -> None:
         self.met_foreign = False
-        self._known: dict[str, bool] = {}
         # A partial that is jitted, say, calls itself one of Python's own library.
-        tops = [top for top in map(_top, own) if not _is_standard(top)]
-        self._known.update(dict.fromkeys(tops, False))
-        self._known.update(dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True))
+        followed = [top for top in map(_top, own) if not _is_standard(top)]
+        libraries = dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True)
+        self._known = {**dict.fromkeys(followed, False), **libraries}
 
     def has(self, module: object) -> bool:
         """Whether a module, by its name, is a library's."""
         top = _top(module)
         if top not in self._known:
-            if top in sys.stdlib_module_names:
-                self._known[top] = _is_standard(top)
-                return self._known[top]
-            files = [_file(sys.modules.get(top))]
-            files += [
-                _file(each) for name, each in [*sys.modules.items()] if name.startswith(f"{top}.")
-            ]
-            self._known[top] = any(file.endswith(_COMPILED) for file in files)
-            self.met_foreign |= self._known[top]
+            standard, loaded = _is_standard(top), [*sys.modules.items()]
+            files = [_file(each) for name, each in loaded if not standard and _top(name) == top]
+            foreign = any(file.endswith(_COMPILED) for file in files)
+            self._known[top], self.met_foreign = standard or foreign, self.met_foreign or foreign
         return self._known[top]
 
     def has_class(self, kind: type[Any]) -> bool:
@@ -181,8 +170,8 @@ def _top(module: object) -> str:
 
 def _is_standard(top: str) -> bool:
     """Whether a name is that of a module of Python's own; a user's may have such a name too."""
-    known = top in sys.stdlib_module_names
-    return known and _file(sys.modules.get(top)).startswith(_STANDARD)
+    file = _file(sys.modules.get(top))
+    return top in sys.stdlib_module_names and file.startswith(_STANDARD)
 
 
 def _file(module: object) -> str:

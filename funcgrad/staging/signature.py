@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
-from weakref import ref
 
 from funcgrad import trees
 from funcgrad.backends.interface import MISS, Compiled
@@ -20,7 +19,7 @@ from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Compile, ProgramCall
 from funcgrad.staging.entry import write_attempt
 from funcgrad.tensor import wrap
-from funcgrad.trace import Raw, Value
+from funcgrad.trace import Value
 
 __all__ = ["Signature", "Variant", "variant_of"]
 
@@ -42,7 +41,7 @@ class Variant:
     call : ProgramCall
         The program as an operation inside of other transformations.
     was_used : bool
-        Whether it has run since it was made.
+        Whether a call after that which made it has run it.
     """
 
     program: Program
@@ -113,9 +112,10 @@ class Signature:
 
     def run(self, values: Sequence[Value]) -> Any:
         """The result for raw values that nobody can write to; MISS where no variant holds."""
-        for attempt in self.attempts:
-            result = attempt(*values, ())
+        for variant in self._variants:
+            result = variant.attempt(*values, ())
             if result is not MISS:
+                variant.was_used = True
                 return result
         return MISS
 
@@ -180,25 +180,7 @@ class Signature:
         if self._variants != tuple(variants):
             self.entries = tuple([_entry(each) for each in variants if each.compiled.entry])
         self._variants = tuple(variants)
-        self.attempts = tuple(
-            [each.attempt if each.was_used else self._first(each) for each in variants]
-        )
-
-    def _first(self, variant: Variant) -> Callable[..., Any]:
-        """The attempt of a variant that has not run yet, which gives way once it has."""
-        owner = ref(self)  # what is kept must not lead back
-
-        def attempt(*values: Raw) -> Any:
-            result = variant.attempt(*values)
-            if result is not MISS:
-                variant.was_used = True
-                signature = owner()
-                if signature is not None:
-                    with signature._lock:
-                        signature._set(signature._variants)
-            return result
-
-        return attempt
+        self.attempts = tuple([each.attempt for each in variants])
 
 
 def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
@@ -210,11 +192,8 @@ def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
         if unchanged is not None and not unchanged():
             return MISS
         try:
-            result = entry(args, kwargs)
+            return entry(args, kwargs)
         except Exception:  # which the attempt tells better, if it is the function's fault
             return MISS
-        if result is not MISS:
-            variant.was_used = True
-        return result
 
     return call

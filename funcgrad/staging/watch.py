@@ -6,7 +6,7 @@ loop over them would take as long again for itself.
 >>> settings = {"scale": 2.0}
 >>> watch = Watch()
 >>> watch.about = "settings"
->>> watch.mapping(settings)
+>>> watch.contents(settings, entries)
 >>> unchanged = watch.function()
 >>> unchanged()
 True
@@ -18,6 +18,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from keyword import iskeyword
 from operator import is_not
 from typing import Any, Final
@@ -62,10 +63,7 @@ class Watch:
             return None
         body = self._body
         body.line("try:")
-        body.line("return (", 2)
-        for number, condition in enumerate(self._conditions):
-            body.line(f"{'and ' if number else ''}{condition}", 3)
-        body.line(")", 2)
+        body.line(f"return ({' and '.join(self._conditions)})", 2)
         # What is gone raises, a KeyError or an AttributeError or whatever an object thinks fit.
         body.line("except Exception:")
         body.line("return False", 2)
@@ -74,11 +72,9 @@ class Watch:
     def changed(self) -> str | None:
         """The name of the first place that is not as it was."""
         for condition, about in self._conditions.items():
-            try:
+            with suppress(Exception):  # as above
                 if self._body.value(condition):
                     continue
-            except Exception:  # as above
-                pass
             return about
         return None
 
@@ -97,48 +93,37 @@ class Watch:
     def entry(self, mapping: Mapping[str, Any], key: str) -> None:
         """Watch an entry of a mapping, or that there is none."""
         value = mapping.get(key, ABSENT)
-        if value is not ABSENT:
-            self._is(f"{self._body.name(mapping)}[{key!r}]", value)
+        if value is ABSENT:
+            self.holds("{} not in {}", key, mapping)
         else:
-            self._add(f"{key!r} not in {self._body.name(mapping)}")
-
-    def mapping(self, mapping: Mapping[Any, Any]) -> None:
-        """Watch the keys of a mapping, in their order, and the values."""
-        plain = type(mapping) is dict and len(mapping) <= _FEW
-        before = dict(mapping) if plain else {}  # another thread may be at it
-        if not plain or any(type(key) is not str for key in before):
-            self.contents(mapping, entries)
-            return
-        name = self._body.name(mapping)
-        self._add(f"[*{name}] == {self._body.name(list(before))}" if before else f"not {name}")
-        for key, value in before.items():
-            self._is(f"{name}[{key!r}]", value)
+            self._is(f"{self._body.name(mapping)}[{key!r}]", value)
 
     def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
         """Watch which objects, in which order, a function finds in a container."""
-        name_of, before = self._body.name, read(container) or ()
-        if read is list and type(container) is list and len(before) <= _FEW:
-            self._add(f"len({name_of(container)}) == {len(before)}")
-            for position, value in enumerate(before):
-                self._is(f"{name_of(container)}[{position}]", value)
+        kind, before = type(container), read(container) or ()
+        # A copy, since another thread may be at it.
+        parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
+        if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
+            self.holds("len({}) == {}", container, len(before))
+        elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
+            self.holds("[*{}] == {}", container, list(parts))
         else:
-            found = f"{name_of(read)}({name_of(container)})"
-            self._add(f"{name_of(_same)}({found}, {name_of(before)})")
+            self.holds("{}({}({}), {})", _same, read, container, before)
+            return
+        for key, value in parts.items():
+            self._is(f"{self._body.name(container)}[{key!r}]", value)
 
     def array(self, array: np.ndarray[Any, Any]) -> None:
         """Watch an array's bytes, so that NaN equals itself, and how they are read."""
-        name = self._body.name(array)
-        flags = array.flags
-        if array.dtype.kind in "biufc" and (flags.c_contiguous or flags.f_contiguous):
+        tobytes = np.ndarray.tobytes  # a masked array has its own
+        if array.dtype.kind in "biufc" and array.flags.forc:
             # The quickest exact comparison: 0.05 µs for tiny arrays, and no copy of large ones.
-            lying = name if flags.c_contiguous else f"{name}.T"
-            before = bytearray(np.ndarray.tobytes(array, "A"))  # a masked array has its own
-            self._add(f"({self._body.name(before)} == {lying}) is True")
+            lying = "{}" if array.flags.c_contiguous else "{}.T"
+            self.holds(f"({{}} == {lying}) is True", bytearray(tobytes(array, "A")), array)
         else:
-            read = self._body.name(np.ndarray.tobytes)
-            self._add(f"{read}({name}) == {self._body.name(np.ndarray.tobytes(array))}")
-        self._add(f"{name}.shape == {array.shape!r}")
-        self._add(f"{name}.dtype == {self._body.name(array.dtype)}")
+            self.holds("{}({}) == {}", tobytes, array, tobytes(array))
+        self.holds("{}.shape == {}", array, array.shape)
+        self.holds("{}.dtype == {}", array, array.dtype)
 
     def _is(self, text: str, value: object) -> None:
         """Watch that an expression gives the same object, or a number or text just like it."""

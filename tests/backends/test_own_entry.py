@@ -83,20 +83,22 @@ def direct() -> Direct:
     return Direct()
 
 
-def test_an_entry_is_asked_first_and_no_other_then(direct: Direct) -> None:
+def test_an_entry_is_asked_from_the_third_call_on_and_no_other_then(direct: Direct) -> None:
     f = fg.jit(lambda x, y: {"sum": x + y, "rest": (x * y, None)}, backend=direct)
+    f(X, X)
     expected = f(X, X)
-    assert (direct.hits, direct.runs) == (0, 1)
+    assert (direct.hits, direct.runs) == (0, 2)
     for k in range(3):
         found = f(X, X)
         assert found.keys() == expected.keys()
         assert type(found["sum"]) is Tensor
         assert_array_equal(found["rest"][0], expected["rest"][0])
-        assert (direct.hits, direct.runs) == (k + 1, 1)
+        assert (direct.hits, direct.runs) == (k + 1, 2)
 
 
 def test_what_an_entry_misses_goes_the_way_of_all_others(direct: Direct) -> None:
     f = fg.jit(lambda x: x * 2.0, backend=direct)
+    f(X)
     f(X)
     assert_array_equal(f(np.array([1.0, 2.0, 3.0])), [2.0, 4.0, 6.0])
     assert_array_equal(f(x=X), [2.0, 4.0, 6.0])
@@ -104,9 +106,10 @@ def test_what_an_entry_misses_goes_the_way_of_all_others(direct: Direct) -> None
     assert f(2.0) == 4.0
     assert_array_equal(f(fg.tensor(np.ones(1, np.float32))), np.full(1, 2.0, np.float32))
     assert direct.hits == 0
-    before = direct.runs
+    f(X)
+    before = direct.hits, direct.runs
     assert_array_equal(f(X), [2.0, 4.0, 6.0])  # though others have been written since
-    assert (direct.hits, direct.runs) == (1, before)
+    assert (direct.hits, direct.runs) == (before[0] + 1, before[1])
 
 
 def test_an_entry_is_not_asked_where_there_are_static_arguments(direct: Direct) -> None:
@@ -125,7 +128,7 @@ def test_what_changes_outside_is_noticed(direct: Direct) -> None:
         outside.factor = factor
         for _ in range(3):
             assert_array_equal(f(X), np.asarray(X) * factor)
-    assert direct.hits == 9  # the entry for 2.0 holds again
+    assert direct.hits == 4
 
 
 def test_a_function_that_ran_between_its_changes_was_of_use(direct: Direct) -> None:
@@ -143,11 +146,12 @@ def test_each_way_through_a_function_has_its_entry(direct: Direct) -> None:
     f = fg.jit(lambda x: x * 2.0 if x > 0 else -x, backend=direct)
     for number in (3.0, -3.0, 4.0, -4.0, 5.0):
         assert f(fg.tensor(number)) == (2.0 * number if number > 0 else -number)
-    assert direct.hits == 3
+    assert direct.hits == 2
 
 
 def test_an_entry_that_raises_costs_no_result(direct: Direct) -> None:
     f = fg.jit(lambda x: fnp.log(x), backend=direct)
+    f(X)
     f(X)
     direct.failing = True
     assert_array_equal(f(X), np.log([1.0, 2.0, 3.0]))
@@ -166,8 +170,8 @@ def test_other_transformations_have_the_program(direct: Direct) -> None:
 
 def test_entries_go_with_the_function(direct: Direct) -> None:
     f = fg.jit(lambda x: x * 2.0, backend=direct)
-    f(X)
-    f(X)
+    for _ in range(3):
+        f(X)
     gc.collect()
     gc.disable()
     try:

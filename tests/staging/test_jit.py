@@ -249,6 +249,7 @@ def test_a_dropped_function_frees_its_programs_and_constants():
         big = np.ones(1000)
         staged = fg.jit(lambda x: fnp.sum(x * big))
         staged(2.0)
+        staged(2.0)
         (signature,) = staged._signatures.values()
         witnesses = [weakref.ref(made) for made in (*signature.attempts, *staged._entries)]
         assert len(witnesses) == 2

@@ -79,6 +79,9 @@ def test_a_package_with_compiled_modules_is_followed_for_its_own_functions_alone
     assert float(own(1.0)) == float(other(1.0)) == 2.0
     module.scale = 3.0
     assert (float(own(1.0)), float(other(1.0))) == (3.0, 2.0)  # as the rule says
+    exec("def read(thing, x): return thing.rate * x", vars(module))
+    bag: Any = Bag(rate=1.0)  # of others, so watched: the package may read any attribute
+    check(lambda x: module.read(bag, x), sets(bag, "rate", 2.0))
 
 
 def line_of(text: str) -> str:
@@ -206,6 +209,10 @@ def test_code_that_runs_is_asked_for_names_though_no_name_leads_to_it() -> None:
     bag.other = 2.0
     assert watched.unchanged()
     bag.rate = 2.0
+    assert not watched.unchanged()
+    watched.look()
+    assert watched.unchanged()
+    bag.rate = 3.0
     assert not watched.unchanged()
 
 
