@@ -20,9 +20,6 @@ from typing import Final
 
 __all__ = ["Roles", "roles"]
 
-_ROUNDS: Final = 6
-"""How often kinds are told apart by the kinds that they read."""
-
 _FEWEST: Final = 2
 """How many have to differ from the most common ones of a kind: the first step of a loop differs."""
 
@@ -62,12 +59,8 @@ def roles(kinds: Sequence[int], before: Sequence[Sequence[int]]) -> Roles:
     """
     colors = _numbered([~place if kind < 0 else kind for place, kind in enumerate(kinds)])
     ranks, circles = _ranked(colors, before)
-    for _ in range(_ROUNDS if circles else 0):
-        finer = _told_apart(colors, before, ranks, circles)
-        if finer == colors:
-            break
-        colors = finer
-        ranks, circles = _ranked(colors, before)
+    if circles:
+        ranks, circles = _ranked(_told_apart(colors, before, ranks, circles), before)
     found: dict[int, list[int]] = {}
     for position, kind in enumerate(kinds):
         if kind >= 0 and ranks[position] not in circles:

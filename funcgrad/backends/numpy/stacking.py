@@ -86,9 +86,9 @@ def stack_small_operations(program: Program) -> Program:
     if len(program.equations) > _LONGEST:
         return program
     stacked = _stacked(program)
-    while stacked is not program and _needed(stacked) <= _needed(program) + _LITTLE:
-        program, stacked = stacked, _stacked(stacked)
-    return program
+    if stacked is program or _needed(stacked) > _needed(program) + _LITTLE:
+        return program
+    return stacked
 
 
 def _needed(program: Program) -> int:
