@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import cast_inexact, flip, reshape, roll, transpose
@@ -25,32 +24,6 @@ from tests.passes.parts import Form, Pick, as_matrix, full, one_of, spread
 def _neutral_factor(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     one = pick(1.0, 1, np.ones(3), full(1, x), full(1.0, y), -1.0, 1.5)
     return pick(lambda: x * one, lambda: one * x)
-
-
-def _unsigned(x: Any, y: Any, pick: Pick) -> Any:
-    """What never is -0.0, and what looks like it."""
-    return pick(
-        lambda: x * x,
-        lambda: ew.square(x),
-        lambda: fnp.exp(y),
-        lambda: fnp.abs(x),
-        lambda: fnp.sqrt(fnp.abs(y)),
-        lambda: x * y,
-        lambda: fnp.abs(x) - fnp.abs(y),
-        lambda: 1.0 - fnp.abs(x),
-        lambda: fnp.abs(x) + y,
-        lambda: (x * x).T,
-        lambda: fnp.abs(x) / fnp.exp(y),
-        lambda: spread(fnp.sum(fnp.abs(x), axis=0), x) + 0.0,
-        lambda: spread(fnp.max(x * x, axis=0), x),
-        lambda: fnp.sum(x * x, axis=0, keepdims=True) * full(2, x),
-    )
-
-
-def _neutral_summand(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    zero = pick(-0.0, 0.0, 0, full(-0.0, x) if x.dtype.kind == "f" else 0, full(0, x), False)
-    other = pick(lambda: x, lambda: _unsigned(x, y, pick))
-    return pick(lambda: other + zero, lambda: zero + other)
 
 
 # ----------------------------------------------------------------------------------------- fold
@@ -116,21 +89,6 @@ def _negated_factor(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     return pick(lambda: product, lambda: y - product, lambda: product * product)
 
 
-def _negated_subtrahend(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    return pick(lambda: x - (-y), lambda: (-x) - (-x), lambda: -x - y)
-
-
-def _times_minus_one(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    product = pick(lambda: x * -1.0, lambda: -1 * x, lambda: x * full(-1, x))
-    return pick(lambda: product, lambda: y + product)
-
-
-def _product_twice(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    number = pick(3, -200.0, 0.5, 2.0, 2049, 30000.0, 0, np.inf, np.nan, 2.0**127, 1e308)
-    product = pick(lambda: number * x, lambda: x * number, lambda: x * y)
-    return product + product
-
-
 def _negated_product(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     number = one_of(pick)
     product = pick(lambda: x * number, lambda: number * x, lambda: x / number, lambda: number / x)
@@ -142,13 +100,9 @@ def _negated_product(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 ALGEBRAIC: Final[Mapping[str, Form]] = MappingProxyType(
     {
         "simplify._product": _neutral_factor,
-        "simplify._sum": _neutral_summand,
         "simplify._sum_with_opposite": _negated_summand,
-        "simplify._difference_with_opposite": _negated_subtrahend,
         "simplify._opposite_of_product": _negated_product,
         "fold._unmoved": _unmoved,
-        "simplify._product_with_minus_one": _times_minus_one,
-        "simplify._doubled": _product_twice,
         "simplify._product_with_opposite": _negated_factor,
         "simplify._reshaped": _two_reshapes,
         "fold._folded": _known,

@@ -58,14 +58,10 @@ def improved(f: Callable[..., Any], *args: Any) -> list[str]:
 NEGATIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "x + -y": (lambda x, y: x + -y, "subtract"),
     "-x + y": (lambda x, y: -x + y, "subtract"),
-    "x - -y": (lambda x, y: x - -y, "add"),
-    "-x + -x": (lambda x, y: -x + -x, "multiply"),
     "-(3 * x)": (lambda x, y: -(3 * x), "multiply"),
     "-(x / 3)": (lambda x, y: -(x / 3), "divide"),
     "-(3 / x)": (lambda x, y: -(3 / x), "divide"),
     "-x + -y": (lambda x, y: -x + -y, "negative subtract"),
-    "x * -1": (lambda x, y: x * -1.0, "negative"),
-    "y + -1 * x": (lambda x, y: y + -1 * x, "subtract"),
     "-x * -y": (lambda x, y: -x * -y, "multiply"),
     "-x / -y": (lambda x, y: -x / -y, "divide"),
     "3 * -x": (lambda x, y: 3 * -x, "multiply"),
@@ -109,38 +105,13 @@ def test_negations_of_other_dtypes_stay() -> None:
     assert improved(lambda w, x: x + -w, 2.0, single) == ["subtract"]  # -w is as weak as w
 
 
-# ------------------------------------------------------------------------------------- doubles
-
-DOUBLES: dict[str, tuple[Callable[[Any], Any], int]] = {
-    "3x + 3x": (lambda x: 3 * x + 3 * x, 1),
-    "(-200 x) + (-200 x)": (lambda x: x * -200.0 + x * -200.0, 1),
-    "half": (lambda x: 0.5 * x + 0.5 * x, 2),
-    "infinite": (lambda x: np.inf * x + np.inf * x, 2),
-    "NaN": (lambda x: np.nan * x + np.nan * x, 2),
-}
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize(("f", "count"), DOUBLES.values(), ids=DOUBLES)
-def test_whole_multiples_are_doubled_at_once(f: Any, count: int, dtype: Any) -> None:
-    assert len(improved(f, pairs(dtype)[0])) == count
-
-
-def test_a_double_out_of_range_is_not_made() -> None:
-    x = np.array([0.0, 1e-30, 1.0], np.float32)
-    assert improved(lambda x: 2.0**127 * x + 2.0**127 * x, x) == ["multiply", "add"]
-
-
 # ------------------------------------------------------------------- neutral elements, equal ones
 
 NEUTRAL: dict[str, tuple[Callable[..., Any], str]] = {
     "either order": (lambda x, y: (x + y, y + x, x * y, y * x), "add multiply"),
     "maxima": (lambda x, y: (fnp.maximum(x, y), fnp.maximum(y, x)), "maximum maximum"),
-    "0 + square": (lambda x, y: 0.0 + (0.0 + fnp.square(x)), "square"),
-    "0 + (1 - x)": (lambda x, y: 0 + (1 - x), "subtract"),
-    "0 + (x - 1)": (lambda x, y: 0 + (x - 1), "subtract add"),
-    "0 + 2 exp": (lambda x, y: 0.0 + 2.0 * fnp.exp(x), "exp multiply"),
-    "0 - 2 exp": (lambda x, y: 0.0 + -2.0 * fnp.exp(x), "exp multiply add"),
+    "1 *": (lambda x, y: (1 * x) * (y * 1.0), "multiply"),
+    "0 +": (lambda x, y: 0.0 + x, "add"),  # which makes 0.0 of -0.0
 }
 
 
@@ -290,27 +261,6 @@ def test_what_rules_put_is_kept_once() -> None:
 def test_a_program_that_stays_is_the_same_object() -> None:
     program = optimize(fg.program(lambda x: fnp.sin(x) + 1.0)(2.0))
     assert optimize(program) is program
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda x: x + x * 0.5,
-        lambda x: x - x * 0.5,
-        lambda x: fnp.square(x) + x,
-        lambda x: fnp.sqrt(x) * fnp.square(x),
-        lambda x: fnp.maximum(x, fnp.square(x)),
-    ],
-)
-def test_signs_are_not_followed_for_ever(step: Any) -> None:
-    def f(x: Any) -> Any:
-        for _ in range(1200):
-            x = step(x)
-        return x + 0.0  # drops out where x is never -0.0, which takes a look at what it is made of
-
-    zeros = -np.zeros(2)
-    staged = fg.program(f)(zeros)
-    assert_bits(optimize(staged)(zeros), staged(zeros))
 
 
 def test_long_programs_take_no_recursion() -> None:

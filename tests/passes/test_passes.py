@@ -351,8 +351,6 @@ EXACT: tuple[Callable[[Any], Any], ...] = (
     lambda x: x * 1.0,
     lambda x: 1 * x,
     lambda x: x * fnp.ones(3),
-    lambda x: x + -0.0,
-    lambda x: -0.0 + x,
     lambda x: fnp.reshape(fnp.reshape(x, (1, 3)), (3,)),
 )
 
