@@ -1,0 +1,103 @@
+"""Student's distribution: its distribution function and the inverse, of the degrees of freedom.
+
+>>> stdtr(1.0, 1.0), stdtrit(1.0, 0.75)
+(np.float64(0.75), np.float64(1.0))
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import absolute, combined, divide, edges, log
+from funcgrad.primitives.logic import isinf, logical_not
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.special_functions.gammas import betaln
+from funcgrad.primitives.special_functions.incomplete_betas import beta_density, betainc_in_shapes
+from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
+from funcgrad.primitives.transcendental import exp, log1p
+from funcgrad.trace import Value, bind1, bind2
+
+__all__ = ["stdtr", "stdtrit"]
+
+_TINY = 1e-140
+
+
+def _density(df: Value, t: Value) -> Value:
+    far = bind1(absolute, t) > 1e100
+    near, out = where(far, 0.0, t), where(far, t, 1.0)
+    tail = 2 * bind1(log, bind1(absolute, out)) - bind1(log, df)
+    tail = where(far, tail, bind1(log1p, bind2(divide, near * near, df)))
+    logarithm = -0.5 * bind1(log, df) - bind2(betaln, 0.5 * df, 0.5) - 0.5 * (df + 1) * tail
+    return bind1(exp, logarithm)
+
+
+def _to_df(_: Value, df: Value, t: Value) -> Value:
+    """Through the incomplete beta function of the smaller of two sides: DLMF 8.17.
+
+    At 0, where that function has the slope of a root of its argument, which is a square, both are
+    taken very near to it: the product is finite there.
+    """
+    gone = bind1(isinf, t)
+    size = bind1(absolute, where(gone, 1.0, t))
+    t = where(gone, 1.0, t) + where(size < _TINY, _TINY, 0.0)
+    square = t * t
+    outer = square > df
+    above = bind1(logical_not, t < 0)
+    tail = _slope(where(outer, df, 1.0), where(outer, square, 2.0), True)
+    centre = _slope(where(outer, 2.0, df), where(outer, 1.0, square), False)
+    slope = where(outer, -tail, centre)
+    return where(gone, 0.0, where(above, slope, -slope))
+
+
+def _slope(df: Value, square: Value, from_tail: bool) -> Value:
+    """The derivative in df of half the incomplete beta function, of either side."""
+    half, total = 0.5 * df, df + square
+    change = bind2(divide, bind2(divide, square, total), total)
+    if from_tail:
+        place = bind2(divide, df, total)
+        by_shape = betainc_in_shapes(half, 0.5, place, orders=(1, 0))
+        return 0.5 * (0.5 * by_shape + change * beta_density(half, 0.5, place, orders=(0, 0)))
+    place = bind2(divide, square, total)
+    by_shape = betainc_in_shapes(0.5, half, place, orders=(0, 1))
+    return 0.5 * (0.5 * by_shape - change * beta_density(0.5, half, place, orders=(0, 0)))
+
+
+_PAIRS = combined(
+    lambda: [
+        Sample((np.array([0.7, 3.0, 20.0]), np.array([-0.4, 2.0, 7.0]))),
+        Sample((3.0, 1.2)),
+        Sample((np.array(3.0), np.array(1.2))),
+        Sample((np.array([[0.8], [4.0]]), np.linspace(-3, 2.5, 6)[::-2])),
+        Sample((np.zeros((0, 2)), np.ones(2))),
+    ],
+    edges((3.0, 0.0), (1.0, -40.0), smooth=True),
+    edges((3.0, np.inf), (3.0, -np.inf), (np.nan, 1.0)),
+)
+_LEVELS = combined(
+    lambda: [
+        Sample((np.array([0.7, 3.0, 20.0]), np.array([0.4, 0.01, 0.9]))),
+        Sample((3.0, 0.2)),
+        Sample((np.array(3.0), np.array(0.2))),
+        Sample((np.array([[0.8], [4.0]]), np.linspace(0.1, 0.9, 6)[::-2])),
+        Sample((np.zeros((0, 2)), np.ones(2))),
+    ],
+    edges((3.0, 0.5), smooth=True),
+    edges((3.0, 0.0), (3.0, 1.0), (np.nan, 0.3)),
+)
+stdtr: Primitive = evaluated_by_scipy(
+    "stdtr", partials=(_to_df, lambda _, df, t: _density(df, t)), samples=_PAIRS
+)
+
+
+def _inverse_to_df(t: Value, df: Value, p: Value) -> Value:
+    gone = bind1(isinf, t)
+    inner = where(gone, 1.0, t)
+    return where(gone, 0.0, bind2(divide, -_to_df(p, df, inner), _density(df, inner)))
+
+
+stdtrit: Primitive = evaluated_by_scipy(
+    "stdtrit",
+    partials=(_inverse_to_df, lambda t, df, _p: bind2(divide, 1, _density(df, t))),
+    samples=_LEVELS,
+)

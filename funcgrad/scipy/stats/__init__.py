@@ -1,0 +1,50 @@
+"""Probability distributions under SciPy's names: densities, distribution functions, quantiles.
+
+They are differentiable in the value and in every parameter, and take SciPy's arguments: the shape
+parameters by their names or in their order, then ``loc`` and ``scale``. Outside of its support a
+density is 0 and its logarithm -inf, with derivatives 0; at an end of the support derivatives are
+those from inside. Parameters that no distribution has give NaN, as in SciPy.
+
+>>> import funcgrad as fg
+>>> from funcgrad.scipy.stats import norm
+>>> fg.grad(norm.logpdf, argnums=(0, 1, 2))(1.0, 0.0, 2.0)
+(Tensor(-0.25), Tensor(0.25), Tensor(-0.375))
+"""
+
+from funcgrad.scipy.stats.densities import (
+    cauchy,
+    expon,
+    laplace,
+    logistic,
+    lognorm,
+    norm,
+    uniform,
+)
+from funcgrad.scipy.stats.masses import bernoulli, binom, nbinom, poisson
+from funcgrad.scipy.stats.multivariate import dirichlet, multivariate_normal
+from funcgrad.scipy.stats.shaped import beta, chi2, gamma, t
+
+__all__ = [
+    "bernoulli",
+    "beta",
+    "binom",
+    "cauchy",
+    "chi2",
+    "dirichlet",
+    "expon",
+    "gamma",
+    "laplace",
+    "logistic",
+    "lognorm",
+    "multivariate_normal",
+    "nbinom",
+    "norm",
+    "poisson",
+    "t",
+    "uniform",
+]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)

@@ -1,0 +1,191 @@
+"""Distributions that have no shape parameter, and the lognormal one. They need no SciPy.
+
+Two need it for logarithms of probabilities: ``norm`` and ``lognorm``.
+
+>>> cauchy.ppf([0.25, 0.5])
+Tensor([-1.,  0.])
+"""
+
+from __future__ import annotations
+
+import math
+
+import funcgrad.numpy as fnp
+from funcgrad.primitives.special import bell
+from funcgrad.scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
+from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
+from funcgrad.tensor import Tensor, apply
+
+__all__ = ["cauchy", "expon", "laplace", "logistic", "lognorm", "norm", "uniform"]
+
+_LOG_ROOT_OF_TURN = 0.5 * math.log(2 * math.pi)
+
+
+def _bell(z: Tensor) -> Tensor:
+    result: Tensor = apply(bell, z, sharpness=0.5) / math.sqrt(2 * math.pi)
+    return result
+
+
+norm = ContinuousDistribution(
+    "norm",
+    (),
+    -math.inf,
+    math.inf,
+    0.0,
+    log_density=lambda z: -z * z / 2 - _LOG_ROOT_OF_TURN,
+    density=_bell,
+    below=ndtr,
+    above=lambda z: ndtr(-z),
+    log_below=log_ndtr,
+    log_above=lambda z: log_ndtr(-z),
+    quantile=ndtri,
+)
+expon = ContinuousDistribution(
+    "expon",
+    (),
+    0.0,
+    math.inf,
+    1.0,
+    log_density=lambda z: -z,
+    density=lambda z: fnp.exp(-z),
+    below=lambda z: -fnp.expm1(-z),
+    above=lambda z: fnp.exp(-z),
+    log_below=log_probability(lambda z: -fnp.expm1(-z), lambda z: fnp.exp(-z)),
+    log_above=lambda z: -z,
+    quantile=lambda q: -fnp.log1p(-q),
+)
+
+
+def _half(z: Tensor) -> Tensor:
+    """Half an exponential of minus the magnitude; the derivative at the peak is 0."""
+    result: Tensor = fnp.exp(-fnp.abs(z)) / 2
+    return result
+
+
+def _laplace_below(z: Tensor) -> Tensor:
+    """Each side by itself, so that derivatives at 0 are those of the smooth function that it is."""
+    low = z <= 0
+    left = fnp.exp(fnp.where(low, z, 0.0)) / 2
+    result: Tensor = fnp.where(low, left, 1 - fnp.exp(-fnp.where(low, 0.0, z)) / 2)
+    return result
+
+
+def _log_laplace_below(z: Tensor) -> Tensor:
+    low = z <= 0
+    right = fnp.log1p(-fnp.exp(-fnp.where(low, 1.0, z)) / 2)
+    result: Tensor = fnp.where(low, fnp.where(low, z, 0.0) - math.log(2), right)
+    return result
+
+
+def _laplace_quantile(q: Tensor) -> Tensor:
+    low = q <= 0.5
+    left = fnp.log(2 * fnp.where(low, q, 0.5))
+    result: Tensor = fnp.where(low, left, -fnp.log(2 * (1 - fnp.where(low, 0.5, q))))
+    return result
+
+
+laplace = ContinuousDistribution(
+    "laplace",
+    (),
+    -math.inf,
+    math.inf,
+    0.0,
+    log_density=lambda z: -fnp.abs(z) - math.log(2),
+    density=_half,
+    below=_laplace_below,
+    above=lambda z: _laplace_below(-z),
+    log_below=_log_laplace_below,
+    log_above=lambda z: _log_laplace_below(-z),
+    quantile=_laplace_quantile,
+)
+logistic = ContinuousDistribution(
+    "logistic",
+    (),
+    -math.inf,
+    math.inf,
+    0.0,
+    log_density=lambda z: log_expit(z) + log_expit(-z),
+    density=lambda z: expit(z) * expit(-z),
+    below=expit,
+    above=lambda z: expit(-z),
+    log_below=log_expit,
+    log_above=lambda z: log_expit(-z),
+    quantile=logit,
+)
+
+
+def _cauchy_log_density(z: Tensor) -> Tensor:
+    """Far out by the reciprocal, whose square does not overflow."""
+    far = fnp.abs(z) > 1
+    near, out = fnp.where(far, 0.0, z), fnp.where(far, z, 1.0)
+    outer = -2 * fnp.log(fnp.abs(out)) - fnp.log1p((1 / out) ** 2)
+    result: Tensor = fnp.where(far, outer, -fnp.log1p(near * near)) - math.log(math.pi)
+    return result
+
+
+def _cauchy_below(z: Tensor) -> Tensor:
+    return fnp.arctan2(1.0, -z) / math.pi
+
+
+def _cauchy_above(z: Tensor) -> Tensor:
+    return fnp.arctan2(1.0, z) / math.pi
+
+
+def _cauchy_quantile(q: Tensor) -> Tensor:
+    """Minus the cotangent, of the nearer end: the tangent would lose the digits of both."""
+    middle = fnp.abs(q - 0.5) < 0.25
+    inner = fnp.tan(math.pi * fnp.where(middle, q - 0.5, 0.0))
+    result: Tensor = fnp.where(middle, inner, _far_cauchy_quantile(fnp.where(middle, 0.25, q)))
+    return result
+
+
+def _far_cauchy_quantile(q: Tensor) -> Tensor:
+    low = q < 0.5
+    left = -1 / fnp.tan(math.pi * fnp.where(low, q, 0.25))
+    result: Tensor = fnp.where(low, left, 1 / fnp.tan(math.pi * (1 - fnp.where(low, 0.75, q))))
+    return result
+
+
+cauchy = ContinuousDistribution(
+    "cauchy",
+    (),
+    -math.inf,
+    math.inf,
+    0.0,
+    log_density=_cauchy_log_density,
+    density=lambda z: 1 / (math.pi * (1 + z * z)),
+    below=_cauchy_below,
+    above=_cauchy_above,
+    log_below=log_probability(_cauchy_below, _cauchy_above),
+    log_above=log_probability(_cauchy_above, _cauchy_below),
+    quantile=_cauchy_quantile,
+)
+uniform = ContinuousDistribution(
+    "uniform",
+    (),
+    0.0,
+    1.0,
+    0.5,
+    log_density=lambda z: 0.0 * z,
+    density=lambda z: 0.0 * z + 1.0,
+    below=lambda z: z,
+    above=lambda z: 1 - z,
+    log_below=fnp.log,
+    log_above=lambda z: fnp.log1p(-z),
+    quantile=lambda q: q,
+)
+lognorm = ContinuousDistribution(
+    "lognorm",
+    ("s",),
+    0.0,
+    math.inf,
+    1.0,
+    log_density=lambda z, s: -((fnp.log(z) / s) ** 2) / 2 - fnp.log(s * z) - _LOG_ROOT_OF_TURN,
+    density=lambda z, s: _bell(fnp.log(z) / s) / (s * z),
+    below=lambda z, s: ndtr(fnp.log(z) / s),
+    above=lambda z, s: ndtr(-fnp.log(z) / s),
+    log_below=lambda z, s: log_ndtr(fnp.log(z) / s),
+    log_above=lambda z, s: log_ndtr(-fnp.log(z) / s),
+    quantile=lambda q, s: fnp.exp(s * ndtri(q)),
+    open=True,
+)

@@ -1,0 +1,133 @@
+"""Distributions of vectors: densities, differentiable in the vectors and all parameters.
+
+>>> multivariate_normal.logpdf([0.0, 0.0])
+Tensor(-1.83787707)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.primitives.logits import real_value
+from funcgrad.scipy import special
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+
+__all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariate_normal"]
+
+
+@dataclass(frozen=True, slots=True)
+class NormalOfVectors:
+    """The normal distribution of vectors, by the Cholesky factor of its covariance."""
+
+    def logpdf(self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
+        """The logarithm of the density.
+
+        Parameters
+        ----------
+        x : array_like
+            Vectors along the last axis; where they have one component, of any shape.
+        mean : array_like, optional
+            A vector; 0 by default.
+        cov : array_like
+            A symmetric positive definite matrix; a vector is its diagonal, and a number the
+            variance of all components.
+
+        Returns
+        -------
+        Tensor
+            One number for each vector.
+
+        Raises
+        ------
+        ShapeError
+            The sizes do not fit.
+        numpy.linalg.LinAlgError
+            The covariance is not positive definite.
+        """
+        value = wrap(real_value(x, "multivariate_normal.logpdf"))
+        spread = wrap(real_value(cov, "multivariate_normal.logpdf"))
+        centre = None if mean is None else wrap(real_value(mean, "multivariate_normal.logpdf"))
+        size = _dimension(spread, centre, value)
+        if value.ndim == 0 or (size == 1 and value.shape[-1] != 1):
+            value = fnp.expand_dims(value, -1)
+        centre = fnp.zeros(size) if centre is None else centre
+        sizes = {*spread.shape, *centre.shape, value.shape[-1], size}
+        if spread.ndim > 2 or centre.ndim > 1 or not sizes <= {1, size} or value.shape[-1] != size:
+            raise ShapeError(
+                f"multivariate_normal: x of shape {value.shape}, a mean of shape {centre.shape} and"
+                f" a covariance of shape {spread.shape} do not fit: vectors are along the last axis"
+                " of x, and the covariance has a row for each component."
+            )
+        if spread.ndim < 2:
+            spread = fnp.diag(fnp.broadcast_to(spread, (size,)))
+        factor = fnp.linalg.cholesky(spread)
+        deviation = fnp.reshape(value - centre, (-1, size))
+        whitened = fnp.linalg.solve(factor, deviation.T)
+        logarithm = fnp.sum(fnp.log(fnp.diagonal(factor)))
+        squares = fnp.reshape(fnp.sum(whitened * whitened, axis=0), value.shape[:-1])
+        return -squares / 2 - logarithm - size / 2 * math.log(2 * math.pi)
+
+    def pdf(self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
+        """The density; see ``logpdf``."""
+        return fnp.exp(self.logpdf(x, mean, cov))
+
+
+def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
+    """How many components there are, by the first that says so."""
+    if spread.ndim:
+        return int(spread.shape[-1])
+    if centre is not None and centre.ndim:
+        return int(centre.shape[-1])
+    return int(value.shape[-1]) if centre is None and value.ndim else 1
+
+
+@dataclass(frozen=True, slots=True)
+class DirichletDistribution:
+    """Dirichlet's distribution, of vectors of positive numbers whose sum is 1."""
+
+    def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
+        """The logarithm of the density.
+
+        Parameters
+        ----------
+        x : array_like
+            Vectors along the first axis, as SciPy has them; of the last component, which the others
+            determine, there need be none. Derivatives are those of the formula, in which the
+            components are free.
+        alpha : array_like
+            A vector of positive numbers.
+
+        Returns
+        -------
+        Tensor
+
+        Raises
+        ------
+        ShapeError
+            The sizes do not fit.
+        """
+        value = wrap(real_value(x, "dirichlet.logpdf"))
+        shape = wrap(real_value(alpha, "dirichlet.logpdf"))
+        if shape.ndim != 1 or value.ndim < 1 or len(shape) - len(value) not in (0, 1):
+            raise ShapeError(
+                f"dirichlet: x of shape {value.shape} and alpha of shape {shape.shape} do not fit:"
+                " alpha is a vector, and x has its length, or one less, along the first axis."
+            )
+        if len(value) < len(shape):
+            rest = 1 - fnp.sum(value, axis=0, keepdims=True)
+            value = fnp.concatenate([value, rest])
+        weights = fnp.reshape(shape - 1, (-1,) + (1,) * (value.ndim - 1))
+        logarithm = special.gammaln(fnp.sum(shape)) - fnp.sum(special.gammaln(shape))
+        result: Tensor = fnp.sum(special.xlogy(weights, value), axis=0) + logarithm
+        return result
+
+    def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
+        """The density; see ``logpdf``."""
+        return fnp.exp(self.logpdf(x, alpha))
+
+
+multivariate_normal = NormalOfVectors()
+dirichlet = DirichletDistribution()

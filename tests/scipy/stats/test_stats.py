@@ -1,0 +1,218 @@
+"""Distributions are SciPy's, in value; their derivatives are differences of SciPy's values."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import MissingOptionError, ShapeError
+from funcgrad.scipy import stats
+from funcgrad.scipy.stats.distributions import ContinuousDistribution, DiscreteDistribution
+
+CONTINUOUS = sorted(
+    name for name in stats.__all__ if isinstance(getattr(stats, name), ContinuousDistribution)
+)
+DISCRETE = sorted(
+    name for name in stats.__all__ if isinstance(getattr(stats, name), DiscreteDistribution)
+)
+SHAPES: dict[str, tuple[tuple[float, ...], ...]] = {
+    "beta": ((2.5, 0.7), (1.0, 3.0), (30.0, 2.0)),
+    "chi2": ((1.0,), (3.5,), (40.0,)),
+    "gamma": ((0.6,), (1.0,), (25.0,)),
+    "lognorm": ((0.5,), (1.7,)),
+    "t": ((1.0,), (4.5,), (60.0,)),
+    "bernoulli": ((0.3,), (0.0,), (1.0,)),
+    "binom": ((7.0, 0.3), (1.0, 1.0), (40.0, 0.5)),
+    "nbinom": ((2.5, 0.3), (1.0, 0.9)),
+    "poisson": ((0.4,), (12.0,), (0.0,)),
+}
+PLACES = ((0.0, 1.0), (-0.3, 2.0))
+VALUES = (-np.inf, -30.0, -1.2, -0.3, 0.0, 0.2, 0.7, 1.0, 1.7, 2.4, 3.0, 9.0, 60.0, np.inf, np.nan)
+LEVELS = (0.0, 1e-12, 0.02, 0.3, 0.5, 0.8, 0.999, 1.0, -0.1, 1.1, np.nan)
+METHODS = ("logpdf", "pdf", "cdf", "logcdf", "sf", "logsf", "ppf")
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def test_every_distribution_is_compared() -> None:
+    rest = {"dirichlet", "multivariate_normal"}
+    assert set(CONTINUOUS) | set(DISCRETE) | rest == set(stats.__all__)
+
+
+def pair(name: str, method: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    return getattr(getattr(stats, name), method), getattr(getattr(scipy.stats, name), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_values_are_scipys(name: str, method: str) -> None:
+    ours, theirs = pair(name, method)
+    x = np.array(LEVELS if method == "ppf" else VALUES)
+    for shapes, (loc, scale) in product(SHAPES.get(name, ((),)), PLACES):
+        expected = theirs(x, *shapes, loc, scale)
+        found = np.asarray(ours(x, *shapes, loc, scale))
+        if method in ("logpdf", "pdf"):  # where SciPy's is NaN: infinity minus infinity
+            expected = np.where(np.isinf(x), -np.inf if method == "logpdf" else 0.0, expected)
+        assert_allclose(
+            found, expected, rtol=3e-13, atol=1e-300, err_msg=f"{shapes}, {loc}, {scale}"
+        )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_derivatives_are_differences(name: str, method: str) -> None:
+    ours, theirs = pair(name, method)
+    places = (0.03, 0.4, 0.8) if method == "ppf" else (0.05, 0.35, 0.9, 1.4, -0.8)
+    for shapes in SHAPES.get(name, ((),)):
+        for x in places:
+            point = np.array([x, *shapes, 0.02, 1.3])
+            inside = np.isfinite(theirs(*point)) and theirs(*point) != 0
+            found = np.array(fg.grad(ours, tuple(range(point.size)))(*point), float)
+            for k in range(point.size):
+                h = 1e-5 * np.eye(point.size)[k]
+                near = (theirs(*(point + h)) - theirs(*(point - h))) / 2e-5
+                far = (theirs(*(point + 2 * h)) - theirs(*(point - 2 * h))) / 4e-5
+                expected = (4 * near - far) / 3 if inside else 0.0
+                text = f"{shapes}, {point}, argument {k}"
+                assert_allclose(found[k], expected, rtol=2e-7, atol=2e-8, err_msg=text)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_both_modes_and_both_orders_agree(name: str, method: str) -> None:
+    ours, _ = pair(name, method)
+    for shapes in SHAPES.get(name, ((),)):
+        point = fg.tensor([0.35, *shapes, 0.02, 1.3])
+
+        def f(p: Any) -> Any:
+            return ours(*p)
+
+        backward = fg.jacrev(f)(point)
+        assert_allclose(fg.jacfwd(f)(point), backward, rtol=1e-11, atol=1e-12)
+        hessian = np.asarray(fg.hessian(f)(point))
+        assert np.isfinite(hessian).all()
+        assert_allclose(hessian, hessian.T, rtol=1e-9, atol=1e-11)
+        assert_allclose(fg.jit(fg.grad(f))(point), backward, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"])
+@pytest.mark.parametrize("name", DISCRETE)
+def test_masses_are_scipys(name: str, method: str) -> None:
+    ours, theirs = pair(name, method)
+    k = np.array([-2.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 7.0, 8.0, 30.0, 100.0])
+    # SciPy's logarithms of some probabilities near 1 have the digits of these alone.
+    rounding = 3e-16 if method in ("logcdf", "logsf") else 1e-300
+    for shapes, loc in product(SHAPES[name], (0, 2)):
+        expected = theirs(k, *shapes, loc)
+        found = ours(k, *shapes, loc)
+        assert_allclose(found, expected, rtol=2e-13, atol=rounding, err_msg=str(shapes))
+
+
+@pytest.mark.parametrize("method", ["logpmf", "cdf", "sf"])
+@pytest.mark.parametrize("name", DISCRETE)
+def test_masses_differentiate_in_their_parameters(name: str, method: str) -> None:
+    ours, theirs = pair(name, method)
+    shapes = SHAPES[name][0]
+    last = len(shapes) - 1
+    for k in (0.0, 1.0, 3.0):
+        slope = float(fg.grad(ours, last + 1)(k, *shapes))
+        h = 1e-5
+        up, down = ((*shapes[:last], shapes[last] + d) for d in (h, -h))
+        expected = (theirs(k, *up) - theirs(k, *down)) / (2 * h)
+        assert_allclose(slope, np.nan_to_num(expected), rtol=1e-6, atol=1e-9)
+        assert float(fg.grad(ours, 0)(k, *shapes)) == 0.0
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_outside_of_the_support_derivatives_are_absent(name: str) -> None:
+    distribution = getattr(stats, name)
+    if not np.isfinite(distribution.low):
+        return
+    shapes = SHAPES.get(name, ((),))[0]
+    for method in ("logpdf", "pdf", "cdf", "sf"):
+        found = fg.grad(getattr(distribution, method), tuple(range(len(shapes) + 3)))
+        for slope in found(-1.5, *shapes, 0.0, 2.0):
+            assert float(slope) == 0.0
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_parameters_that_are_none_give_nan(name: str) -> None:
+    distribution = getattr(stats, name)
+    shapes = SHAPES.get(name, ((),))[0]
+    assert np.isnan(float(distribution.logpdf(0.5, *shapes, 0.0, -1.0)))
+    if shapes:
+        assert np.isnan(float(distribution.cdf(0.5, -1.0, *shapes[1:])))
+
+
+def test_parameters_by_name() -> None:
+    assert float(stats.gamma.pdf(1.0, a=2.0, scale=2.0)) == float(
+        stats.gamma.pdf(1.0, 2.0, 0.0, 2.0)
+    )
+    with pytest.raises(MissingOptionError, match=r"gamma\.pdf: the parameters are a, loc, scale"):
+        stats.gamma.pdf(1.0)
+    with pytest.raises(MissingOptionError, match="1 by position and a, b by name"):
+        stats.gamma.pdf(1.0, 2.0, a=2.0, b=1.0)
+
+
+# ---------------------------------------------------------------------------------- vectors
+
+
+COVARIANCE = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]])
+
+
+@pytest.mark.parametrize("method", ["logpdf", "pdf"])
+def test_normal_vectors_are_scipys(method: str) -> None:
+    ours, theirs = pair("multivariate_normal", method)
+    rng = np.random.default_rng(0)
+    x, mean = rng.standard_normal((4, 2, 3)), rng.standard_normal(3)
+    for args in (
+        (x, mean, COVARIANCE),
+        (x[0, 0], mean, COVARIANCE),
+        (x, mean, np.array([1.0, 2.0, 3.0])),
+        (x, mean, 2.0),
+        (x, None, COVARIANCE),
+        (0.5, 0.1, 2.0),
+        (np.array([0.5, 1.5]), np.array([0.2]), np.array([[2.0]])),
+    ):
+        assert_allclose(ours(*args), theirs(*args), rtol=1e-13)
+    with pytest.raises(ShapeError, match="do not fit"):
+        ours(x, mean, np.eye(2))
+
+
+def test_normal_vectors_differentiate_in_all_parameters() -> None:
+    rng = np.random.default_rng(1)
+    x, mean = rng.standard_normal((5, 3)), rng.standard_normal(3)
+
+    def f(x: Any, mean: Any, cov: Any) -> Any:
+        return fnp.sum(stats.multivariate_normal.logpdf(x, mean, (cov + cov.T) / 2))
+
+    inverse = np.linalg.inv(COVARIANCE)
+    to_x, to_mean, to_cov = fg.grad(f, (0, 1, 2))(x, mean, COVARIANCE)
+    pulls = (x - mean) @ inverse
+    assert_allclose(to_x, -pulls, rtol=1e-12)
+    assert_allclose(to_mean, pulls.sum(0), rtol=1e-12)
+    assert_allclose(to_cov, (pulls.T @ pulls - 5 * inverse) / 2, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("method", ["logpdf", "pdf"])
+def test_dirichlet_is_scipys(method: str) -> None:
+    ours, theirs = pair("dirichlet", method)
+    alpha = np.array([0.7, 1.0, 3.5])
+    x = np.random.default_rng(2).dirichlet(alpha, 4).T
+    assert_allclose(ours(x, alpha), theirs(x, alpha), rtol=2e-13)
+    assert_allclose(ours(x[:2, 0], alpha), theirs(x[:2, 0], alpha), rtol=1e-12)
+    with pytest.raises(ShapeError, match="do not fit"):
+        ours(x, alpha[:1])
+    slope = fg.grad(lambda a: stats.dirichlet.logpdf(x[:, 0], a))(alpha)
+    digamma = scipy.special.psi
+    assert_allclose(slope, np.log(x[:, 0]) + digamma(alpha.sum()) - digamma(alpha), rtol=1e-12)
