@@ -16,7 +16,8 @@ import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
-from funcgrad.primitives.special import bell
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.special import bell, ndtr
 from funcgrad.primitives.special_functions.quadrature import NOTHING_LEFT, in_parts, integral
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
@@ -166,7 +167,11 @@ dawsn: Primitive = evaluated_by_scipy("dawsn", partials=(_slope_of_dawsn,), samp
 
 def _hazard(_: Value, x: Value) -> Value:
     """The normal density over its distribution function, which may both be too small."""
-    return bind2(divide, math.sqrt(2 / math.pi), bind1(erfcx, -math.sqrt(0.5) * x))
+    right = x > 5
+    upper, lower = where(right, x, 5.0), where(right, 5.0, x)
+    plain = bell(upper, sharpness=0.5) / math.sqrt(2 * math.pi) / bind1(ndtr, upper)
+    scaled = bind2(divide, math.sqrt(2 / math.pi), bind1(erfcx, -math.sqrt(0.5) * lower))
+    return where(right, plain, scaled)
 
 
 log_ndtr: Primitive = evaluated_by_scipy("log_ndtr", partials=(_hazard,), samples=_LINE)

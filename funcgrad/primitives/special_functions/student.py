@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
@@ -16,11 +20,13 @@ from funcgrad.primitives.special_functions.gammas import betaln
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density, betainc_in_shapes
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad.primitives.transcendental import exp, log1p
+from funcgrad.shape import dtype_of
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = ["stdtr", "stdtrit"]
 
-_TINY = 1e-140
+_TINY: Final[Mapping[str, float]] = MappingProxyType({"d": 1e-90, "f": 1e-11, "e": 0.03})
+"""By precision: a number whose square is nothing beside 1, and the power -3 / 2 of that a number."""
 
 
 def _density(df: Value, t: Value) -> Value:
@@ -40,7 +46,8 @@ def _to_df(_: Value, df: Value, t: Value) -> Value:
     """
     gone = bind1(isinf, t)
     size = bind1(absolute, where(gone, 1.0, t))
-    t = where(gone, 1.0, t) + where(size < _TINY, _TINY, 0.0)
+    tiny = _TINY[dtype_of(df * t).char]
+    t = where(gone, 1.0, t) + where(size < tiny, tiny, 0.0)
     square = t * t
     outer = square > df
     above = bind1(logical_not, t < 0)
