@@ -26,7 +26,7 @@ from funcgrad.trace import Value, bind1, bind2
 __all__ = ["stdtr", "stdtrit"]
 
 _TINY: Final[Mapping[str, float]] = MappingProxyType({"d": 1e-90, "f": 1e-11, "e": 0.03})
-"""By precision: a number whose square is nothing beside 1, and the power -3 / 2 of that a number."""
+"""By precision: a number whose square is nothing beside 1; the power -3 of it is a number still."""
 
 
 def _density(df: Value, t: Value) -> Value:
