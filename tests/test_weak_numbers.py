@@ -186,7 +186,8 @@ def test_an_array_stays_itself() -> None:
 def test_a_traced_order_of_a_quantile_gives_way(f: Any, q: Any) -> None:
     x = fg.tensor(np.array([1.0, 2.0, 4.0], np.float32))
     staged = fg.program(lambda q: f(x, q))(q)(q)
-    assert staged.dtype == f(x, q).dtype == np.float32
+    expected: Any = getattr(np, f.__name__)(np.asarray(x), q)  # of True it gives way in one only
+    assert staged.dtype == f(x, q).dtype == expected.dtype
     assert staged == f(x, q)
 
 
