@@ -74,6 +74,7 @@ class ArrayMethods(ForeignAttributes):
         ddof: float | None = None,
         keepdims: bool = False,
         where: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
         correction: float = 0.0,
     ) -> Self:
         """The variance over axes."""
@@ -84,6 +85,7 @@ class ArrayMethods(ForeignAttributes):
             ddof=ddof,
             keepdims=keepdims,
             where=where,
+            mean=mean,
             correction=correction,
         )
 
@@ -95,6 +97,7 @@ class ArrayMethods(ForeignAttributes):
         ddof: float | None = None,
         keepdims: bool = False,
         where: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
         correction: float = 0.0,
     ) -> Self:
         """The standard deviation over axes."""
@@ -105,6 +108,7 @@ class ArrayMethods(ForeignAttributes):
             ddof=ddof,
             keepdims=keepdims,
             where=where,
+            mean=mean,
             correction=correction,
         )
 

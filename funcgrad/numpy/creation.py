@@ -118,7 +118,13 @@ def asarray(
     return tensor(a, dtype)
 
 
-def asanyarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def asanyarray(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
     """A tensor of the elements of something: ``asarray``, as tensors have no subclasses.
 
     Examples
@@ -126,7 +132,7 @@ def asanyarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     >>> asanyarray([1.0, 2.0])
     Tensor([1., 2.])
     """
-    return tensor(a, dtype)
+    return asarray(a, dtype, device=device, copy=copy)
 
 
 def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:

@@ -30,7 +30,7 @@ from funcgrad.shape import (
     reduced_shape,
     shape_of,
 )
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, operand
 
@@ -115,6 +115,7 @@ def var(
     ddof: float | None = None,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
     """The variance over axes: the mean of the absolute squares of the deviations.
@@ -131,6 +132,8 @@ def var(
     keepdims : bool
     where : array_like, optional
         Which elements count.
+    mean : array_like, optional
+        From what deviations are taken, with the axes kept; by default the mean of the elements.
 
     Returns
     -------
@@ -143,9 +146,9 @@ def var(
     (Tensor(4.6667), Tensor(7.0))
     """
     lost = real_number(correction if ddof is None else ddof, "var", "ddof")
-    if where is not None:
+    if where is not None or mean is not None:
         x = prepared(a, "var", dtype, None, 0)
-        return in_dtype(_var_where(x, axis, keepdims, where, lost), _spread_dtype(dtype))
+        return in_dtype(_var_where(x, axis, keepdims, where, lost, mean), _spread_dtype(dtype))
     if dtype is not None:
         a = prepared(a, "var", dtype, None, 0)
     return in_dtype(
@@ -159,9 +162,16 @@ def _spread_dtype(dtype: DTypeLike | None) -> Any:
 
 
 def _var_where(
-    x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike, correction: float
+    x: Value,
+    axis: AxisLike,
+    keepdims: bool,
+    where: ArrayLike | None,
+    correction: float,
+    around: ArrayLike | None,
 ) -> Tensor:
-    apart = wrap(masked(x, where, 0, "var")) - _mean_where(x, axis, True, where)
+    where = np.True_ if where is None else where
+    center = _mean_where(x, axis, True, where) if around is None else tensor(around)
+    apart = wrap(masked(x, where, 0, "var")) - center
     squares = (apart * wrap(conj(apart))).real if apart.dtype.kind == "c" else apart * apart
     freedom = wrap(sel.maximum(_counted(x, where, axis, "var") - correction, 0))
     total = sum(squares, axis, keepdims=keepdims, where=where)
@@ -176,6 +186,7 @@ def std(
     ddof: float | None = None,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
     """The standard deviation over axes: the root of the variance.
@@ -195,6 +206,8 @@ def std(
     keepdims : bool
     where : array_like, optional
         Which elements count.
+    mean : array_like, optional
+        From what deviations are taken, with the axes kept; by default the mean of the elements.
 
     Returns
     -------
@@ -210,9 +223,9 @@ def std(
     Tensor([0., 0.])
     """
     lost = real_number(correction if ddof is None else ddof, "std", "ddof")
-    if where is not None:
+    if where is not None or mean is not None:
         x = prepared(a, "std", dtype, None, 0)
-        variance = _var_where(x, axis, keepdims, where, lost)
+        variance = _var_where(x, axis, keepdims, where, lost, mean)
         positive = variance != 0  # at 0 the root has no derivative
         root = sqrt(sel.where(positive, variance, 1))
         return in_dtype(sel.where(positive, root, variance), _spread_dtype(dtype))

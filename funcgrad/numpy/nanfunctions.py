@@ -14,10 +14,11 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.moments import mean, std, var
 from funcgrad.numpy.options import real_number
-from funcgrad.numpy.reductions import all, argmax, argmin, max, min, prod, sum
-from funcgrad.primitives.logic import isnan, logical_not
-from funcgrad.primitives.selection import where
-from funcgrad.shape import AxisLike, dtype_of
+from funcgrad.numpy.reductions import all, argmax, argmin, as_mask, max, min, prod, sum
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.logic import isnan, logical_and, logical_not
+from funcgrad.primitives.selection import where as choose
+from funcgrad.shape import AxisLike, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, operand
@@ -35,14 +36,26 @@ __all__ = [
 ]
 
 
-def _numbers(a: ArrayLike, name: str) -> tuple[Value, Value | None]:
-    """An array, and where it is a number; None where it cannot be anything else."""
+def _numbers(
+    a: ArrayLike, name: str, counts: ArrayLike | None = None
+) -> tuple[Value, Value | None]:
+    """An array, and which elements count: numbers; None where all do."""
     x = operand(a, name)
-    return x, logical_not(isnan(x)) if dtype_of(x).kind in "fc" else None
+    mask = None if counts is None else as_mask(counts, name)
+    if dtype_of(x).kind not in "fc":
+        return x, mask
+    valid = logical_not(isnan(x))
+    return x, valid if mask is None else logical_and(valid, mask)
 
 
 def nansum(
-    a: ArrayLike, axis: AxisLike = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Tensor:
     """The sum over axes of what is no NaN; see ``sum``.
 
@@ -52,12 +65,18 @@ def nansum(
     >>> fnp.nansum([1.0, fnp.nan, 3.0])
     Tensor(4.0)
     """
-    x, valid = _numbers(a, "nansum")
-    return sum(x, axis, dtype, keepdims=keepdims, where=valid)
+    x, valid = _numbers(a, "nansum", where)
+    return sum(x, axis, dtype, keepdims=keepdims, initial=initial, where=valid)
 
 
 def nanprod(
-    a: ArrayLike, axis: AxisLike = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Tensor:
     """The product over axes of what is no NaN; see ``prod``.
 
@@ -67,12 +86,17 @@ def nanprod(
     >>> fnp.nanprod([2.0, fnp.nan, 3.0])
     Tensor(6.0)
     """
-    x, valid = _numbers(a, "nanprod")
-    return prod(x, axis, dtype, keepdims=keepdims, where=valid)
+    x, valid = _numbers(a, "nanprod", where)
+    return prod(x, axis, dtype, keepdims=keepdims, initial=initial, where=valid)
 
 
 def nanmean(
-    a: ArrayLike, axis: AxisLike = None, dtype: DTypeLike | None = None, *, keepdims: bool = False
+    a: ArrayLike,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    *,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
 ) -> Tensor:
     """The mean over axes of what is no NaN; see ``mean``.
 
@@ -82,7 +106,7 @@ def nanmean(
     >>> fnp.nanmean([1.0, fnp.nan, 3.0])
     Tensor(2.0)
     """
-    x, valid = _numbers(a, "nanmean")
+    x, valid = _numbers(a, "nanmean", where)
     return mean(x, axis, dtype, keepdims=keepdims, where=valid)
 
 
@@ -93,6 +117,7 @@ def nanvar(
     *,
     ddof: float | None = None,
     keepdims: bool = False,
+    where: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
     """The variance over axes of what is no NaN; see ``var``.
@@ -103,7 +128,8 @@ def nanvar(
     >>> fnp.nanvar([1.0, fnp.nan, 3.0])
     Tensor(1.0)
     """
-    return _spread(var, "nanvar", a, axis, dtype, correction if ddof is None else ddof, keepdims)
+    lost = correction if ddof is None else ddof
+    return _spread(var, "nanvar", a, axis, dtype, lost, keepdims, where)
 
 
 def nanstd(
@@ -113,6 +139,7 @@ def nanstd(
     *,
     ddof: float | None = None,
     keepdims: bool = False,
+    where: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
     """The standard deviation over axes of what is no NaN; see ``std``.
@@ -123,7 +150,8 @@ def nanstd(
     >>> fnp.nanstd([1.0, fnp.nan, 3.0])
     Tensor(1.0)
     """
-    return _spread(std, "nanstd", a, axis, dtype, correction if ddof is None else ddof, keepdims)
+    lost = correction if ddof is None else ddof
+    return _spread(std, "nanstd", a, axis, dtype, lost, keepdims, where)
 
 
 def _spread(
@@ -134,17 +162,48 @@ def _spread(
     dtype: DTypeLike | None,
     ddof: float,
     keepdims: bool,
+    counts: ArrayLike | None,
 ) -> Tensor:
     """A variance or deviation; NaN where so few numbers are left that there is none."""
-    x, valid = _numbers(a, name)
+    x, valid = _numbers(a, name, counts)
     result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid)
-    if valid is None:
+    if valid is None or dtype_of(x).kind not in "fc":
         return result
-    enough = sum(valid, axis, keepdims=keepdims) > real_number(ddof, name, "ddof")
-    return wrap(where(enough, result, np.asarray(np.nan, result.dtype)))
+    counting = broadcast_to(valid, shape=shape_of(x))
+    enough = sum(counting, axis, keepdims=keepdims) > real_number(ddof, name, "ddof")
+    return wrap(choose(enough, result, np.asarray(np.nan, result.dtype)))
 
 
-def nanmax(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+def _extremum(
+    function: Callable[..., Tensor],
+    least: float,
+    name: str,
+    a: ArrayLike,
+    axis: AxisLike,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    counts: ArrayLike | None,
+) -> Tensor:
+    """An extremum with ``least`` in the place of NaN, which loses against all numbers."""
+    x, valid = _numbers(a, name, counts)
+    if dtype_of(x).kind not in "fc":
+        return function(x, axis, keepdims=keepdims, initial=initial, where=valid)
+    kept = choose(isnan(x), least, x)
+    result = function(kept, axis, keepdims=keepdims, initial=initial, where=counts)
+    if initial is not None:
+        return result
+    missing = broadcast_to(logical_not(valid), shape=shape_of(x))
+    return wrap(choose(all(missing, axis, keepdims=keepdims), np.nan, result))
+
+
+def nanmax(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Tensor:
     """The greatest element over axes that is no NaN; see ``max``.
 
     Examples
@@ -153,14 +212,17 @@ def nanmax(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     >>> fnp.nanmax([1.0, fnp.nan, 3.0])
     Tensor(3.0)
     """
-    x, valid = _numbers(a, "nanmax")
-    if valid is None:
-        return max(x, axis, keepdims=keepdims)
-    none = all(logical_not(valid), axis, keepdims=keepdims)
-    return wrap(where(none, np.nan, max(where(valid, x, -np.inf), axis, keepdims=keepdims)))
+    return _extremum(max, -np.inf, "nanmax", a, axis, keepdims, initial, where)
 
 
-def nanmin(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+def nanmin(
+    a: ArrayLike,
+    axis: AxisLike = None,
+    *,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Tensor:
     """The least element over axes that is no NaN; see ``min``.
 
     Examples
@@ -169,11 +231,7 @@ def nanmin(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     >>> fnp.nanmin([1.0, fnp.nan, 3.0])
     Tensor(1.0)
     """
-    x, valid = _numbers(a, "nanmin")
-    if valid is None:
-        return min(x, axis, keepdims=keepdims)
-    none = all(logical_not(valid), axis, keepdims=keepdims)
-    return wrap(where(none, np.nan, min(where(valid, x, np.inf), axis, keepdims=keepdims)))
+    return _extremum(min, np.inf, "nanmin", a, axis, keepdims, initial, where)
 
 
 def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
@@ -194,7 +252,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) 
     if valid is None:
         return argmax(x, axis, keepdims=keepdims)
     _require_numbers(valid, axis, "nanargmax")
-    return argmax(where(valid, x, -np.inf), axis, keepdims=keepdims)
+    return argmax(choose(valid, x, -np.inf), axis, keepdims=keepdims)
 
 
 def nanargmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
@@ -210,7 +268,7 @@ def nanargmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) 
     if valid is None:
         return argmin(x, axis, keepdims=keepdims)
     _require_numbers(valid, axis, "nanargmin")
-    return argmin(where(valid, x, np.inf), axis, keepdims=keepdims)
+    return argmin(choose(valid, x, np.inf), axis, keepdims=keepdims)
 
 
 def _require_numbers(valid: Value, axis: int | None, name: str) -> None:

@@ -136,7 +136,10 @@ def argsort(
 
 
 def argpartition(
-    a: ArrayLike, kth: SupportsIndex | Sequence[SupportsIndex], axis: SupportsIndex | None = -1
+    a: ArrayLike,
+    kth: SupportsIndex | Sequence[SupportsIndex],
+    axis: SupportsIndex | None = -1,
+    kind: object = None,
 ) -> Tensor:
     """The positions of ``partition``.
 
@@ -163,7 +166,10 @@ def _partition_order(
 
 
 def partition(
-    a: ArrayLike, kth: SupportsIndex | Sequence[SupportsIndex], axis: SupportsIndex | None = -1
+    a: ArrayLike,
+    kth: SupportsIndex | Sequence[SupportsIndex],
+    axis: SupportsIndex | None = -1,
+    kind: object = None,
 ) -> Tensor:
     """Partly sorted: the element at ``kth`` is where sorting would put it.
 

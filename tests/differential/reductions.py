@@ -52,8 +52,11 @@ def _extremum(d: Draw) -> Call:
     return (x, *rest), options
 
 
-def _nan_total(d: Draw) -> Call:
-    return _reduction(d, dtype=d.target)
+def _nan_extremum(d: Draw) -> Call:
+    args, options = _reduction(d, "biuf", initial=lambda x: d.pick(0, 1))
+    if "initial" in options and d.chance():
+        options["where"] = d.mask(np.shape(args[0]))
+    return args, options
 
 
 def _truth(d: Draw) -> Call:
@@ -76,15 +79,24 @@ def _spread(d: Draw) -> Call:
         options.pop("dtype", None)
     if "dtype" in options and dtype.kind == "f":  # of a narrower one NumPy rounds the mean first
         options["dtype"] = np.promote_types(options["dtype"], dtype)
+    x = args[0]
+    if np.asarray(x).dtype.char == "d" and "dtype" not in options and d.chance(0.3):
+        axis = args[1] if len(args) > 1 else options.get("axis")
+        if axis is None:
+            options["mean"] = np.full((1,) * np.ndim(x), 1.5)
     return args, options | d.options(0.3, ddof=lambda: d.pick(0, 1, 2, 0.5))
 
 
 def _nan_mean(d: Draw) -> Call:
-    return _reduction(d, dtype=lambda x: np.promote_types(_wider(d, x), "f"))
+    return _reduction(
+        d,
+        dtype=lambda x: np.promote_types(_wider(d, x), "f"),
+        where=lambda x: d.mask(np.shape(x)),
+    )
 
 
 def _nan_spread(d: Draw) -> Call:
-    args, options = _reduction(d)
+    args, options = _reduction(d, where=lambda x: d.mask(np.shape(x)))
     return args, options | d.options(0.3, ddof=lambda: d.pick(0, 1, 2, 0.5))
 
 
@@ -174,17 +186,12 @@ REDUCTIONS: Final[Family] = MappingProxyType(
         **dict.fromkeys(("any", "all"), _truth),
         "mean": _mean,
         **dict.fromkeys(("std", "var"), _spread),
-        **dict.fromkeys(("nansum", "nanprod"), _nan_total),
+        "nansum": _total,
+        "nanprod": _product,
         "nanmean": _nan_mean,
         **dict.fromkeys(("nanstd", "nanvar"), _nan_spread),
         **dict.fromkeys(("ptp", "count_nonzero"), _reduction),
-        **dict.fromkeys(
-            (
-                "nanmax",
-                "nanmin",
-            ),
-            lambda d: _reduction(d, "biuf"),
-        ),
+        **dict.fromkeys(("nanmax", "nanmin"), _nan_extremum),
         "median": _median,
         **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), _position),
         **dict.fromkeys(("cumsum", "cumprod", "nancumsum", "nancumprod"), _running),

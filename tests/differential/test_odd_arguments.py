@@ -40,6 +40,11 @@ WITHOUT_MEANING = frozenset(
 WIDER = frozenset(
     [
         *[(name, "where") for name in ("all", "any", "max", "min", "sum", "prod", "amax", "amin")],
+        *[(name, "where") for name in "nanmax nanmean nanmin nanprod nanstd nansum nanvar".split()],
+        # NumPy's masks have no more axes than the numbers.
+        *[(name, "0") for name in "nanmax nanmean nanmin nanprod nanstd nansum nanvar".split()],
+        *[("std", "mean"), ("var", "mean")],  # NumPy computes in the dtype of the elements
+        *[("nanmax", "initial"), ("nanmin", "initial")],  # NumPy's may be NaN
         *[("diff", "prepend"), ("diff", "append"), ("nanstd", "correction")],
         *[
             ("indices", "dtype"),
