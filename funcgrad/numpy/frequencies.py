@@ -9,18 +9,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from funcgrad.errors import ShapeError
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy.creation import astype
 from funcgrad.numpy.manipulation import roll
 from funcgrad.numpy.options import checked_device, integer, integers
 from funcgrad.shape import AxisLike, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
-from funcgrad.users_values import operand
+from funcgrad.users_values import checked_dtype, operand
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "length", "rfftfreq"]
 
 
-def fftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
+def fftfreq(
+    n: int,
+    d: ArrayLike = 1.0,
+    device: str | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
     """The frequencies of the coefficients of ``fft``, in cycles per unit of the spacing.
 
     Parameters
@@ -31,6 +39,8 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
         The spacing of the samples, in which the result is differentiable.
     device : {"cpu", None}
         For the array API: tensors live in the processor's memory.
+    dtype : dtype, optional
+        For the array API: real floating, by default float64.
 
     Returns
     -------
@@ -48,12 +58,17 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
     """
     count = length(n, "fftfreq")
     steps = np.arange(count)
-    return _frequencies(
-        np.where(steps < (count + 1) // 2, steps, steps - count), count, d, device, "fftfreq"
-    )
+    steps = np.where(steps < (count + 1) // 2, steps, steps - count)
+    return _frequencies(steps, count, d, device, dtype, "fftfreq")
 
 
-def rfftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
+def rfftfreq(
+    n: int,
+    d: ArrayLike = 1.0,
+    device: str | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
     """The frequencies of the coefficients of ``rfft``; the parameters are those of ``fftfreq``.
 
     Examples
@@ -62,7 +77,7 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, device: str | None = None) -> Tensor:
     Tensor([0. , 0.5, 1. ])
     """
     count = length(n, "rfftfreq")
-    return _frequencies(np.arange(count // 2 + 1), count, d, device, "rfftfreq")
+    return _frequencies(np.arange(count // 2 + 1), count, d, device, dtype, "rfftfreq")
 
 
 def fftshift(x: ArrayLike, axes: AxisLike = None) -> Tensor:
@@ -111,9 +126,22 @@ def length(n: Any, operation: str) -> int:
     return count
 
 
-def _frequencies(steps: Any, count: int, d: ArrayLike, device: str | None, name: str) -> Tensor:
+def _frequencies(
+    steps: np.ndarray[Any, Any],
+    count: int,
+    d: ArrayLike,
+    device: str | None,
+    dtype: DTypeLike | None,
+    name: str,
+) -> Tensor:
     checked_device(device, name)
-    return tensor(steps) * (1.0 / (count * tensor(d)))
+    found: Tensor = tensor(steps) * (1.0 / (count * tensor(d)))
+    if dtype is None:
+        return found
+    kind = checked_dtype(dtype, name)
+    if kind.kind != "f":
+        raise DtypeError(f"{name}: frequencies are real floating numbers, not {kind}.")
+    return astype(found, kind)
 
 
 def _shifted(x: ArrayLike, axes: AxisLike, direction: int, name: str) -> Tensor:

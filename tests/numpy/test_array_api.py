@@ -74,3 +74,12 @@ def test_a_tensor_leads_to_the_namespace_in_versions_that_it_has() -> None:
         assert t.__array_namespace__(api_version=version) is fnp
     with pytest.raises(ArgumentError, match=r"version '2019\.01' of the array API"):
         t.__array_namespace__(api_version="2019.01")
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_take_a_dtype(name: str) -> None:
+    function = getattr(fnp.fft, name)
+    assert function(4).dtype == np.float64
+    assert function(4, dtype="float32", device="cpu").dtype == np.float32
+    with pytest.raises(TypeError, match=f"{name}: frequencies are real floating numbers"):
+        function(4, dtype="int64")
