@@ -90,7 +90,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "tofile": "np.asarray(t).tofile(file)",
     }
 )
-"""What tensors lack, and what to write."""
+"""Attributes of arrays that tensors do not have, and an expression to write instead of each."""
 
 _WRITERS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -104,7 +104,7 @@ _RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=
 
 
 _COVER: Final = "setting an array element with a sequence."
-"""What NumPy says of ``out[i] = t``, over the error that says why it could not be done."""
+"""NumPy's message for ``out[i] = t``, which hides the error that tells why it failed."""
 
 
 class TracedValue:

@@ -71,7 +71,7 @@ GREATEST: Final = 2**64 - 1
 """The integers that arrays hold."""
 
 REFUSALS: Final = (ValueError, TypeError, IndexError, OverflowError)
-"""What NumPy raises where arguments do not fit, for ``explained`` to put in words."""
+"""Errors that NumPy raises for arguments that do not fit, which ``explained`` puts in words."""
 
 FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of raw values that nobody can write to."""

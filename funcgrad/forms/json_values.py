@@ -57,7 +57,7 @@ __all__ = [
 T = TypeVar("T")
 
 Data: TypeAlias = Any
-"""What JSON has words for: None, bool, int, float, str, and lists and dicts of them."""
+"""A value of JSON: None, bool, int, float, str, or a list or dict of them."""
 
 _WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""What the array API asks a namespace about itself.
+"""The functions of the array API that tell about a namespace.
 
 >>> array_namespace_info().default_device(), array_namespace_info().dtypes(kind="bool")
 ('cpu', {'bool': dtype('bool')})
@@ -32,7 +32,7 @@ class ArrayNamespaceInfo:
     __slots__ = ()
 
     def capabilities(self) -> dict[str, Any]:
-        """What is optional in the standard: all of it is here, for concrete tensors."""
+        """The options of the standard: all are here, for concrete tensors."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:

@@ -72,5 +72,5 @@ def unordered(program: Program, relaxed: bool, more: Rules = MappingProxyType({}
 
 
 def extended(program: Program, relaxed: bool, more: Rules) -> Program:
-    """What is optimized already, changed by more rules; all others see what these make of it."""
+    """An optimized program, changed by more rules, and by all where these made changes."""
     return improve(program, joined(_RELAXED if relaxed else _ALL, more), more)

@@ -26,7 +26,7 @@ from funcgrad.programs.program import Program
 __all__ = ["in_order", "memory_order", "schedule"]
 
 _WORTH_IT: Final = 2**20
-"""What needs less stays as it is: it fits into caches, and it reads as its function does."""
+"""Programs whose peak of memory is fewer bytes keep their order: they fit into caches anyway."""
 
 _GAIN: Final = 0.95
 """So does what would need more than this part of what it needs."""

@@ -364,7 +364,7 @@ def joined(*tables: Rules) -> Rules:
 
 
 class _Book:
-    """What is known of operations: their rules, and whether they commute."""
+    """The rules for each operation, and whether it commutes, looked up once."""
 
     __slots__ = ("_rules", "_traits", "known")
 

@@ -307,7 +307,7 @@ def _push_extremum(
     axis: int,
     unique: bool,
 ) -> Value:
-    """Those that attain the extremum share it equally: the subgradient of least norm."""
+    """Equal factors for all that attain the extremum: the subgradient of least norm."""
     where_to: Any = {"axis": axis, "unique": unique, "shape": shape_of(x)}
     stays = _attains(x, out)
     wins = _attains(u, gather(out, *indices, axis=axis, unique=unique))

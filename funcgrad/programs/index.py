@@ -1,4 +1,4 @@
-"""Who makes and who reads each variable of a program: found once, and kept with the program.
+"""The equations that make and that read each variable of a program, found once and kept with it.
 
 >>> import funcgrad as fg
 >>> index = fg.program(lambda x: fg.numpy.sin(x * x) + x)(2.0).index

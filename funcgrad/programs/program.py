@@ -90,7 +90,7 @@ class Program:
 
     @property
     def index(self) -> Index:
-        """Who makes and who reads each variable."""
+        """The equations that make and that read each variable, and more about variables."""
         if self._index is None:
             found = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
             object.__setattr__(self, "_index", found)

@@ -167,7 +167,7 @@ class Capture:
         return f"{name}{lines[0] if lines else ''}"
 
     def run(self, call: Callable[[], T]) -> T | None:
-        """The result of a call, while which the functions that run are noted if need be.
+        """The result of a call; where names lead to too many functions, follow those that run.
 
         None if there is more to watch than is reasonable.
         """
@@ -195,7 +195,7 @@ class Capture:
             self._outer(frame, event, arg)
 
     def enter(self, code: types.CodeType, space: dict[str, Any]) -> None:
-        """Note that code runs, before it reads anything."""
+        """Follow the names of code that begins to run, before it reads anything."""
         if not self.complete or id(code) in self._ran:
             return
         self._ran[id(code)] = code, space
@@ -417,4 +417,4 @@ _READERS: Final[tuple[tuple[Any, Callable[[Any], list[Any] | None]], ...]] = (
     (ContextVar, lambda variable: [variable.get(ABSENT)]),
     (reference, lambda weak: [weak()]),
 )
-"""Objects that have a way of their own to hold something, and what is inside of them."""
+"""Types of containers, and functions that list the objects inside, in the order to try them."""

@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 Kind: TypeAlias = type[Any] | tuple[Shape, str]
-"""What of a raw value a program is made for: the type of a number, or shape and dtype."""
+"""The kind of a raw value: the type of a number, or the shape and dtype of an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _differ(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
 def write_attempt(
     program: Program, compiled: Compiled, check: Callable[[], bool] | None
 ) -> Callable[..., Any]:
-    """The attempt to run a program.
+    """A function that runs a program, if it holds for the numbers it is given.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def write_attempt(
 
 
 def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
-    """The error of a compiled program, as the operation that fails tells it.
+    """The error of a compiled program in the words of the operation that fails.
 
     What compiled code raises says what is wrong, but not where. So the program is evaluated
     operation by operation, which fails likewise, and names the operation and its arguments.
@@ -301,7 +301,7 @@ def told_by_operation(program: Program, values: Sequence[Value], error: Exceptio
 
 
 def _new_outputs(program: Program) -> list[bool]:
-    """Of the outputs, whether they are surely arrays of their own: a ufunc makes new ones."""
+    """For each output, whether it is surely a new array: the result of a ufunc is."""
     new = [False] * len(program.inputs) + [True] * len(program.constants)
     for equation in program.equations:
         evaluate = equation.operation.evaluate
@@ -389,7 +389,7 @@ def _write_container(body: Body, name: str, node: Any, children: list[str]) -> N
 
 
 def _frozen(values: tuple[Value, ...], given: tuple[Any, ...]) -> list[Value]:
-    """The values, those of them that are given as they are now."""
+    """The values, with a copy of each that the caller gave and may write to."""
     return [freeze(value) if any(value is array for array in given) else value for value in values]
 
 

@@ -45,7 +45,7 @@ _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOB
 _SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
     {"LOAD_GLOBAL": 1, "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2}
 )
-"""Instructions whose argument is the number of a name only without so many of its last bits."""
+"""So many low bits of an instruction's argument are flags; the others number a name."""
 _STANDARD: Final = str(Path(os.__file__).resolve().parent)
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _HEAP_TYPE: Final = 1 << 9
@@ -113,7 +113,7 @@ def line_of(code: CodeType, name: str) -> int | None:
 
 
 def imported(names: set[str], package: str | None) -> list[str]:
-    """The modules that imports of these names, in a module of a package, may be about."""
+    """All modules that imports of these names, absolute or relative to a package, may import."""
     parents = accumulate((package or "").split("."), "{}.{}".format)
     starts = ["", *[f"{parent}." for parent in parents]]
     return [f"{start}{name}".rstrip(".") for start in starts for name in names]

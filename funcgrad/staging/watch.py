@@ -32,17 +32,17 @@ from funcgrad.users_values import FREE
 __all__ = ["ABSENT", "PLAIN", "Watch", "entries", "look"]
 
 ABSENT: Final = object()
-"""What a place without anything holds."""
+"""Stands for the value of an attribute or entry that does not exist."""
 
 PLAIN: Final = frozenset(FREE | {str, bytes, type(None), type(...)})
 """The types of numbers and texts: objects that do not change, and hold no others."""
 
 _FEW: Final = 16
-"""Up to so many parts of a container are written out."""
+"""Containers of up to so many parts have a condition written for each part."""
 
 
 class Watch:
-    """Conditions in the making.
+    """Collects conditions that hold as long as nothing has changed.
 
     Attributes
     ----------

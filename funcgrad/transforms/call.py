@@ -95,7 +95,7 @@ class Call:
 
     @property
     def origin(self) -> Hashable:
-        """Two calls with the same follow the same rules, if they are for the same shapes."""
+        """A key of the rules: calls with equal keys, for the same shapes, follow the same rules."""
         return id(self)
 
     def run(self, args: Sequence[Value]) -> list[Value]:
@@ -129,14 +129,14 @@ class Call:
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
     ) -> Sequence[Part]:
-        """The rules, staged by ``stage(rule, values, linear)``; none where there are none.
+        """The rules as programs, staged by ``stage(rule, values, linear)``; empty without rules.
 
         So many of the last values, ``linear``, are tangents or cotangents.
         """
         return ()
 
     def over(self, function: Any) -> Call:
-        """The same call with its rules, where this computes the results."""
+        """This call with another function to compute the results; its rules stay."""
         raise NotImplementedError
 
     @classmethod
@@ -150,14 +150,14 @@ class Call:
         raise NotImplementedError
 
     def adopt(self, other: Any) -> None:
-        """Note that another call, with the same results, is made in the place of this one."""
+        """Note that another call, with the same results, replaces this one."""
 
     def bound(self) -> Call:
-        """The call that runs where this one stands in a program."""
+        """The call that a program runs in the place of this one."""
         return self
 
     def within(self, frames: Sequence[Any]) -> tuple[Call, tuple[Value, ...]]:
-        """The call in the rules of others, and what it is put on there besides."""
+        """The call as it runs in the rules of others, and its further operands there."""
         return self, ()
 
     def __repr__(self) -> str:

@@ -45,7 +45,7 @@ __all__ = [
 Argnums: TypeAlias = "int | Sequence[int]"
 
 Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | complex"
-"""What an argument that is one array may be given as."""
+"""The types of which an argument may be that is one array."""
 
 P = ParamSpec("P")
 # Bound to Any, so that an untyped lambda's body is not checked as a function of ``object``.
@@ -54,7 +54,7 @@ Second = TypeVar("Second", bound=Any)
 Result = TypeVar("Result")
 Auxiliary = TypeVar("Auxiliary")
 ArrayT = TypeVar("ArrayT", bound="Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex")
-"""What a function may declare for one array."""
+"""The types that a function may declare for one array."""
 
 _SecondArray = TypeVar(
     "_SecondArray", bound="Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex"

@@ -1,4 +1,4 @@
-"""``checkpoint``: remember a call instead of what happened in it.
+"""``checkpoint``: reverse mode keeps a call's arguments, and runs the call again when needed.
 
 In its first run a function is staged, on numbers that the recorder does not follow. What is kept is
 the program, which takes hardly any memory, and what goes into it: the arguments, and the traced
@@ -102,7 +102,7 @@ class _Rehearsal(Stager):
         return _primal(self.recorder, super().inner(value))
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
-        """Any number may be looked at, but for what is being differentiated."""
+        """Let numbers be looked at, unless they are being differentiated."""
         if self._is_followed(tracer):
             reveal_primal(raw, use, exact)
 
@@ -211,7 +211,7 @@ class _CheckpointEntry(Entry):
 
 
 def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value]) -> Value:
-    """A value in which what a recorder may follow is changed, looking into inner tracers."""
+    """A value with the parts changed that a recorder may follow, those in inner tracers too."""
     trace = None if type(value) in RAW else value._trace
     if trace is None or trace.level <= recorder.level:
         return change(value)
@@ -248,7 +248,7 @@ def _staged(
     function: Callable[[Sequence[Value]], list[Value]],
     args: Sequence[Value],
 ) -> list[Value] | None:
-    """The results of a segment by the innermost trace, if segments mean something to it."""
+    """The results of a segment from the innermost trace, if it handles segments itself."""
     return running[0].process_segment(function, args, CHECKPOINT) if running else None
 
 
@@ -306,7 +306,7 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
 
 
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
-    """A function whose steps reverse mode does again rather than remembers.
+    """A function that reverse mode runs again instead of keeping its intermediate results.
 
     Parameters
     ----------

@@ -261,7 +261,7 @@ class VjpCall(_CustomCall):
         return outs, pull, push
 
     def _saving(self, args: Sequence[Value], residuals: list[Any]) -> list[Value]:
-        """The results and the residuals that are tensors; the list gets how to restore these."""
+        """The results and those residuals that are tensors; the list is set to their structure."""
         outs, tree = self.forward(args)
         leaves, structure = trees.flatten(tree)
         traced = [isinstance(leaf, Tensor) for leaf in leaves]
@@ -333,12 +333,12 @@ class VjpCall(_CustomCall):
 
 
 def _joined(function: Callable[..., Any], count: int) -> FlatFunction:
-    """A function of two lists as one of the first, so many, and the second."""
+    """A function of two lists as one of both joined, of which the first has so many values."""
     return lambda values: function(values[:count], values[count:])
 
 
 def _to_shared(ct: Value, carries: bool, batched: bool, size: int) -> Value:
-    """Give a cotangent the batch that its argument has, or sum the batch that it has not."""
+    """A cotangent batched as its argument is: repeated along the batch, or summed over it."""
     if ct is None or carries == batched:
         return ct
     if batched:

@@ -52,11 +52,11 @@ __all__ = [
 ]
 
 Knots: TypeAlias = Mapping[Hashable, "Knot"]
-"""The calls whose rules are being staged, by what ``key_of`` says of them; the outermost first."""
+"""The calls whose rules are being staged, the outermost first, under their ``key_of``."""
 
 
 Frames: TypeAlias = "Sequence[Frame | None]"
-"""The calls in whose rules something stands, the outermost first; None for one not known yet."""
+"""The calls whose rules run around a program, the outermost first; None for one not known yet."""
 
 
 def _meet(values: Sequence[Value], *, call: Call, **rest: Any) -> list[Value]:
@@ -96,9 +96,10 @@ def foreign_params(call: Call, outs: Sequence[Value], seen: int = 0) -> Params:
 
 
 def within(program: Program, frames: Frames) -> Program:
-    """A program in the rules of these calls: where one of them is meant, it is there.
+    """A program that runs in the rules of these calls.
 
-    What those close over are constants of it.
+    Where it calls one of them again, it gets that call, and the values that the call closes over as
+    constants.
     """
     if not frames:
         return program
@@ -118,7 +119,7 @@ def within(program: Program, frames: Frames) -> Program:
 
 
 def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
-    """An equation in the rules of these calls, and what it is put on there besides."""
+    """An equation that runs in the rules of these calls, and its further operands there."""
     if not equation.params:
         return equation, ()
     params = dict(equation.params)
@@ -162,7 +163,7 @@ class _Rule:
     present: tuple[bool, ...]
 
     def run(self, frames: Frames, own: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
-        """Its results, in the rules of these calls."""
+        """The results, where it runs in the rules of these calls."""
         values = [*map(concrete, own), *[closed[place] for place in self.places]]
         results = iter(within(self.program, frames).evaluate(values))
         return [next(results) if flag else None for flag in self.present]
@@ -222,7 +223,7 @@ class FrozenCall(Call):
     def _run(
         self, rule: _Rule, own: Sequence[Value], closed: Sequence[Value], is_rule: bool = False
     ) -> list[Value]:
-        """The function or a rule, where it stands."""
+        """Run the function or a rule; the values closed over include those of the calls around."""
         rest = iter(closed)
         mine, *others = [
             None if call is None else Frame(call, tuple(islice(rest, call.sizes.closed)))
@@ -246,7 +247,7 @@ class FrozenCall(Call):
 
 
 class Frame(NamedTuple):
-    """A call one of whose rules runs, and what it is put on there besides its arguments."""
+    """A call one of whose rules runs, and the values that the call closes over."""
 
     call: FrozenCall
     closed: tuple[Value, ...]
@@ -258,14 +259,14 @@ def _closed(frames: Frames) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Recursion(Call):
-    """The call that a rule belongs to, as it stands within that rule.
+    """Stands, within a call's own rule, for the call itself, which the rule makes again.
 
     Attributes
     ----------
     title : str
         The call's name.
     level : int
-        In the rules of how many other calls that one was made.
+        The number of other calls in whose rules that one was made.
     """
 
     title: str
@@ -297,7 +298,7 @@ class Knot:
     call : Call
         The call as the user made it.
     inside : Call
-        What stands for it in its rules.
+        Its stand-in within its own rules.
     """
 
     __slots__ = ("_body", "call", "inside")
@@ -308,14 +309,14 @@ class Knot:
         self._body = body
 
     def run(self, args: Sequence[Value]) -> list[Value]:
-        """The results that it has there."""
+        """The results for arguments given within its own rules."""
         values = [*map(concrete, args), *self._body.closed]
         results: list[Value] = self._body.program.evaluate(values)
         return results
 
 
 def key_of(call: Call, values: Sequence[Value]) -> Hashable:
-    """Two calls with the same have the same rules, for arguments of the same kinds."""
+    """A key that is equal for calls with the same rules and arguments of the same kinds."""
     return call.origin, tuple([spec_inside(value) for value in values])
 
 
@@ -328,7 +329,7 @@ def part(
 ) -> Part:
     """A function of values, some of whose results may be None, as a program.
 
-    What it does for nothing is no part of that: a rule may do what is not linear for nothing.
+    Equations whose results nothing reads are left out, since they need not be linear as a rule is.
     """
     present: list[bool] = []
 
@@ -350,7 +351,7 @@ def part(
 def staged_call(
     stager: Any, call: Call, values: Sequence[Value]
 ) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
-    """A call as a value, what it does, and what it is to be put on besides its arguments.
+    """A call as a value, the program of its function, and its operands besides its arguments.
 
     Raises
     ------
@@ -368,7 +369,7 @@ def staged_call(
 def explicit(
     stager: Any, call: Any, values: Sequence[Value], body: Part
 ) -> tuple[FrozenCall, tuple[Value, ...]]:
-    """A call as a value, and what it is to be put on besides its arguments.
+    """A call as a value, and its operands besides its arguments: the values it closes over.
 
     Parameters
     ----------
@@ -408,7 +409,7 @@ def explicit(
     def rule(own: Part) -> _Rule:
         return _Rule(own.program, tuple([places[id(value)] for value in own.closed]), own.present)
 
-    # Of what a cotangent's numbers will be nobody knows.
+    # A rule that looks at numbers of tangents or cotangents holds for those numbers only.
     kept = call if failure is not None or (any(looks) and not closed) else None
     sizes = Sizes(len(values), len(closed), len(body.results))
     own_rules = () if kept else tuple(map(rule, rules))

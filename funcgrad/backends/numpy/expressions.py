@@ -19,7 +19,7 @@ from funcgrad.shape import Spec
 __all__ = ["Expressions", "Operand", "Text"]
 
 Text: TypeAlias = Callable[[], str]
-"""What stands for an operand: it is asked only when the text has it, and may make a name then."""
+"""Gives the text of an operand; called only where the text has it, for it may make a name then."""
 
 _BINARY: Final = (
     "add + subtract - multiply * divide / matmul @ less < less_equal <= greater > greater_equal >="
@@ -33,7 +33,7 @@ _ALIKE: Final = frozenset(
     "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
     " equal not_equal where".split()
 )
-"""What brings its operands to one dtype first, so that a number may as well have that already."""
+"""Functions that bring operands to one dtype first; a number may as well have that already."""
 
 
 class Operand(NamedTuple):

@@ -1,4 +1,4 @@
-"""What is asked of graphs: an order of nodes, and which of them belong together.
+"""Graphs: an order of their nodes, and their connected parts.
 
 >>> in_order({4: {2}, 1: {4}, 2: set(), 3: set()}, place=lambda node: node)
 [2, 3, 4, 1]

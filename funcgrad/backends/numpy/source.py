@@ -21,7 +21,7 @@ from typing import Any, Final
 __all__ = ["MAKER", "Source"]
 
 MAKER: Final = "with_constants"
-"""What makes a program's function of what the text has no words for."""
+"""The text's function that takes the objects without a literal and returns the program's."""
 
 _MAKER_HEAD: Final = f'''def {MAKER}(constants):
     """Returns the program's function, given what this text has no words for: the tuple

@@ -53,10 +53,10 @@ _PART: Final = 0.08
 array, to take a row; to join arrays, and for each of them."""
 
 _BYTES_IN_A_MICROSECOND: Final = 10_000
-"""What NumPy copies, or adds, while it could call a function once or twice."""
+"""So many bytes NumPy copies, or adds, in the time of one or two calls of a function."""
 
 _LEAST_GAIN: Final = 1.0
-"""What gains less stays as it is."""
+"""Equations are stacked only where that gains so much time, in microseconds."""
 
 _LITTLE: Final = 2**21
 """Bytes that a program may need more than without stacking: some blocks of rows."""

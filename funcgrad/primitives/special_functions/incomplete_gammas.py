@@ -74,7 +74,7 @@ def log_less(x: Array, centre: Array) -> Array:
 
 
 def stirling(a: Array) -> Array:
-    """What Stirling's series adds to the logarithm of the gamma function, for large a."""
+    """Stirling's series: its sum corrects the logarithm of the gamma function for large a."""
     correction = np.zeros_like(a)
     for number in _CORRECTIONS[::-1]:
         correction = correction / (a * a) + number
