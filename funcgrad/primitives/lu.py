@@ -1,0 +1,120 @@
+"""Factors of Gaussian elimination with row exchanges, A = P L U, which SciPy computes.
+
+With F = L^-1 P^T dA U^-1 the tangents are dL = L times the part of F below the diagonal, and dU the
+rest of F times U (Seeger, Hetzel, Dai, Meissner and Lawrence, "Auto-differentiating linear
+algebra", 2017). Of a matrix that is not square this is so of the leading square; what is beside it
+follows from ``P^T dA = dL U + L dU``.
+
+>>> lu(np.array([[1.0, 2.0], [2.0, 2.0]]))[1]
+array([[1. , 0. ],
+       [0.5, 1. ]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.linear_systems import triangular_solve
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    linalg_dtype,
+    real_dtype,
+    stacks,
+    triangle,
+)
+from funcgrad.primitives.matrix_equations import scipy_linalg
+from funcgrad.primitives.structural import view
+from funcgrad.shape import Spec, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["lu"]
+
+
+def _lu(x: Array) -> Any:
+    x = np.asarray(x, linalg_dtype("lu", x.dtype))
+    specs = _result(Spec(x.shape, x.dtype))
+    factors = scipy_linalg("lu").lu
+    flat = x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
+    outs = [np.zeros((len(flat), *spec.shape[-2:]), spec.dtype) for spec in specs]
+    outs[0][..., :, :] = np.eye(x.shape[-2])
+    for number, one in enumerate(flat):
+        if one.size:
+            for out, part in zip(outs, factors(one), strict=True):
+                out[number] = part if out is not outs[0] else part.real
+        else:
+            outs[1][number] = np.eye(*outs[1].shape[-2:])
+    return tuple([out.reshape(spec.shape) for out, spec in zip(outs, specs, strict=True)])
+
+
+def _result(x: Spec) -> tuple[Spec, Spec, Spec]:
+    dtype = linalg_dtype("lu", x.dtype)
+    *lead, m, n = x.shape
+    k = min(m, n)
+    return (
+        Spec((*lead, m, m), real_dtype(dtype)),
+        Spec((*lead, m, k), dtype),
+        Spec((*lead, k, n), dtype),
+    )
+
+
+def _part(x: Value, rows: slice, columns: slice) -> Value:
+    return view(x, key=Key((..., rows, columns)))
+
+
+def _over(x: Value, upper: Value) -> Value:
+    """x times the inverse of an upper triangle."""
+    solved = triangular_solve(adjoint(upper), adjoint(x), lower=True, unit_diagonal=False)
+    return adjoint(solved)
+
+
+def _push(
+    tangents: tuple[Value, ...], outs: tuple[Value, ...], x: Value
+) -> tuple[Value, Value, Value]:
+    p, lower, upper = outs
+    dx = matmul(adjoint(p), tangents[0])
+    k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
+    head, tail, every = slice(k), slice(k, None), slice(None)
+    first, leading = _part(lower, head, every), _part(upper, every, head)
+
+    def under(y: Value) -> Value:
+        return triangular_solve(first, y, lower=True, unit_diagonal=True)
+
+    inner = _over(under(_part(dx, head, head)), leading)
+    d_lower = matmul(first, triangle(inner, lower=True, diagonal=0.0))
+    d_upper = matmul(triangle(inner, lower=False, diagonal=1.0), leading)
+    if m > k:
+        rest = _part(dx, tail, every) - matmul(_part(lower, tail, every), d_upper)
+        d_lower = concatenate(d_lower, _over(rest, leading), axis=len(shape_of(x)) - 2)
+    if n > k:
+        rest = _part(dx, every, tail) - matmul(d_lower, _part(upper, every, tail))
+        d_upper = concatenate(d_upper, under(rest), axis=len(shape_of(x)) - 1)
+    return None, d_lower, d_upper
+
+
+def _samples() -> Iterator[Sample]:
+    shapes = ((3, 3), (2, 2, 2), (4, 2), (2, 4), (1, 1), (0, 0), (0, 2, 2), (0, 2))
+    for x in stacks(*shapes, seed=151):
+        yield Sample((x,))
+
+
+lu: Primitive = Primitive(
+    "lu",
+    _lu,
+    _result,
+    Linearized(_push, mixes=True),
+    batch_matrices,
+    _samples,
+    structure=MATRICES,
+)
+"""A permutation, and the lower and the upper triangular factor."""

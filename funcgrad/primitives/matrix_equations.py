@@ -1,0 +1,130 @@
+"""Sylvester's equation a x + x b = q, which SciPy solves.
+
+Its tangent solves ``a dx + dx b = dq - da x - x db``, and the cotangent of q the adjoint equation.
+
+>>> sylvester(np.eye(2), np.eye(2), np.ones((2, 2)))
+array([[0.5, 0.5],
+       [0.5, 0.5]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import MatrixError, MissingPackageError
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    linalg_dtype,
+    position_of,
+    stacks,
+)
+from funcgrad.shape import Spec
+from funcgrad.trace import Value
+
+__all__ = ["one_by_one", "scipy_linalg", "sylvester"]
+
+
+def scipy_linalg(name: str) -> ModuleType:
+    """SciPy's module, loaded when it is used.
+
+    Raises
+    ------
+    MissingPackageError
+        SciPy is not installed.
+    """
+    try:
+        import scipy.linalg
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{name}: SciPy evaluates this function, and it is not installed. Install it by"
+            " `pip install funcgrad[scipy]`."
+        ) from error
+    return scipy.linalg  # type: ignore[no-any-return]  # SciPy has no types
+
+
+def one_by_one(evaluate: Callable[..., Any], *stack: Array) -> Any:
+    """What is computed of one matrix of each stack after the other, as a stack.
+
+    Arrays of one dtype, with a result of the shape of the last.
+    """
+    *_, last = stack
+    if last.ndim == 2:
+        return np.asarray(evaluate(*stack), last.dtype) if last.size else np.zeros_like(last)
+    count = prod(last.shape[:-2])
+    flat = [x.reshape(count, *x.shape[-2:]) for x in stack]
+    found = [evaluate(*each) if last.size else each[-1] for each in zip(*flat, strict=True)]
+    return np.asarray(found, last.dtype).reshape(last.shape)
+
+
+def _size(x: Array) -> Any:
+    return np.max(np.abs(x), (-1, -2), initial=0)
+
+
+def _sylvester(a: Array, b: Array, q: Array) -> Any:
+    solve = scipy_linalg("solve_sylvester").solve_sylvester
+    dtype = linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)
+    a, b, q = (np.asarray(x, dtype) for x in (a, b, q))
+    x = one_by_one(solve, a, b, q)
+    with np.errstate(all="ignore"):
+        # LAPACK moves eigenvalues that meet apart by rounding, and then the solution is huge.
+        both = _size(a) + _size(b)
+        bound = _size(q) / (both * np.finfo(dtype).eps)
+        failed = (~(_size(x) * 10 <= bound) | (both == 0)) & (_size(q) != 0)
+    if np.any(failed):
+        raise MatrixError(
+            f"solve_sylvester: the equation{position_of(failed)} has no solution, or many: a and -b"
+            " have an eigenvalue in common, or nearly so."
+        )
+    return x
+
+
+def _push(tangents: tuple[Value, ...], out: Value, a: Value, b: Value, q: Value) -> Value:
+    da, db, change = tangents
+    if da is not None:
+        moved = -matmul(da, out)
+        change = moved if change is None else change + moved
+    if db is not None:
+        moved = -matmul(out, db)
+        change = moved if change is None else change + moved
+    return sylvester(a, b, change)
+
+
+def _pull(ct: Value, out: Value, a: Value, b: Value, q: Value) -> tuple[Any, ...]:
+    y, back = sylvester(adjoint(a), adjoint(b), ct), adjoint(out)
+    return (lambda: -matmul(y, back)), (lambda: -matmul(back, y)), y
+
+
+def _samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(131)
+    for number, q in enumerate(stacks((3, 2), (2, 2, 2), (1, 1), (0, 2), (0, 2, 2), seed=132)):
+        *lead, m, n = q.shape
+        a = rng.standard_normal((*lead, m, m)) + 4 * np.eye(m)
+        b = rng.standard_normal((*lead, n, n)) + 4 * np.eye(n)
+        if q.dtype.kind == "c":
+            yield Sample((a + 1j * rng.standard_normal(a.shape), b * (1 + 1j), q))
+        else:
+            yield Sample((a, b, q))
+        if number == 0:
+            yield Sample((a, b * 1j, q))
+
+
+sylvester: Primitive = Primitive(
+    "sylvester",
+    _sylvester,
+    lambda a, b, q: Spec(q.shape, linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)),
+    Linearized(_push, _pull, linear_in=(2,), mixes=True),
+    batch_matrices,
+    _samples,
+    structure=MATRICES,
+)
+"""The x with a x + x b = q."""

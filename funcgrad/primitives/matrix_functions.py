@@ -1,0 +1,219 @@
+"""Exponentials, logarithms and square roots of matrices, which SciPy computes.
+
+The derivative of a function of matrices in a direction E is the block above the diagonal of
+``f([[A, E], [0, A]])`` (Mathias, "A chain rule for matrix functions and applications", 1996); so is
+that of the derivative, which makes it right at every order, and at every matrix at which the
+function is, whether eigenvalues are equal or there is no basis of eigenvectors. The exponential has
+a quicker way to the first one (Al-Mohy and Higham, "Computing the Fréchet derivative of the matrix
+exponential", 2009). That of a square root X solves ``X dX + dX X = dA``.
+
+>>> expm(np.array([[0.0, 1.0], [0.0, 0.0]]))
+array([[1., 1.],
+       [0., 1.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import MatrixError
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    linalg_dtype,
+    position_of,
+    stacks,
+)
+from funcgrad.primitives.matrix_equations import one_by_one, scipy_linalg, sylvester
+from funcgrad.primitives.structural import view
+from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["expm", "expm_along", "logm", "logm_along", "sqrtm"]
+
+
+def _blocks(x: Value, above: Value | None) -> Value:
+    """[[x, above], [0, x]]."""
+    axis = len(shape_of(x)) - 1
+    zeros = np.zeros(shape_of(x), dtype_of(x))
+    top = concatenate(x, zeros if above is None else above, axis=axis)
+    return concatenate(top, concatenate(zeros, x, axis=axis), axis=axis - 1)
+
+
+def _above(x: Value) -> Value:
+    n = shape_of(x)[-1] // 2
+    return view(x, key=Key((..., slice(n), slice(n, None))))
+
+
+def _second(along: Primitive, x: Value, first: Value, second: Value) -> Value:
+    """The second derivative in two directions, which is symmetric; as it stands here it is known to
+    be linear in the first."""
+    return _above(along(_blocks(x, second), _blocks(first, None)))
+
+
+def _along(name: str, evaluate: Callable[[Array, Array], Any], kind: str) -> Primitive:
+    """The derivative of a function of a matrix in a direction.
+
+    Parameters
+    ----------
+    kind : str
+        "c" where results are always complex.
+    """
+
+    def computed(x: Array, e: Array) -> Any:
+        dtype = _dtype(name, kind, x.dtype, e.dtype)
+        return one_by_one(evaluate, np.asarray(x, dtype), np.asarray(e, dtype))
+
+    def push(tangents: tuple[Value, ...], out: Value, x: Value, e: Value) -> Value:
+        dx, de = tangents
+        change = None if de is None else along(x, de)
+        if dx is None:
+            return change
+        moved = _second(along, x, dx, e)
+        return moved if change is None else change + moved
+
+    def pull(ct: Value, out: Value, x: Value, e: Value) -> tuple[Any, Value]:
+        back = adjoint(x)
+        return (lambda: _second(along, back, ct, adjoint(e))), along(back, ct)
+
+    def samples() -> Iterator[Sample]:
+        for number, (x, e) in enumerate(zip(_matrices(141), _matrices(142), strict=True)):
+            yield Sample((x, e), smooth=kind != "c" or number < 2)
+
+    along: Primitive = Primitive(
+        f"{name}_along",
+        computed,
+        lambda x, e: Spec(x.shape, _dtype(name, kind, x.dtype, e.dtype)),
+        Linearized(push, pull, linear_in=(1,), mixes=True),
+        batch_matrices,
+        samples,
+        structure=MATRICES,
+    )
+    return along
+
+
+def _dtype(name: str, kind: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    dtype = linalg_dtype(name, *dtypes)
+    return np.result_type(dtype, np.complex64) if kind == "c" else dtype
+
+
+def _matrices(seed: int) -> Iterator[Any]:
+    """With eigenvalues to the right of 0, where logarithms and roots are."""
+    for x in stacks((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2), seed=seed):
+        yield x * 0.5 + 2 * np.eye(x.shape[-1])
+    yield np.array([[2.0, 1.0], [0.0, 2.0]])  # without a basis of eigenvectors
+    yield 2 * np.eye(3)
+
+
+def _samples() -> Iterator[Sample]:
+    for x in _matrices(143):
+        yield Sample((x,))
+
+
+def _function(
+    name: str, evaluate: Callable[[Array], Any], along: Primitive, kind: str
+) -> Primitive:
+    def computed(x: Array) -> Any:
+        return one_by_one(evaluate, np.asarray(x, _dtype(name, kind, x.dtype)))
+
+    return Primitive(
+        name,
+        computed,
+        lambda x: Spec(x.shape, _dtype(name, kind, x.dtype)),
+        Linearized(
+            lambda tangents, out, x: along(x, tangents[0]),
+            lambda ct, out, x: (along(adjoint(x), ct),),
+            mixes=True,
+        ),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
+
+
+# ---------------------------------------------------------------------------------- exponentials
+
+
+def _expm_along(x: Array, e: Array) -> Any:
+    return scipy_linalg("expm").expm_frechet(x, e, compute_expm=False)
+
+
+expm_along = _along("expm", _expm_along, "")
+expm = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along, "")
+
+
+# ------------------------------------------------------------------------------------ logarithms
+
+
+def _real_if_real(x: Array) -> Array:
+    """Complex numbers without imaginary parts as real ones, of which SciPy makes real ones."""
+    return x if np.any(x.imag) else np.ascontiguousarray(x.real)
+
+
+def _logm(x: Array) -> Any:
+    if np.linalg.slogdet(x)[0] == 0:
+        raise MatrixError("logm: the matrix is singular: it has no logarithm.")
+    wide = _real_if_real(x) * np.float64(1)
+    state = np.random.get_state()  # noqa: NPY002 - SciPy's estimate of an error draws from it
+    try:
+        with np.errstate(all="ignore"):  # SciPy judges what it made by double precision
+            return scipy_linalg("logm").logm(wide)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002 - a logarithm is no draw of the user's
+
+
+def _logm_along(x: Array, e: Array) -> Any:
+    """The direction is scaled to the size of the matrix, or digits would be lost."""
+    n, size = len(x), np.max(np.abs(e))
+    if not size:
+        return e
+    scale = np.max(np.abs(x)) / size
+    both = np.block([[x, e * scale], [np.zeros_like(x), x]])
+    return _logm(both)[:n, n:] / scale
+
+
+logm_along = _along("logm", _logm_along, "c")
+logm = _function("logm", _logm, logm_along, "c")
+
+
+# ---------------------------------------------------------------------------------- square roots
+
+
+def _sqrtm(x: Array) -> Any:
+    dtype = _dtype("sqrtm", "c", x.dtype)
+    root = scipy_linalg("sqrtm").sqrtm
+    with np.errstate(all="ignore"):
+        found = one_by_one(lambda x: root(_real_if_real(x)), np.asarray(x, dtype))
+    failed = ~np.all(np.isfinite(found), (-1, -2))
+    if np.any(failed):
+        raise MatrixError(f"sqrtm: the matrix{position_of(failed)} has no square root.")
+    return found
+
+
+def _push_root(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
+    return sylvester(out, out, tangents[0])
+
+
+def _pull_root(ct: Value, out: Value, x: Value) -> tuple[Value]:
+    back = adjoint(out)
+    return (sylvester(back, back, ct),)
+
+
+sqrtm: Primitive = Primitive(
+    "sqrtm",
+    _sqrtm,
+    lambda x: Spec(x.shape, _dtype("sqrtm", "c", x.dtype)),
+    Linearized(_push_root, _pull_root, mixes=True),
+    batch_matrices,
+    _samples,
+    structure=MATRICES,
+)
+"""Square roots of matrices; complex ones always, as logarithms are."""

@@ -1,0 +1,105 @@
+"""Matrices that are made of others, under SciPy's names.
+
+>>> block_diag(1.0, 2.0)
+Tensor([[1., 0.],
+        [0., 2.]])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.numpy import manipulation
+from funcgrad.primitives.complexes import conj
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.indexing import index
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.structural import assemble, cast, reshape
+from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.users_values import operand
+
+__all__ = ["block_diag", "toeplitz"]
+
+
+def block_diag(*arrs: ArrayLike) -> Tensor:
+    """A matrix of blocks along its diagonal, and zeros beside them.
+
+    Parameters
+    ----------
+    *arrs : array_like
+        Matrices; a vector is one row, a number one element. Stacks broadcast.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        Stacks do not broadcast.
+
+    Examples
+    --------
+    >>> block_diag([[1.0, 2.0]], 3.0)
+    Tensor([[1., 2., 0.],
+            [0., 0., 3.]])
+    """
+    if not arrs:
+        return wrap(np.zeros((1, 0)))
+    values = [operand(each, "block_diag") for each in arrs]
+    values = [
+        x if len(shape_of(x)) > 1 else reshape(x, shape=(1, *(shape_of(x) or (1,)))) for x in values
+    ]
+    lead = broadcast_shapes("block_diag", *[shape_of(x)[:-2] for x in values])
+    dtype = np.result_type(*map(dtype_of, values))
+    keys, rows, columns, parts = [], 0, 0, []
+    for x in values:
+        m, n = shape_of(x)[-2:]
+        keys.append(Key((..., slice(rows, rows + m), slice(columns, columns + n))))
+        whole = manipulation.broadcast_to(wrap(x), (*lead, m, n))
+        parts.append(cast(whole, dtype=dtype))
+        rows, columns = rows + m, columns + n
+    return wrap(assemble(*parts, keys=tuple(keys), shape=(*lead, rows, columns)))
+
+
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
+    """A matrix with constant diagonals, by its first column and its first row.
+
+    Parameters
+    ----------
+    c : array_like, shape (..., m)
+        The first column.
+    r : array_like, shape (..., n), optional
+        The first row, whose first element does not count; by default the conjugate of c.
+
+    Returns
+    -------
+    Tensor, shape (..., m, n)
+
+    Raises
+    ------
+    ShapeError
+        Stacks do not broadcast.
+
+    Examples
+    --------
+    >>> toeplitz([1.0, 2.0], [1.0, 3.0, 4.0])
+    Tensor([[1., 3., 4.],
+            [2., 1., 3.]])
+    """
+    column = operand(c, "toeplitz")
+    column = column if shape_of(column) else reshape(column, shape=(1,))
+    row = operand(r, "toeplitz") if r is not None else column
+    if r is None and dtype_of(column).kind == "c":
+        row = conj(column)
+    row = row if shape_of(row) else reshape(row, shape=(1,))
+    m, n = shape_of(column)[-1], shape_of(row)[-1]
+    lead = broadcast_shapes("toeplitz", shape_of(column)[:-1], shape_of(row)[:-1])
+    dtype = np.result_type(dtype_of(column), dtype_of(row))
+    if not m or not n:
+        return wrap(np.zeros((*lead, m, n), dtype))
+    column = manipulation.broadcast_to(wrap(column), (*lead, m))[..., ::-1]
+    row = manipulation.broadcast_to(wrap(row), (*lead, n))[..., 1:]
+    diagonals = concatenate(*[cast(x, dtype=dtype) for x in (column, row)], axis=len(lead))
+    return wrap(index(diagonals, (..., m - 1 - np.arange(m)[:, None] + np.arange(n))))

@@ -1,0 +1,238 @@
+"""Triangular systems and triangular factors, under SciPy's names.
+
+>>> cholesky([[4.0, 2.0], [2.0, 5.0]], lower=True)
+Tensor([[2., 0.],
+        [1., 2.]])
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError
+from funcgrad.numpy.linear_systems import as_columns, right_side, without_columns
+from funcgrad.numpy.matrices import matrices, results, square
+from funcgrad.numpy.reductions import argmax
+from funcgrad.primitives import cholesky as factors
+from funcgrad.primitives import lu as triangular_factors
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.linear_systems import triangular_solve
+from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.primitives.structural import cast, swap_last_axes
+from funcgrad.shape import dtype_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+
+__all__ = ["cho_factor", "cho_solve", "cholesky", "lu", "solve_triangular"]
+
+
+def cholesky(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Tensor:
+    """The triangular factors of positive definite matrices, upper ones by default.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        Hermitian. Of other matrices the Hermitian part is taken, as by
+        ``funcgrad.numpy.linalg.cholesky``; so gradients are Hermitian, too.
+    lower : bool
+        Whether to return L with ``a = L @ L.mH``, instead of U with ``a = U.mH @ U``.
+    overwrite_a, check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+    MatrixError
+        One is not positive definite.
+
+    Examples
+    --------
+    >>> cholesky([[4.0, 2.0], [2.0, 5.0]])
+    Tensor([[2., 1.],
+            [0., 2.]])
+    """
+    return wrap(factors.cholesky(hermitian(square(a, "cholesky")), upper=not lower))
+
+
+class Factored(NamedTuple):
+    """A triangular factor, and whether it is a lower one: what ``cho_factor`` returns."""
+
+    c: Tensor
+    lower: bool
+
+
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Factored:
+    """The Cholesky factor of a matrix, for ``cho_solve``.
+
+    The parameters and errors are those of ``cholesky``. The other triangle of the factor is zero,
+    where SciPy's has whatever was there.
+
+    Returns
+    -------
+    c : Tensor, shape (..., n, n)
+    lower : bool
+    """
+    return Factored(cholesky(a, lower), bool(lower))
+
+
+def cho_solve(
+    c_and_lower: tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The solution x of ``a @ x = b``, where ``c_and_lower = cho_factor(a)``.
+
+    Parameters
+    ----------
+    c_and_lower : tuple
+        What ``cho_factor`` returned.
+    b : array_like, shape (n,) or (..., n, k)
+    overwrite_b, check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, in the shape of b
+
+    Raises
+    ------
+    MatrixShapeError
+        The factor is not square.
+    ShapeError
+        The shapes do not fit each other.
+    MatrixError
+        The factor has a zero on its diagonal.
+
+    Examples
+    --------
+    >>> cho_solve(cho_factor([[4.0, 0.0], [0.0, 2.0]], lower=True), [4.0, 4.0])
+    Tensor([1., 2.])
+    """
+    factor, lower = c_and_lower
+    matrix = square(factor, "cho_solve", "c")
+    right, is_vector = as_columns(matrix, right_side(b, "cho_solve"), "cho_solve")
+    if not lower:
+        matrix = adjoint(matrix)
+    half = triangular_solve(matrix, right, lower=True, unit_diagonal=False)
+    x = triangular_solve(adjoint(matrix), half, lower=False, unit_diagonal=False)
+    return without_columns(x, is_vector)
+
+
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The solution x of ``a @ x = b`` for triangular a, by substitution.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        Only one triangle is read, and has a derivative.
+    b : array_like, shape (n,) or (..., n, k)
+    trans : {0, 1, 2, "N", "T", "C"}
+        Whether to solve with a, with its transpose, or with its conjugate transpose.
+    lower : bool
+        Which triangle of a is read; the upper one by default.
+    unit_diagonal : bool
+        Whether the diagonal counts as ones, and is not read.
+    overwrite_b, check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, in the shape of b
+
+    Raises
+    ------
+    MatrixShapeError
+        ``a`` is not square.
+    ShapeError
+        The shapes do not fit each other.
+    ArgumentError
+        ``trans`` is something else.
+    MatrixError
+        There is a zero on the diagonal.
+
+    Examples
+    --------
+    >>> solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0], lower=True)
+    Tensor([1., 2.])
+    """
+    matrix = square(a, "solve_triangular")
+    if trans not in (0, 1, 2, "N", "T", "C"):
+        raise ArgumentError(f"solve_triangular: trans is 0, 1, 2, 'N', 'T' or 'C', not {trans!r}.")
+    right, is_vector = as_columns(matrix, right_side(b, "solve_triangular"), "solve_triangular")
+    lower = bool(lower)
+    if trans not in (0, "N"):
+        matrix = swap_last_axes(matrix) if trans in (1, "T") else adjoint(matrix)
+        lower = not lower
+    x = triangular_solve(matrix, right, lower=lower, unit_diagonal=bool(unit_diagonal))
+    return without_columns(x, is_vector)
+
+
+def lu(
+    a: ArrayLike,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[Tensor, ...]:
+    """The factors of Gaussian elimination: ``a = p @ l @ u``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    permute_l : bool
+        Whether to return ``p @ l`` in the place of both.
+    overwrite_a, check_finite : bool
+        Without effect.
+    p_indices : bool
+        Whether p is given as the rows' numbers: ``a = l[p] @ u``.
+
+    Returns
+    -------
+    p : Tensor, shape (..., m, m), or (..., m) with ``p_indices``
+        A permutation, which has no derivative. Not there with ``permute_l``.
+    l : Tensor, shape (..., m, k)
+        With k = min(m, n), lower triangular, with ones on the diagonal.
+    u : Tensor, shape (..., k, n)
+        Upper triangular.
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes.
+    MatrixError
+        A derivative is asked for where the leading square part of u is singular.
+    MissingPackageError
+        SciPy is not installed.
+
+    Examples
+    --------
+    >>> lu([[1.0, 2.0], [2.0, 2.0]], permute_l=True)
+    (Tensor([[0.5, 1. ],
+            [1. , 0. ]]), Tensor([[2., 2.],
+            [0., 1.]]))
+    """
+    p, low, up = results(triangular_factors.lu, matrices(a, "lu"))
+    if permute_l:
+        return wrap(matmul(cast(p, dtype=dtype_of(low)), low)), up
+    if p_indices:
+        return wrap(cast(argmax(p, axis=-1), dtype=np.dtype(np.int32))), low, up
+    return p, low, up

@@ -1,0 +1,278 @@
+"""What SciPy's linear algebra adds has its values, and exact derivatives where spectra are hard."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, MatrixError, MatrixShapeError, ShapeError
+from funcgrad.scipy import linalg
+
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((3, 3)) * 0.5 + 2 * np.eye(3)
+POSITIVE = X @ X.T
+E = RNG.standard_normal((3, 3))
+JORDAN = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 0.0, 2.0]])
+FUNCTIONS = ["expm", "logm", "sqrtm"]
+
+
+@pytest.mark.parametrize("dtype", "fdFDl")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_scipys_values(name: str, dtype: str) -> None:
+    x = (X * 4).astype(dtype)
+    found = getattr(linalg, name)(x)
+    expected = getattr(scipy.linalg, name)(x.astype("D" if dtype in "FD" else "d"))
+    assert_allclose(found, expected, rtol=1e-4 if dtype in "fF" else 1e-10)
+    assert found.dtype == np.dtype("d" if dtype == "l" else dtype)
+
+
+def exact(name: str, x: Any, e: Any) -> Any:
+    """The derivative in a direction, of 60 digits."""
+    with mpmath.workdps(60):
+        step = mpmath.mpf(10) ** -20
+        f = getattr(mpmath, name)
+        parts = [
+            f(mpmath.matrix(x.tolist()) + s * mpmath.matrix(e.tolist())) for s in (step, -step)
+        ]
+        return np.array(((parts[0] - parts[1]) / (2 * step)).tolist(), complex).real
+
+
+@pytest.mark.parametrize(
+    "x", [X, POSITIVE, 2 * np.eye(3), JORDAN, np.diag([1.0, 1 + 1e-9, 3.0])], ids=str
+)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_first_derivatives_agree_with_many_digits(name: str, x: Any) -> None:
+    f: Any = getattr(linalg, name)
+    expected = exact(name, x, E)
+    assert_allclose(fg.jvp(f, (x,), (E,))[1], expected, rtol=1e-9, atol=1e-10)
+    (g,) = fg.vjp(f, x)[1](E.T)
+    assert_allclose(np.sum(np.asarray(g) * E), np.sum(E.T * expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("x", [X, JORDAN, np.eye(3)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives_in_every_mode(name: str, x: Any) -> None:
+    f: Any = getattr(linalg, name)
+    fg.testing.check_grads(f, (x,), order=2)
+    v = np.cos(E)
+
+    def pushed(x: Any) -> Any:
+        return fg.jvp(f, (x,), (E,))[1]
+
+    (g,) = fg.vjp(pushed, x)[1](v)
+    twice = fg.jvp(pushed, (x,), (E,))[1]
+    assert_allclose(np.sum(np.asarray(g) * E), np.sum(v * twice), rtol=1e-7, atol=1e-9)
+    assert_allclose(fg.jit(pushed)(x), pushed(x), rtol=1e-10)
+    batch = np.stack([x, x + 0.1 * np.eye(3)])
+    assert_allclose(fg.vmap(pushed)(batch)[0], pushed(x), rtol=1e-9, atol=1e-12)
+
+
+def test_the_third_derivative_of_an_exponential() -> None:
+    def along(t: Any) -> Any:
+        return linalg.expm(X * 0 + E * t)[0, 1]
+
+    for _ in range(3):
+        along = fg.grad(along)
+    expected = (E @ E @ E @ scipy.linalg.expm(0.3 * E))[0, 1]
+    assert_allclose(along(0.3), expected, rtol=1e-8)
+
+
+def test_functions_of_matrices_with_complex_results() -> None:
+    x = np.array([[-1.0, 0.0], [0.0, -4.0]])
+    for name in ("logm", "sqrtm"):
+        f = getattr(linalg, name)
+        assert_allclose(f(x), getattr(scipy.linalg, name)(x + 0j), atol=1e-12)
+        assert f(x).dtype == complex
+        assert f(-x).dtype == fg.jit(f)(-x).dtype == float
+        assert fg.vmap(f)(-x[None]).dtype == complex
+        fg.testing.check_grads(f, (X + 1j * E,), order=1)
+
+
+# ----------------------------------------------------------------------- triangular systems
+
+
+@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("unit_diagonal", [True, False])
+def test_triangular_systems(trans: Any, lower: bool, unit_diagonal: bool) -> None:
+    options = {"trans": trans, "lower": lower, "unit_diagonal": unit_diagonal}
+    for a, b in ((X, E[0]), (X, E), (X + 1j * E, E)):
+        found = linalg.solve_triangular(a, b, **options)
+        assert_allclose(found, scipy.linalg.solve_triangular(a, b, **options), rtol=1e-10)
+    fg.testing.check_grads(lambda a, b: linalg.solve_triangular(a, b, **options), (X, E), order=2)
+
+
+@given(st.integers(1, 60), st.integers(0, 2**31))
+@settings(max_examples=15, deadline=None)
+def test_large_triangular_systems_that_are_nearly_singular(n: int, seed: int) -> None:
+    """The error is that of a substitution, times a small number: of a smooth covariance."""
+    points = np.sort(np.random.default_rng(seed).uniform(0, 1, n))
+    kernel = np.exp(-((points[:, None] - points) ** 2) / 0.02) + 1e-10 * np.eye(n)
+    factor = np.linalg.cholesky(kernel)
+    b = np.sin(9 * points)
+    with mpmath.workdps(60):
+        exactly = mpmath.lu_solve(mpmath.matrix(factor.tolist()), mpmath.matrix(b.tolist()))
+        expected = np.array(exactly.tolist(), float)[:, 0]
+    usual = np.max(np.abs(scipy.linalg.solve_triangular(factor, b, lower=True) - expected))
+    found = np.max(np.abs(np.asarray(linalg.solve_triangular(factor, b, lower=True)) - expected))
+    assert found <= 20 * usual + 1e-12 * np.max(np.abs(expected))
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_cholesky_factors(lower: bool) -> None:
+    assert_allclose(linalg.cholesky(POSITIVE, lower), scipy.linalg.cholesky(POSITIVE, lower))
+    own, peer = linalg.cho_factor(POSITIVE, lower), scipy.linalg.cho_factor(POSITIVE, lower)
+    assert own.lower == peer[1] == lower
+    assert_allclose(linalg.cho_solve(own, E), scipy.linalg.cho_solve(peer, E), rtol=1e-10)
+    assert_allclose(linalg.cho_solve(peer, E[0]), np.linalg.solve(POSITIVE, E[0]), rtol=1e-10)
+
+    def f(a: Any, b: Any) -> Any:
+        return linalg.cho_solve(linalg.cho_factor(a, lower), b)
+
+    fg.testing.check_grads(lambda a, b: f((a + a.mT) / 2, b), (POSITIVE, E), order=2)
+    batch = np.stack([POSITIVE, 2 * POSITIVE])
+    assert_allclose(fg.vmap(lambda a: f(a, E))(batch)[1], np.linalg.solve(batch[1], E), rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 3), (1, 1)])
+def test_factors_of_elimination(shape: Any) -> None:
+    x = RNG.standard_normal(shape)
+    p, low, up = linalg.lu(x)
+    for own, peer in zip((p, low, up), scipy.linalg.lu(x), strict=True):
+        assert_allclose(own, peer, atol=1e-14)
+        assert own.dtype == peer.dtype
+    assert_allclose(linalg.lu(x, permute_l=True)[0] @ up, x, atol=1e-12)
+    rows = linalg.lu(x, p_indices=True)[0]
+    assert_allclose(rows, scipy.linalg.lu(x, p_indices=True)[0])
+    fg.testing.check_grads(lambda x: linalg.lu(x)[1:], (x,), order=2)
+    complex_x = x + 1j * RNG.standard_normal(shape)
+    fg.testing.check_grads(lambda x: linalg.lu(x)[1:], (complex_x,), order=1)
+
+
+# ------------------------------------------------------------------------------- equations
+
+
+def test_matrix_equations() -> None:
+    a, b = X, X.T + E * 0.1
+    for own, peer, args in (
+        (linalg.solve_sylvester, scipy.linalg.solve_sylvester, (a, b, E)),
+        (linalg.solve_continuous_lyapunov, scipy.linalg.solve_continuous_lyapunov, (a, E)),
+        (linalg.solve_discrete_lyapunov, scipy.linalg.solve_discrete_lyapunov, (a * 0.2, E)),
+    ):
+        assert_allclose(own(*args), peer(*args), rtol=1e-9)
+        fg.testing.check_grads(own, args, order=2)
+        turned = [x * (1 + 0.5j) for x in args]
+        assert_allclose(own(*turned), peer(*turned), rtol=1e-9)
+        fg.testing.check_grads(own, turned, order=1)
+        assert_allclose(fg.vmap(own)(*[np.stack([x, x]) for x in args])[1], peer(*args), rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["direct", "bilinear", None])
+def test_both_ways_to_a_discrete_equation(method: Any) -> None:
+    a = RNG.standard_normal((12, 12)) * 0.1
+    q = RNG.standard_normal((12, 12))
+    found = linalg.solve_discrete_lyapunov(a, q, method)
+    assert_allclose(a @ found @ a.T - found + q, np.zeros((12, 12)), atol=1e-10)
+    g = fg.grad(lambda a: fnp.sum(linalg.solve_discrete_lyapunov(a, q, method) * q))(a)
+    direct = fg.grad(lambda a: fnp.sum(linalg.solve_discrete_lyapunov(a, q, "direct") * q))(a)
+    assert_allclose(g, direct, rtol=1e-8, atol=1e-9)
+
+
+# -------------------------------------------------------------------------- special matrices
+
+
+def test_matrices_of_blocks() -> None:
+    parts = [E, E[0], 2.0, np.zeros((0, 2)), X[:2] * 1j]
+    found = linalg.block_diag(*parts)
+    assert_allclose(found, scipy.linalg.block_diag(*parts))
+    assert found.dtype == complex
+    assert linalg.block_diag().shape == (1, 0)
+    fg.testing.check_grads(linalg.block_diag, (E, X[0], X[:2]), order=1)
+    batch = fg.vmap(linalg.block_diag)(np.stack([E, X]), np.ones((2, 1, 1)))
+    assert_allclose(batch[1], scipy.linalg.block_diag(X, 1.0))
+
+
+@pytest.mark.parametrize("r", [None, E[1], E[0, :2]])
+def test_matrices_of_constant_diagonals(r: Any) -> None:
+    for c in (E[0], E[0] + 1j * E[1], E[0, :1]):
+        assert_allclose(linalg.toeplitz(c, r), scipy.linalg.toeplitz(c, r))
+        fg.testing.check_grads(lambda c: linalg.toeplitz(c, r), (c,), order=1)
+    assert_allclose(linalg.toeplitz(E)[1], scipy.linalg.toeplitz(E[1]))
+    assert linalg.toeplitz(np.zeros(0)).shape == (0, 0)
+
+
+# ------------------------------------------------------------------------------------ refusals
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "trans": (
+        lambda: linalg.solve_triangular(X, E, trans=3),
+        ArgumentError,
+        "solve_triangular: trans is 0, 1, 2, 'N', 'T' or 'C', not 3",
+    ),
+    "zero on the diagonal": (
+        lambda: linalg.solve_triangular(np.diag([1.0, 0.0]), np.ones(2)),
+        MatrixError,
+        "solve_triangular: the matrix has a zero on its diagonal",
+    ),
+    "rows": (
+        lambda: linalg.cho_solve((X, True), np.ones(4)),
+        ShapeError,
+        r"cho_solve: b has to have as many rows as a; the shapes are \(3, 3\) and \(4,\)",
+    ),
+    "not square": (
+        lambda: linalg.expm(np.ones((2, 3))),
+        MatrixShapeError,
+        "expm: A has to be square",
+    ),
+    "singular": (
+        lambda: linalg.logm(np.zeros((2, 2))),
+        MatrixError,
+        "logm: the matrix is singular: it has no logarithm",
+    ),
+    "no derivative": (
+        lambda: fg.grad(lambda x: linalg.sqrtm(x)[0, 0])(np.zeros((2, 2))),
+        MatrixError,
+        "has no solution, or many: a and -b have an eigenvalue in common",
+    ),
+    "in common": (
+        lambda: linalg.solve_sylvester(X, -X, E),
+        MatrixError,
+        "solve_sylvester: the equation has no solution, or many",
+    ),
+    "sizes": (
+        lambda: linalg.solve_sylvester(X, X, E[:2]),
+        ShapeError,
+        "solve_sylvester: q has to have the rows of a and the columns of b",
+    ),
+    "method": (
+        lambda: linalg.solve_discrete_lyapunov(X, E, "other"),
+        ArgumentError,
+        "solve_discrete_lyapunov: method is 'direct' or 'bilinear', not 'other'",
+    ),
+    "stacks": (
+        lambda: linalg.solve_discrete_lyapunov(np.stack([X, X]), np.stack([E, E])),
+        ShapeError,
+        "solve_discrete_lyapunov: a and q have to be matrices of one size",
+    ),
+    "stacks of blocks": (
+        lambda: linalg.block_diag(np.ones((2, 1, 1)), np.ones((3, 1, 1))),
+        ShapeError,
+        "block_diag: the shapes",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Matrix is singular")  # SciPy's, of the root itself
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused_says_why(what: str) -> None:
+    call, kind, message = REFUSED[what]
+    with pytest.raises(kind, match=message):
+        call()
