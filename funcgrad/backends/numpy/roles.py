@@ -9,16 +9,15 @@ of Fortran Programs to Vector Form", 1987).
 Of the two steps ``x = sin(x); y = square(x)``, the squares are of one role:
 
 >>> roles(kinds=[0, 1, 0, 1], before=[[], [0], [0], [2]])
-Roles(members=[(1, 3)], ranks=[0, 1, 0, 1])
+[(1, 3)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Roles", "roles"]
+__all__ = ["roles"]
 
 _FEWEST: Final = 2
 """How many have to differ from the most common ones of a kind: the first step of a loop differs."""
@@ -26,24 +25,7 @@ _FEWEST: Final = 2
 _DONE: Final = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """Equations of a kind that do not depend on each other, and an order of all equations.
-
-    Attributes
-    ----------
-    members : list of tuple of int
-        The positions of the equations of each role, in order; the roles by their rank.
-    ranks : list of int
-        By position. An equation depends on others of lower rank, or of its own; on none of its own
-        if it is of a role. So all roles can be done at once, one after another.
-    """
-
-    members: list[tuple[int, ...]]
-    ranks: list[int]
-
-
-def roles(kinds: Sequence[int], before: Sequence[Sequence[int]]) -> Roles:
+def roles(kinds: Sequence[int], before: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """Find the roles of equations.
 
     Parameters
@@ -55,7 +37,9 @@ def roles(kinds: Sequence[int], before: Sequence[Sequence[int]]) -> Roles:
 
     Returns
     -------
-    Roles
+    list of tuple of int
+        The positions of the equations of each role, in order, of which none depends on another. All
+        roles can be done at once, one after another in this order.
     """
     colors = _numbered([~place if kind < 0 else kind for place, kind in enumerate(kinds)])
     ranks, circles = _ranked(colors, before)
@@ -65,7 +49,7 @@ def roles(kinds: Sequence[int], before: Sequence[Sequence[int]]) -> Roles:
     for position, kind in enumerate(kinds):
         if kind >= 0 and ranks[position] not in circles:
             found.setdefault(ranks[position], []).append(position)
-    return Roles([tuple(found[rank]) for rank in sorted(found)], ranks)
+    return [tuple(found[rank]) for rank in sorted(found)]
 
 
 def _numbered(keys: Iterable[Hashable]) -> list[int]:

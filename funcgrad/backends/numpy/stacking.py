@@ -28,7 +28,7 @@ import numpy as np
 
 from funcgrad.backends.numpy.graphs import connected, in_order
 from funcgrad.backends.numpy.slices import Slices
-from funcgrad.backends.numpy.stacks import FEWEST, Slot, Stacks, find_stacks
+from funcgrad.backends.numpy.stacks import FEWEST, Group, Slot, Stacks, find_stacks
 from funcgrad.passes.costs import bytes_of, peak_bytes
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.passes.schedule import schedule
@@ -65,8 +65,6 @@ _LONGEST: Final = 4_000
 """Of so many equations a program is left alone: to look through it takes 80 µs an equation, and is
 paid back when it has been called some hundreds of times."""
 
-_SWEEPS: Final = 3
-_ROUNDING: Final = 1e-6
 _UNKNOWN: Final = -(1 << 62)
 
 
@@ -112,184 +110,72 @@ def _stacked(program: Program) -> Program:
 
 
 class _Choice:
-    """Which groups become one equation, and what the program costs so.
+    """Which groups become one equation.
 
     Attributes
     ----------
     kept : list of bool
         By group.
-    demands : Counter
-        By variable, who reads it by itself, rather than as a row.
     slices : Slices
         Those of the program.
     """
 
-    __slots__ = (
-        "_groups",
-        "_joins",
-        "_program",
-        "_readers",
-        "_stacks",
-        "_time",
-        "demands",
-        "kept",
-        "slices",
-    )
+    __slots__ = ("_demands", "_groups", "_program", "_stacks", "kept", "slices")
 
     def __init__(self, program: Program, stacks: Stacks) -> None:
         self._program = program
         self.slices = Slices(program)
         self._stacks = stacks
         self._groups = stacks.groups
-        self._time = 0.0
-        self._joins: Counter[Slot] = Counter()
-        self._readers: list[list[int]] = [[] for _ in stacks.groups]
-        self.kept = [len(group.members) > 1 for group in stacks.groups]
-        self.demands = Counter({variable: program.index.uses[variable] for variable in stacks.rows})
-        for number, group in enumerate(self._groups):
+        self.kept = [True] * len(stacks.groups)
+        # By variable, who reads it by itself, rather than as a row.
+        self._demands = Counter({row: program.index.uses[row] for row in stacks.rows})
+        for group in self._groups:
             for slot in group.slots:
-                repeated = len(group.members) if len(slot) == 1 else 1
-                for variable in slot:
-                    if variable in stacks.rows:
-                        self.demands[variable] -= repeated
-                for source in {stacks.rows[v][0] for v in slot if v in stacks.rows}:
-                    self._readers[source].append(number)
-        for number in range(len(self._groups)):
-            self._count(number, 1)
+                repeated = len(group.members) - 1 if len(slot) == 1 else 1
+                self._demands.subtract(dict.fromkeys(slot, repeated))
+        joins = {slot for group in self._groups for slot in self._joins(group)}
+        self._demands.update([variable for slot in joins for variable in slot])
 
     def run(self, slot: Slot) -> tuple[int, int] | None:
         """The group that is kept of which variables are neighbouring rows, and the first row."""
         found = self._stacks.runs.get(slot)
         return found if found is not None and self.kept[found[0]] else None
 
-    def _row(self, member: int) -> int:
-        """The variable that a member of a group defines."""
-        return self._program.index.results[member].start
+    def settle(self) -> None:
+        """Drop those parts of the program that gain nothing as a whole, or get longer."""
+        for part in self._parts():
+            if not self._is_worth_it(part):
+                for number in part:
+                    self.kept[number] = False
 
-    # What things cost.
-
-    def call_time(self, number: int) -> float:
+    def _call_time(self, group: Group) -> float:
         """The time of one equation of a group."""
-        operation = self._program.equations[self._groups[number].members[0]].operation
+        operation = self._program.equations[group.members[0]].operation
         if not isinstance(operation.structure, Movement):
             return _CALL
         return _VIEW if operation.structure.is_view else _FILL
 
-    def join_time(self, slot: Slot) -> float:
+    def _join_time(self, slot: Slot) -> float:
         """The time to make one array of variables."""
         if self.slices.run(slot) is not None:
             return 2 * _VIEW
         size = len(slot) * bytes_of(self._program.index.specs[slot[0]])
         return _JOIN + _PART * len(slot) + size / _BYTES_IN_A_MICROSECOND
 
-    def _sources(self, number: int) -> tuple[list[Slot], int]:
-        """The slots that a group needs joined, and how many views of arrays there are it takes."""
-        group = self._groups[number]
-        joins: list[Slot] = []
-        views = 0
-        for slot in group.slots:
-            if len(slot) == 1:
-                continue
-            found = self.run(slot)
-            if found is not None:
-                views += len(group.members) == 1 or len(slot) < len(self._groups[found[0]].members)
-            elif slot in self._stacks.wholes:
-                joins.append(self._stacks.wholes[slot][0])
-                views += 1
-            else:
-                joins.append(slot)
-        return joins, views
-
-    def _count(self, number: int, sign: int) -> None:
-        """Add what a group costs to the time of the program, or take it away."""
-        group = self._groups[number]
-        count = len(group.members)
-        if not self.kept[number] and count > 1:
-            self._time += sign * count * self.call_time(number)
-            for slot in group.slots:
-                for variable in slot:
-                    self._read(variable, sign * (count if len(slot) == 1 else 1))
-            return
-        joins, views = self._sources(number)
-        self._time += sign * (views * _VIEW + (self.call_time(number) if count > 1 else 0.0))
-        for join in joins:
-            self._joins[join] += sign
-            if self._joins[join] == (sign > 0):
-                self._time += sign * self.join_time(join)
-                for variable in join:
-                    self._read(variable, sign)
-        for slot in group.slots:
-            if len(slot) == 1:
-                self._read(slot[0], sign)
-
-    def _read(self, variable: int, change: int) -> None:
-        """So many more read a variable by itself."""
-        if variable in self._stacks.rows:
-            before = self.demands[variable] > 0
-            self.demands[variable] += change
-            if self.kept[self._stacks.rows[variable][0]]:
-                self._time += _ROW * ((self.demands[variable] > 0) - before)
-
-    # What is best.
-
-    def settle(self) -> None:
-        """Choose what to keep.
-
-        All groups are kept at first. Those go by which the program gets no quicker, given the
-        others; then parts of the program that gain nothing as a whole, or get longer.
-        """
-        for _ in range(_SWEEPS):
-            numbers = range(len(self._groups) - 1, -1, -1)
-            flips = [self._flip_if_better(number) for number in numbers]
-            if not any(flips):
-                break
-        for part in self._parts():
-            if not self._is_worth_it(part):
-                for number in part:
-                    self.kept[number] = False
-
-    def _flip_if_better(self, number: int) -> bool:
-        """Keep a group or not, whichever is quicker as all others are."""
-        group, kept = self._groups[number], self.kept[number]
-        count, joined = len(group.members), [slot for slot in group.slots if len(slot) > 1]
-        most = sum([self.join_time(slot) for slot in joined]) + count * _ROW
-        if count == 1 or (kept and (count - 1) * self.call_time(number) > most):
-            return False
-        before = self._time
-        self._flip(number)
-        if self._time < before - _ROUNDING or (kept and self._time < before + _ROUNDING):
-            return True
-        self._flip(number)
-        return False
-
-    def _flip(self, number: int) -> None:
-        """Keep a group that was not kept, or the other way round."""
-        touched = [number, *self._readers[number]]
-        for each in touched:
-            self._count(each, -1)
-        rows = [self._row(member) for member in self._groups[number].members]
-        demanded = sum([self.demands[row] > 0 for row in rows])
-        self._time += _ROW * demanded * (-1 if self.kept[number] else 1)
-        self.kept[number] = not self.kept[number]
-        for each in touched:
-            self._count(each, 1)
+    def _joins(self, group: Group) -> list[Slot]:
+        """The slots that a group needs joined."""
+        return [slot for slot in group.slots if len(slot) > 1 and self.run(slot) is None]
 
     def _parts(self) -> list[list[int]]:
-        """The groups that are kept, together if one reads the other, or both what is joined."""
+        """The groups together of which one reads the other, or both what is joined."""
         rows = self._stacks.rows
-        numbers = [
-            number
-            for number, group in enumerate(self._groups)
-            if self.kept[number] or len(group.members) == 1
-        ]
         links: list[list[Any]] = []
-        for number in numbers:
-            for slot in self._groups[number].slots:
-                whole = self._stacks.wholes.get(slot, (slot, 0))[0]
-                sources = {rows[variable][0] for variable in whole if variable in rows}
-                kept = [source for source in sources if self.kept[source]]
-                links.append([number, *[whole] * (len(slot) > 1), *kept])
-        return connected(numbers, links)
+        for number, group in enumerate(self._groups):
+            for slot in group.slots:
+                sources = {rows[variable][0] for variable in slot if variable in rows}
+                links.append([number, *[slot] * (len(slot) > 1), *sources])
+        return connected([*range(len(self._groups))], links)
 
     def _is_worth_it(self, part: Sequence[int]) -> bool:
         """Whether groups, of which no others read rows, make the program quicker and no longer."""
@@ -297,18 +183,19 @@ class _Choice:
         joined: Counter[Slot] = Counter()
         for number in part:
             group = self._groups[number]
-            joins, views = self._sources(number)
-            if len(group.members) == 1:
-                time += 0.0 if joins else self.join_time(group.slots[0]) - _VIEW
-                continue
-            rows = sum([self.demands[self._row(m)] > 0 for m in group.members])
+            runs = [(slot, self.run(slot)) for slot in group.slots]
+            views = sum(
+                [len(slot) < len(self._groups[run[0]].members) for slot, run in runs if run]
+            )
+            results = [self._program.index.results[member].start for member in group.members]
+            rows = sum([self._demands[variable] > 0 for variable in results])
             saved = len(group.members) - 1
-            time += saved * self.call_time(number) - rows * _ROW - views * _VIEW
+            time += saved * self._call_time(group) - rows * _ROW - views * _VIEW
             equations += saved - rows - views
-            joined.update(joins)
+            joined.update(self._joins(group))
         uses = self._program.index.uses
         for slot, count in joined.items():
-            time -= self.join_time(slot)
+            time -= self._join_time(slot)
             equations -= 2
             if self.slices.run(slot) is not None:  # which nothing else may read
                 equations += sum([uses[variable] <= count for variable in slot])
@@ -348,7 +235,7 @@ class _StackWriter:
         homes = {
             member: number
             for number, group in enumerate(self._stacks.groups)
-            if kept[number] or (len(group.members) == 1 and self._choice.run(group.slots[0]))
+            if kept[number]
             for member in group.members
         }
         for position in self._order(homes):
@@ -372,10 +259,6 @@ class _StackWriter:
         for position, equation in enumerate(self._program.equations):
             node = place.get(position, position)
             needs.setdefault(node, set()).update(map(maker_of, equation.operands))
-        for number in {*homes.values()}:
-            for slot in groups[number].slots:
-                whole = self._stacks.wholes.get(slot, ((), 0))[0]
-                needs[groups[number].members[-1]].update(map(maker_of, whole))
         nodes = {
             node: {place.get(position, position) for position in positions if position >= 0}
             for node, positions in needs.items()
@@ -397,16 +280,13 @@ class _StackWriter:
         found = self._choice.run(slot)
         if found is not None:
             group, first = found
-            return self._rows(like, self._stacked[group], first, slot)
-        whole, first = self._stacks.wholes.get(slot, (slot, 0))
-        if whole not in self._joined:
-            self._joined[whole] = self._join(like, whole)
-        return self._rows(like, self._joined[whole], first, slot)
-
-    def _rows(self, like: Equation, array: int, first: int, slot: Slot) -> int:
-        if len(slot) == self._draft.spec(array).shape[0]:
-            return array
-        return self._part(like, array, slice(first, first + len(slot)))
+            array = self._stacked[group]
+            if len(slot) == self._draft.spec(array).shape[0]:
+                return array
+            return self._part(like, array, slice(first, first + len(slot)))
+        if slot not in self._joined:
+            self._joined[slot] = self._join(like, slot)
+        return self._joined[slot]
 
     def _part(self, like: Equation, array: int, *key: int | slice) -> int:
         """The variable of a part that an index takes of a new variable."""
@@ -437,11 +317,6 @@ class _StackWriter:
         """Write one equation for a group."""
         group = self._stacks.groups[number]
         like = self._program.equations[group.members[0]]
-        if len(group.members) == 1:
-            array = self._array(like, group.slots[0])
-            variable = self._program.index.results[group.members[0]].start
-            self._known[variable] = self._draft.reshaped(like, array, like.results[0].shape)
-            return
         operands = [
             self._own(slot[0]) if len(slot) == 1 else self._array(like, slot)
             for slot in group.slots

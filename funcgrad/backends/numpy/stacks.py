@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Final, TypeAlias
 
 from funcgrad.backends.numpy.roles import roles
@@ -26,8 +25,7 @@ from funcgrad.passes.costs import bytes_of
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation, exact_key
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import pieces_of
-from funcgrad.structure import Elementwise, Movement, Reduction, Trait, dense_strides
+from funcgrad.structure import Elementwise, Movement, Reduction, Trait
 
 __all__ = ["BLOCK_BYTES", "FEWEST", "Group", "Slot", "Stacks", "find_stacks"]
 
@@ -55,8 +53,7 @@ class Group:
     Attributes
     ----------
     members : tuple of int
-        Positions, in the order of their rows. A single one is that of an equation that joins rows
-        of another group, and would be that group's array.
+        Positions, in the order of their rows.
     slots : tuple of Slot
         By operand.
     """
@@ -77,14 +74,11 @@ class Stacks:
         For the result of a member its group's number, and its row there.
     runs : dict
         For variables that are neighbouring rows of a group its number, and the first row.
-    wholes : dict
-        For variables to be joined others that are joined as well, and where in these they are.
     """
 
     groups: list[Group] = field(default_factory=list)
     rows: dict[int, tuple[int, int]] = field(default_factory=dict)
     runs: dict[Slot, tuple[int, int]] = field(default_factory=dict)
-    wholes: dict[Slot, tuple[Slot, int]] = field(default_factory=dict)
 
 
 def find_stacks(program: Program) -> Stacks:
@@ -171,7 +165,7 @@ def _stretches(program: Program) -> Iterator[range]:
 class _Search:
     """Groups within one stretch of a program."""
 
-    __slots__ = ("_found", "_kinds", "_program", "_ranks", "_stretch")
+    __slots__ = ("_found", "_kinds", "_program", "_stretch")
 
     def __init__(
         self, program: Program, kinds: Sequence[int], stretch: range, found: Stacks
@@ -180,7 +174,6 @@ class _Search:
         self._kinds = kinds
         self._stretch = stretch
         self._found = found
-        self._ranks: Sequence[int] = ()
 
     def run(self) -> None:
         """Add the groups to those found."""
@@ -193,14 +186,9 @@ class _Search:
         for equation in program.equations[start:stop]:
             makers = map(program.index.makers.__getitem__, equation.operands)
             before.append([maker - start for maker in makers if maker >= start])
-        division = roles(kinds, before)
-        self._ranks = division.ranks
-        first = len(self._found.groups)
-        for members in division.members:
+        for members in roles(kinds, before):
             if len(members) >= FEWEST:
                 self._group([start + member for member in members])
-        self._find_wholes(self._found.groups[first:])
-        self._find_joints()
 
     def _group(self, members: Sequence[int]) -> None:
         """Sort the equations of a role by whose rows they read."""
@@ -268,46 +256,3 @@ class _Search:
             run = [(number, row) for row in range(first, first + len(slot))]
             if run == [found.rows.get(variable) for variable in slot]:
                 found.runs[slot] = number, first
-
-    def _find_wholes(self, groups: Sequence[Group]) -> None:
-        """Find variables to be joined that are part of others, which are there in time."""
-        start = self._stretch.start
-        deadlines: dict[Slot, int] = {}
-        for group in groups:
-            rank = self._ranks[group.members[0] - start]
-            for slot in group.slots:
-                if len(slot) > 1 and self._found.rows.keys().isdisjoint(slot):
-                    deadlines[slot] = min(deadlines.get(slot, rank), rank)
-        places: dict[int, tuple[Slot, int]] = {}
-        for slot in sorted(deadlines, key=len, reverse=True):
-            whole, at = places.get(slot[0], ((), 0))
-            made = [self._program.index.makers[variable] - start for variable in whole]
-            ready = max([self._ranks[place] for place in made if place >= 0], default=-1)
-            if whole[at : at + len(slot)] == slot and ready < deadlines[slot]:
-                self._found.wholes[slot] = whole, at
-            else:
-                for at, variable in enumerate(slot):
-                    places.setdefault(variable, (slot, at))
-
-    def _find_joints(self) -> None:
-        """Find equations that join rows, which lie side by side already."""
-        for position in self._stretch:
-            equation = self._program.equations[position]
-            operands = equation.operands
-            are_rows = len(operands) >= FEWEST and self._found.rows.keys() >= {*operands}
-            if are_rows and _puts_end_to_end(equation, self._program):
-                self._put(Group((position,), (operands,)))
-
-
-def _puts_end_to_end(equation: Equation, program: Program) -> bool:
-    """Whether an equation makes one array of all its operands, one after another."""
-    pieces = pieces_of(equation, program.index.specs) or ()
-    to = 0
-    for operand, piece in enumerate(pieces):
-        dense = dense_strides(piece.shape)
-        if (piece.operand, piece.start, piece.to) != (operand, 0, to):
-            return False
-        if piece.strides != dense or piece.to_strides != dense:
-            return False
-        to += prod(piece.shape)
-    return len(pieces) == len(equation.operands) and to == prod(equation.results[0].shape)
