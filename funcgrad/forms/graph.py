@@ -24,7 +24,6 @@ from typing import Final
 import numpy as np
 
 from funcgrad.primitives.index_keys import Key, index_text
-from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 
 __all__ = ["Edge", "Graph", "Node", "dot", "markdown", "mermaid", "program_graph"]
@@ -42,7 +41,7 @@ class Node:
     kind : str
         ``input``, ``constant``, ``equation``, ``guard`` or ``output``.
     lines : tuple of str
-        What stands in it.
+        Its text.
     source : str
         The user's line that it came from; empty where there is none.
     """
@@ -88,74 +87,43 @@ class Graph:
 
 def program_graph(program: Program) -> Graph:
     """The graph of a program."""
-    draft = _GraphDraft(program)
-    draft.given()
-    for equation in program.equations:
-        draft.equation(equation)
-    draft.guards()
-    draft.outputs()
-    return Graph(program.name, tuple(draft.nodes), tuple(draft.edges))
+    specs, names, results = program.specs(), program.variable_names(), program.index.results
+    nodes: list[Node] = []
+    edges: list[Edge] = []
+    makers: dict[int, int] = {}  # by variable, the node that defines it
 
+    def append(
+        kind: str,
+        *lines: str,
+        reads: Sequence[int] = (),
+        defines: Sequence[int] = (),
+        source: str = "",
+    ) -> None:
+        edges.extend([Edge(makers[k], len(nodes), str(specs[k])) for k in reads])
+        makers.update(dict.fromkeys(defines, len(nodes)))
+        nodes.append(Node(kind, _clipped(lines), source))
 
-class _GraphDraft:
-    """A graph in the making."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.specs = program.specs()
-        self.names = program.variable_names()
-        self.nodes: list[Node] = []
-        self.edges: list[Edge] = []
-        self.homes: dict[int, int] = {}  # by variable, the node that defines it
-        self.next = 0
-
-    def given(self) -> None:
-        """Inputs and constants."""
-        program = self.program
-        for name, spec in zip(program.names, program.inputs, strict=True):
-            own = self.names[self.next]
-            text = name if own == name else f"{own} = {name}"
-            self._append_given(Node("input", _clipped((text, str(spec)))))
-        for constant in program.constants:
-            shown = str(constant)
-            text = f"{self.names[self.next]} = {shown}"
-            dtype = str(constant.spec)
-            lines = (text,) if shown.startswith(dtype) else (text, dtype)
-            self._append_given(Node("constant", _clipped(lines)))
-
-    def equation(self, equation: Equation) -> None:
-        """An equation and the edges from what it reads."""
-        results = range(self.next, self.next + len(equation.results))
-        defined = ", ".join([f"{self.names[k]}: {self.specs[k]}" for k in results])
+    for k, given in enumerate(program.names):
+        own = names[k]
+        append("input", given if own == given else f"{own} = {given}", str(specs[k]), defines=(k,))
+    for k, constant in enumerate(program.constants, len(program.inputs)):
+        shown, spec = str(constant), str(constant.spec)
+        rest = () if shown.startswith(spec) else (spec,)
+        append("constant", f"{names[k]} = {shown}", *rest, defines=(k,))
+    for equation, own_results in zip(program.equations, results, strict=True):
+        defined = ", ".join([f"{names[k]}: {specs[k]}" for k in own_results]) or "nothing"
         settings = [_setting(name, value) for name, value in equation.settings]
-        joined = " ".join(settings)
-        if settings and len(joined) <= _LONGEST:
-            settings = [joined]
-        lines = _clipped((equation.name, *settings, defined or "nothing"))
-        self._append(Node("equation", lines, equation.source), equation.operands, results)
-        self.next = results.stop
-
-    def guards(self) -> None:
-        for guard in self.program.guards:
-            lines = _clipped((f"guard {guard.use}", f"is {guard.value!r}"))
-            self._append(Node("guard", lines, guard.source), (guard.variable,))
-
-    def outputs(self) -> None:
-        paths = self.program.result.paths()
-        for path, variable in zip(paths, self.program.outputs, strict=True):
-            lines = _clipped((f"result{path}", str(self.specs[variable])))
-            self._append(Node("output", lines), (variable,))
-
-    def _append_given(self, node: Node) -> None:
-        self._append(node, (), (self.next,))
-        self.next += 1
-
-    def _append(self, node: Node, reads: Sequence[int], defines: Sequence[int] = ()) -> None:
-        place = len(self.nodes)
-        self.nodes.append(node)
-        self.edges += [Edge(self.homes[k], place, str(self.specs[k])) for k in reads]
-        for variable in defines:
-            self.homes[variable] = place
+        if settings and len(" ".join(settings)) <= _LONGEST:
+            settings = [" ".join(settings)]
+        lines = (equation.name, *settings, defined)
+        source = equation.source
+        append("equation", *lines, reads=equation.operands, defines=own_results, source=source)
+    for guard in program.guards:
+        lines = (f"guard {guard.use}", f"is {guard.value!r}")
+        append("guard", *lines, reads=(guard.variable,), source=guard.source)
+    for path, k in zip(program.result.paths(), program.outputs, strict=True):
+        append("output", f"result{path}", str(specs[k]), reads=(k,))
+    return Graph(program.name, tuple(nodes), tuple(edges))
 
 
 def _setting(name: str, value: object) -> str:

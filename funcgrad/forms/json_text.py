@@ -123,7 +123,7 @@ def _fields(program: Program, names: dict[int, str], place: str) -> dict[str, Da
         "name": program.name,
         "names": list(program.names),
         "inputs": [_spec_text(spec) for spec in program.inputs],
-        "constants": [_constant_data(program, number) for number in range(len(program.constants))],
+        "constants": [_constant_data(program, k) for k in range(len(program.constants))],
         "equations": [
             _equation_data(equation, names, f"{place}, {_described(program, number)}")
             for number, equation in enumerate(program.equations)
@@ -186,11 +186,8 @@ def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Dat
             for name, value in equation.params
         }
     data["results"] = [_spec_text(spec) for spec in equation.results]
-    if equation.epoch:
-        data["epoch"] = equation.epoch
-    if equation.source:
-        data["source"] = equation.source
-    return data
+    rest = {"epoch": equation.epoch, "source": equation.source}
+    return {**data, **{name: value for name, value in rest.items() if value}}
 
 
 def _operation_data(equation: Equation, names: dict[int, str], place: str) -> dict[str, Data]:

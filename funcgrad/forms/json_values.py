@@ -27,7 +27,7 @@ import pkgutil
 import struct
 from collections.abc import Callable, Mapping
 from enum import Enum
-from math import isfinite
+from math import isfinite, prod
 from types import EllipsisType, FunctionType, MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -110,15 +110,6 @@ def to_data(value: Any, place: str) -> Data:
     )
 
 
-def _complex_data(value: complex, place: str) -> Data:
-    return {"complex": [to_data(value.real, place), to_data(value.imag, place)]}
-
-
-def _slice_data(value: slice, place: str) -> Data:
-    parts = (value.start, value.stop, value.step)
-    return {"slice": [to_data(part, place) for part in parts]}
-
-
 def _enum_data(value: Enum, place: str) -> Data:
     kind = type(value)
     if kind.__members__.get(value.name) is not value:
@@ -128,8 +119,10 @@ def _enum_data(value: Enum, place: str) -> Data:
 
 _WRITERS: Final[Mapping[type[Any], Callable[[Any, str], Data]]] = MappingProxyType(
     {
-        complex: _complex_data,
-        slice: _slice_data,
+        complex: lambda value, place: {"complex": to_data((value.real, value.imag), place)},
+        slice: lambda value, place: {
+            "slice": to_data((value.start, value.stop, value.step), place)
+        },
         Key: lambda value, place: {"key": to_data(tuple(value), place)},
         EllipsisType: lambda value, place: {"ellipsis": True},
         bytes: lambda value, place: {"bytes": to_base64(value)},
@@ -296,9 +289,7 @@ def array_of(
     stored: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], place: str
 ) -> np.ndarray[Any, Any]:
     """An array that nobody can write to."""
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
+    size = dtype.itemsize * prod(shape)
     if len(stored) != size:
         raise ProgramError(
             f"{place}: {dtype}[{','.join(map(str, shape))}] takes {size} bytes, and there are"

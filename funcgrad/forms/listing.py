@@ -11,7 +11,7 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
@@ -32,29 +32,26 @@ def listing(program: Program, sources: bool) -> str:
 
 
 def _lines(program: Program, sources: bool) -> Iterator[str]:
-    specs, names = program.specs(), program.variable_names()
-    given = ", ".join(f"{names[i]}: {spec}" for i, spec in enumerate(program.inputs))
+    specs, names, index = program.specs(), program.variable_names(), program.index
+    given = ", ".join(f"{names[k]}: {spec}" for k, spec in enumerate(program.inputs))
     results = ", ".join(str(specs[variable]) for variable in program.outputs)
     yield f"program {program.name}({given}) -> {results or '()'}"
-    number = len(program.inputs)
-    yield from _guards(program, names, range(number))
-    for constant in program.constants:
-        yield f"  {names[number]} = constant {constant}"
-        number += 1
-    for equation in program.equations:
-        defined = range(number, number + len(equation.results))
+    for k, constant in enumerate(program.constants, len(program.inputs)):
+        yield f"  {names[k]} = constant {constant}"
+    yield from _guards(program, names, (-1,))
+    for equation, defined in zip(program.equations, index.results, strict=True):
         yield _printed(equation, names, defined, sources)
         for _, body in equation.params:
             if isinstance(body, Program):
                 yield from (f"    {line}" for line in _lines(body, sources))
         yield from _guards(program, names, defined)
-        number = defined.stop
     yield f"  return {', '.join(names[variable] for variable in program.outputs)}"
 
 
-def _guards(program: Program, names: Sequence[str], variables: range) -> Iterator[str]:
-    for guard in program.guards:
-        if guard.variable in variables:
+def _guards(program: Program, names: Sequence[str], variables: Iterable[int]) -> Iterator[str]:
+    """The guards to check when some variables are known; see ``Index.guards``."""
+    for variable in variables:
+        for guard in program.index.guards.get(variable, ()):
             yield f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
 
 
