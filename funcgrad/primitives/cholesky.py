@@ -12,7 +12,7 @@ array([[2., 0.],
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from funcgrad.primitives.matrices import (
 from funcgrad.shape import Spec
 from funcgrad.trace import Value
 
-__all__ = ["cholesky"]
+__all__ = ["cholesky", "cholesky_pullback"]
 
 
 def _fails(upper: bool) -> Any:
@@ -78,12 +78,9 @@ def _push(tangents: tuple[Value, ...], out: Value, x: Value, upper: bool) -> Val
 
 def _pull(ct: Value, out: Value, x: Value, upper: bool) -> tuple[Value]:
     """Of the result only its triangle depends on the argument."""
-    factor, ct = (adjoint(out), adjoint(ct)) if upper else (out, ct)
-    back = adjoint(factor)
-    inner = from_triangle(matmul(back, triangle(ct, lower=True, diagonal=1.0)), lower=True)
-    inner = triangular_solve(back, inner, lower=False, unit_diagonal=False)
-    pulled = triangular_solve(back, adjoint(inner), lower=False, unit_diagonal=False)
-    return (to_triangle(pulled * 0.5, lower=not upper),)
+    if not upper:
+        return (cholesky_pullback(out, ct),)
+    return (adjoint(cholesky_pullback(adjoint(out), adjoint(ct))),)
 
 
 def _samples() -> Iterator[Sample]:
@@ -110,3 +107,103 @@ cholesky: Primitive = Primitive(
     structure=MATRICES,
 )
 """L with L L^H = x, lower triangular; or L^H, of which the upper triangle of x is read."""
+
+
+# ------------------------------------------------------------------------------------ cotangents
+
+_BLOCK: Final = 40
+"""The columns that are gone through together: of 32 to 48 this takes the least time."""
+
+
+def _inverse_factor(x: Array, factor: Array, inverse: Array) -> Any:
+    """x times the inverse of a small factor, with one step of refinement."""
+    y = x @ inverse
+    return y + (x - y @ factor) @ inverse
+
+
+def _pulled_block(factor: Array, inverse: Array, ct: Array) -> Any:
+    """The cotangent of a small matrix, Hermitian, from that of its factor."""
+    back = np.conj(np.swapaxes(factor, -1, -2))
+    inner = np.tril(back @ ct)
+    each = np.arange(inner.shape[-1])
+    inner[..., each, each] = inner[..., each, each].real / 2
+    half = _inverse_factor(inner, factor, inverse)
+    half = np.conj(np.swapaxes(half, -1, -2))
+    whole = _inverse_factor(half, factor, inverse)
+    return (whole + np.conj(np.swapaxes(whole, -1, -2))) / 2
+
+
+def _pull_cholesky(factor: Array, ct: Array) -> Any:
+    """Backwards through the factorization, by columns of blocks (Murray 2016, section 4)."""
+    n, dtype = factor.shape[-1], np.result_type(factor, ct)
+    bar = np.tril(ct).astype(dtype)
+    starts = range(0, n, _BLOCK)
+    for start in reversed(starts):
+        stop = min(start + _BLOCK, n)
+        own, before, after = slice(start, stop), slice(0, start), slice(stop, n)
+        block, rows = np.tril(factor[..., own, own]), factor[..., own, before]
+        inverse = np.linalg.inv(block)
+        below = _inverse_factor(bar[..., after, own], block, inverse)
+        above = np.conj(np.swapaxes(below, -1, -2))
+        told = bar[..., own, own] - np.tril(above @ factor[..., after, own])
+        whole = _pulled_block(block, inverse, told)
+        if start:
+            bar[..., after, before] -= below @ rows
+            bar[..., own, before] -= above @ factor[..., after, before] + 2 * (whole @ rows)
+        bar[..., after, own] = below
+        bar[..., own, own] = _folded(whole)
+    return bar
+
+
+def _folded(x: Array) -> Any:
+    """The lower triangle of a Hermitian matrix, where each element stands for its mirror image."""
+    out = np.tril(2 * x)
+    each = np.arange(x.shape[-1])
+    out[..., each, each] = x[..., each, each].real
+    return out
+
+
+def _push_pulled(tangents: tuple[Value, ...], out: Value, factor: Value, ct: Value) -> Value:
+    """With M = L^H ct and G the Hermitian matrix that the result stands for, L^H G L is half of the
+    Hermitian matrix that has the lower triangle of M."""
+    d_factor, d_ct = tangents
+    back = adjoint(factor)
+    change = None if d_ct is None else matmul(back, triangle(d_ct, lower=True, diagonal=1.0))
+    moved = None
+    if d_factor is not None:
+        d_back = adjoint(triangle(d_factor, lower=True, diagonal=1.0))
+        of_factor = matmul(d_back, triangle(ct, lower=True, diagonal=1.0))
+        change = of_factor if change is None else change + of_factor
+        whole = from_triangle(triangle(out, lower=True, diagonal=2.0), lower=True) * 0.5
+        turned = matmul(d_back, matmul(whole, factor))
+        moved = turned + adjoint(turned)
+    inner = from_triangle(change, lower=True) * 0.5
+    inner = inner if moved is None else inner - moved
+    half = triangular_solve(back, inner, lower=False, unit_diagonal=False)
+    pushed = triangular_solve(back, adjoint(half), lower=False, unit_diagonal=False)
+    return to_triangle(pushed, lower=True)
+
+
+def _pull_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(54)
+    for number, shape in enumerate(((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))):
+        ct, x = rng.standard_normal((2, *shape))
+        factor = np.tril(x) + 3 * np.eye(shape[-1])
+        yield Sample((factor, ct))
+        if number < 2:
+            strict = np.tril(rng.standard_normal(shape), -1)
+            yield Sample((factor + 1j * strict, ct + 1j * ct[..., ::-1]))
+    large = np.tril(rng.standard_normal((70, 70)) / 70) + np.eye(70)
+    yield Sample((large, rng.standard_normal((70, 70))))
+
+
+cholesky_pullback: Primitive = Primitive(
+    "cholesky_pullback",
+    _pull_cholesky,
+    lambda factor, ct: Spec(factor.shape, np.result_type(factor.dtype, ct.dtype)),
+    Linearized(_push_pulled, linear_in=(1,), mixes=True),
+    batch_matrices,
+    _pull_samples,
+    structure=MATRICES,
+)
+"""The cotangent of the lower triangle of a matrix, from that of its lower triangular factor."""
