@@ -36,9 +36,9 @@ def _lines(program: Program, sources: bool) -> Iterator[str]:
     given = ", ".join(f"{names[k]}: {spec}" for k, spec in enumerate(program.inputs))
     results = ", ".join(str(specs[variable]) for variable in program.outputs)
     yield f"program {program.name}({given}) -> {results or '()'}"
+    yield from _guards(program, names, (-1,))
     for k, constant in enumerate(program.constants, len(program.inputs)):
         yield f"  {names[k]} = constant {constant}"
-    yield from _guards(program, names, (-1,))
     for equation, defined in zip(program.equations, index.results, strict=True):
         yield _printed(equation, names, defined, sources)
         for _, body in equation.params:

@@ -423,9 +423,7 @@ def _looks(program: Program, inputs: Iterable[int]) -> bool:
     if not flat.guards:
         return False
     reached = {*inputs}
-    number = len(flat.inputs) + len(flat.constants)
-    for equation in flat.equations:
+    for equation, results in zip(flat.equations, flat.index.results, strict=True):
         if not reached.isdisjoint(equation.operands):
-            reached.update(range(number, number + len(equation.results)))
-        number += len(equation.results)
-    return any(guard.variable in reached for guard in flat.guards)
+            reached.update(results)
+    return not reached.isdisjoint(flat.index.guarded)
