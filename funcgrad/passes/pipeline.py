@@ -25,7 +25,7 @@ from funcgrad.passes.sink import SINKING
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.program import Program
 
-__all__ = ["Pass", "extended", "optimize", "simplified", "unordered"]
+__all__ = ["Pass", "extended", "optimize", "simplified"]
 
 Pass: TypeAlias = Callable[[Program], Program]
 
@@ -39,7 +39,9 @@ def simplified(program: Program) -> Program:
     return improve(program, _EXACT)
 
 
-def optimize(program: Program, relaxed: bool = False) -> Program:
+def optimize(
+    program: Program, relaxed: bool = False, more: Rules = MappingProxyType({})
+) -> Program:
     """A program that means the same and does less.
 
     Parameters
@@ -47,6 +49,8 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     program : Program
     relaxed : bool
         Whether results may differ in their last digits, by what `funcgrad.passes.relax` says.
+    more : mapping, optional
+        Rules besides, which are tried last.
 
     Returns
     -------
@@ -62,13 +66,8 @@ def optimize(program: Program, relaxed: bool = False) -> Program:
     two; after a few it stops in any case. Then products with identity matrices become copies, and
     last the equations are put in an order that needs less memory.
     """
-    return schedule(unordered(program, relaxed))
-
-
-def unordered(program: Program, relaxed: bool, more: Rules = MappingProxyType({})) -> Program:
-    """The same, by more rules, but for the order of the equations: there is more to come."""
     program = improve(program, joined(_RELAXED if relaxed else _ALL, more))
-    return copy_products_with_identities(program)
+    return schedule(copy_products_with_identities(program))
 
 
 def extended(program: Program, relaxed: bool, more: Rules) -> Program:

@@ -370,18 +370,15 @@ class _Book:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._traits = [(key, own) for key, own in rules.items() if isinstance(key, Trait)]
+        self._traits = [key for key in rules if isinstance(key, Trait)]
         self.known: dict[Primitive, tuple[tuple[Rule, ...], bool]] = {}
 
     def of(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
         """The rules for any operation, and then those for this one, its structure and traits."""
-        keys = ANY, operation, type(operation.structure)
-        own = [rule for key in keys for rule in self._rules.get(key, ())]
-        for trait, rules in self._traits:
-            if trait in operation.traits:
-                own += rules
-        commutes = Trait.COMMUTATIVE in operation.traits
-        found = self.known[operation] = tuple(dict.fromkeys(own)), commutes
+        traits = [trait for trait in self._traits if trait in operation.traits]
+        keys = ANY, operation, type(operation.structure), *traits
+        own = dict.fromkeys([rule for key in keys for rule in self._rules.get(key, ())])
+        found = self.known[operation] = tuple(own), Trait.COMMUTATIVE in operation.traits
         return found
 
 

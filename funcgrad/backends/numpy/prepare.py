@@ -14,8 +14,7 @@ from __future__ import annotations
 from funcgrad.backends.numpy.formulas import formulas_of
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
-from funcgrad.passes.pipeline import extended, optimize, unordered
-from funcgrad.passes.schedule import schedule
+from funcgrad.passes.pipeline import extended, optimize
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 
@@ -44,8 +43,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     )
     formulas = formulas_of(runs)
     if runs is not program:
-        runs = unordered(runs, relaxed, formulas)
+        runs = optimize(runs, relaxed, formulas)
     elif formulas:
         runs = extended(runs, relaxed, formulas)
-    runs = stack_small_operations(runs)
-    return put_rows_last(runs if runs is program else schedule(runs))
+    return put_rows_last(stack_small_operations(runs))

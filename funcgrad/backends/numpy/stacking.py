@@ -84,14 +84,11 @@ def stack_small_operations(program: Program) -> Program:
     if len(program.equations) > _LONGEST:
         return program
     stacked = _stacked(program)
-    if stacked is program or _needed(stacked) > _needed(program) + _LITTLE:
+    if stacked is program:
         return program
-    return stacked
-
-
-def _needed(program: Program) -> int:
-    """The bytes that a program needs at once, in the order that it will have."""
-    return peak_bytes(schedule(program))
+    stacked = schedule(stacked)
+    most = peak_bytes(schedule(program)) + _LITTLE
+    return stacked if peak_bytes(stacked) <= most else program
 
 
 def _stacked(program: Program) -> Program:
