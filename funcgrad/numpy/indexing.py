@@ -84,13 +84,7 @@ def take(
         axis = 0
     shape = shape_of(value)
     axis = normalize_axis(axis, len(shape), "take")
-    choice(mode, ("raise", "wrap", "clip"), "take", "mode")
-    if mode != "raise" and dtype_of(chosen) != np.uint64:  # the size may be beyond the dtype
-        chosen = cast(chosen, dtype=np.dtype(np.int64))
-    if mode == "wrap":
-        chosen = chosen % shape[axis]
-    elif mode == "clip":
-        chosen = minimum(maximum(chosen, 0), max(shape[axis] - 1, 0))
+    chosen = _within(chosen, shape[axis], mode, "take")
     try:
         return wrap(gather(value, chosen, axis=axis, unique=False))
     except (IndexError, ValueError) as error:
@@ -374,7 +368,19 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
     return tuple(found[::-1])
 
 
-def ravel_multi_index(multi_index: ArrayLike, dims: ShapeLike) -> Tensor:
+def _within(indices: Value, size: int, mode: str, operation: str) -> Value:
+    """Positions of which those outside are brought inside, where that is asked for."""
+    choice(mode, ("raise", "wrap", "clip"), operation, "mode")
+    if mode == "raise":
+        return indices
+    if dtype_of(indices) != np.uint64:  # the size may be beyond the dtype
+        indices = cast(indices, dtype=np.dtype(np.int64))
+    return indices % size if mode == "wrap" else minimum(maximum(indices, 0), max(size - 1, 0))
+
+
+def ravel_multi_index(
+    multi_index: ArrayLike, dims: ShapeLike, mode: str | Sequence[str] = "raise", order: str = "C"
+) -> Tensor:
     """Positions along each axis of a shape as positions counted row by row.
 
     Parameters
@@ -383,6 +389,11 @@ def ravel_multi_index(multi_index: ArrayLike, dims: ShapeLike) -> Tensor:
         One for each axis.
     dims : tuple of int
         The shape.
+    mode : {"raise", "wrap", "clip"}, or a sequence of these
+        What to do with positions outside, along all axes or along each: an error, counting round,
+        or the nearest end.
+    order : {"C", "F"}
+        "F": counted column by column.
 
     Examples
     --------
@@ -396,6 +407,19 @@ def ravel_multi_index(multi_index: ArrayLike, dims: ShapeLike) -> Tensor:
         raise ShapeError(
             f"ravel_multi_index: {len(parts)} index arrays do not fit {len(sizes)} sizes."
         )
+    each = (
+        [mode] * len(sizes)
+        if isinstance(mode, str)
+        else sequence(mode, "ravel_multi_index", "mode")
+    )
+    if len(each) != len(sizes):
+        raise ShapeError(f"ravel_multi_index: {len(each)} modes do not fit {len(sizes)} sizes.")
+    parts = [_within(*given, "ravel_multi_index") for given in zip(parts, sizes, each, strict=True)]
+    known = [concrete(part) for part in parts]
+    if any(type(part) in RAW and np.any(part < 0) for part in known):
+        raise AxisError("ravel_multi_index: positions must not be negative, unless mode wraps.")
+    if choice(order, ("C", "F"), "ravel_multi_index", "order") == "F":
+        parts, sizes = parts[::-1], sizes[::-1]
     try:
         return wrap(_s.flat_places(*parts, shape=sizes))
     except (IndexError, ValueError) as error:

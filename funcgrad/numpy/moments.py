@@ -32,7 +32,7 @@ from funcgrad.shape import (
 )
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.users_values import ArrayLike, checked_dtype, operand
 
 __all__ = ["average", "corrcoef", "cov", "mean", "std", "var"]
 
@@ -323,6 +323,8 @@ def cov(
     ddof: int | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """The covariance matrix of variables from observations of them.
 
@@ -339,6 +341,8 @@ def cov(
         What to subtract from that number, in place of ``bias``.
     fweights, aweights : array_like, shape (observations,), optional
         How often each observation was made, and how much it counts.
+    dtype : dtype, optional
+        Of the result; float64 or complex128 by default.
 
     Returns
     -------
@@ -367,7 +371,8 @@ def cov(
         divisor = total - subtracted * lost
     adjoint = reverse_axes(wrap(conj(weighted)) if weighted.dtype.kind == "c" else weighted)
     matrix = wrap(matmul(apart, adjoint)) / wrap(sel.maximum(divisor, 0))
-    return matrix.reshape(()) if matrix.shape == (1, 1) else matrix
+    found = matrix.reshape(()) if matrix.shape == (1, 1) else matrix
+    return found if dtype is None else in_dtype(found, checked_dtype(dtype, "cov"))
 
 
 def _observation_weights(
@@ -406,7 +411,13 @@ def _variables(m: ArrayLike, rowvar: bool) -> Value:
     return x if rowvar else reverse_axes(x)
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Tensor:
+def corrcoef(
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
     """The correlation coefficients of variables from observations of them.
 
     Parameters
@@ -416,6 +427,8 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> T
         Further variables.
     rowvar : bool
         Whether rows are variables; else columns are.
+    dtype : dtype, optional
+        Of the result; float64 or complex128 by default.
 
     Returns
     -------
@@ -429,7 +442,7 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> T
     Tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    matrix = cov(x, y, rowvar)
+    matrix = cov(x, y, rowvar, dtype=dtype)
     if not matrix.ndim:
         return matrix / matrix
     variances = matrix.diagonal()

@@ -118,6 +118,7 @@ def nanvar(
     ddof: float | None = None,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
     """The variance over axes of what is no NaN; see ``var``.
@@ -129,7 +130,7 @@ def nanvar(
     Tensor(1.0)
     """
     lost = correction if ddof is None else ddof
-    return _spread(var, "nanvar", a, axis, dtype, lost, keepdims, where)
+    return _spread(var, "nanvar", a, axis, dtype, lost, keepdims, where, mean)
 
 
 def nanstd(
@@ -140,6 +141,7 @@ def nanstd(
     ddof: float | None = None,
     keepdims: bool = False,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
     """The standard deviation over axes of what is no NaN; see ``std``.
@@ -151,7 +153,7 @@ def nanstd(
     Tensor(1.0)
     """
     lost = correction if ddof is None else ddof
-    return _spread(std, "nanstd", a, axis, dtype, lost, keepdims, where)
+    return _spread(std, "nanstd", a, axis, dtype, lost, keepdims, where, mean)
 
 
 def _spread(
@@ -163,10 +165,11 @@ def _spread(
     ddof: float,
     keepdims: bool,
     counts: ArrayLike | None,
+    center: ArrayLike | None,
 ) -> Tensor:
     """A variance or deviation; NaN where so few numbers are left that there is none."""
     x, valid = _numbers(a, name, counts)
-    result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid)
+    result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid, mean=center)
     if valid is None or dtype_of(x).kind not in "fc":
         return result
     counting = broadcast_to(valid, shape=shape_of(x))

@@ -14,14 +14,17 @@ import numpy as np
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.moments import mean
 from funcgrad.numpy.options import choice
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.cumulative import cumulative_sum
+from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import gather
 from funcgrad.primitives.joining import stack
 from funcgrad.primitives.logic import equal, isnan, logical_and, logical_not
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.rounding import floor, rint
 from funcgrad.primitives.selection import maximum, minimum, where
-from funcgrad.primitives.sorting import sort, take_along_axis
-from funcgrad.primitives.structural import cast, reshape, transpose
+from funcgrad.primitives.sorting import argsort, sort, take_along_axis
+from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import AxisLike, dtype_of, normalize_axes, reduced_shape, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
@@ -52,6 +55,7 @@ def quantile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    weights: ArrayLike | None = None,
 ) -> Tensor:
     """The numbers below which fractions ``q`` of the elements over axes lie.
 
@@ -73,6 +77,9 @@ def quantile(
         elements as they are, in their dtype.
     keepdims : bool
         Whether to keep the axes, with size 1.
+    weights : array_like, optional
+        How often each element counts, or each position along the axes; not negative. For the method
+        "inverted_cdf" alone. There is no derivative in them.
 
     Raises
     ------
@@ -86,6 +93,8 @@ def quantile(
     """
     order = operand(q, "quantile")
     _check_order("quantile", order, 1)
+    if weights is not None:
+        return _weighted(a, order, axis, weights, method, keepdims, "quantile")
     return _quantile(a, order, _gives_way(order), axis, method, keepdims, "quantile")
 
 
@@ -96,6 +105,7 @@ def percentile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    weights: ArrayLike | None = None,
 ) -> Tensor:
     """``quantile`` with ``q`` in hundredths.
 
@@ -106,6 +116,8 @@ def percentile(
     """
     order = operand(q, "percentile")
     _check_order("percentile", order, 100)
+    if weights is not None:
+        return _weighted(a, order / 100, axis, weights, method, keepdims, "percentile")
     return _quantile(a, order / 100, _gives_way(order), axis, method, keepdims, "percentile")
 
 
@@ -137,6 +149,7 @@ def nanquantile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    weights: ArrayLike | None = None,
 ) -> Tensor:
     """``quantile`` of what is no NaN; NaN where there is nothing else.
 
@@ -149,6 +162,8 @@ def nanquantile(
     """
     order = operand(q, "nanquantile")
     _check_order("nanquantile", order, 1)
+    if weights is not None:
+        return _weighted(a, order, axis, weights, method, keepdims, "nanquantile")
     return _nanquantile(a, order, _gives_way(order), axis, method, keepdims, "nanquantile")
 
 
@@ -159,6 +174,7 @@ def nanpercentile(
     *,
     method: str = "linear",
     keepdims: bool = False,
+    weights: ArrayLike | None = None,
 ) -> Tensor:
     """``nanquantile`` with ``q`` in hundredths.
 
@@ -169,6 +185,8 @@ def nanpercentile(
     """
     order = operand(q, "nanpercentile")
     _check_order("nanpercentile", order, 100)
+    if weights is not None:
+        return _weighted(a, order / 100, axis, weights, method, keepdims, "nanpercentile")
     return _nanquantile(a, order / 100, _gives_way(order), axis, method, keepdims, "nanpercentile")
 
 
@@ -251,6 +269,74 @@ def _quantile(
     table = sort(value, axis=0, descending=False)
     result = _interpolated(table, q, weak, size, method, operation)
     return _unless_nan(result, table, size, shape_of(q) + kept)
+
+
+def _weighted(
+    x: ArrayLike,
+    q: Value,
+    axis: AxisLike,
+    weights: ArrayLike,
+    method: str,
+    keepdims: bool,
+    operation: str,
+) -> Tensor:
+    """The least elements up to which fractions ``q`` of the weights lie."""
+    if method != "inverted_cdf":
+        raise ArgumentError(f'{operation}: weights are for method="inverted_cdf", not {method!r}.')
+    array = operand(x, operation)
+    spread = _spread_weights(weights, shape_of(array), axis, operation)
+    value, kept, size = _flattened(array, axis, keepdims, operation)
+    amounts, _, _ = _flattened(spread, axis, keepdims, operation)
+    if not size:
+        raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
+    order = argsort(value, axis=0, descending=False)
+    table = take_along_axis(value, order, 0, unique=True)
+    amounts = take_along_axis(cast(amounts, dtype=np.dtype(np.float64)), order, 0, unique=True)
+    leaves_nan_out = operation.startswith("nan") and dtype_of(table).kind == "f"
+    if leaves_nan_out:
+        amounts = where(isnan(table), 0.0, amounts)
+    share = cumulative_sum(amounts, axis=0, reverse=False)
+    share = share / view(share, key=Key((slice(-1, None),)))
+    if dtype_of(q).kind == "f":
+        share = cast(share, dtype=dtype_of(q))
+    share = where(equal(share, 0), -1.0, share)  # what has no weight is no quantile
+    bound = reshape(q, shape=shape_of(q) + (1,) * len(shape_of(share)))
+    below = cast(share < bound, dtype=np.dtype(np.intp))
+    place = reduce_sum(below, axis=(len(shape_of(q)),), keepdims=False)
+    count = _numbers_in(table) if leaves_nan_out else np.asarray(size)
+    result = _elements(table, minimum(place, maximum(count - 1, 0)), count)
+    if leaves_nan_out:
+        return _unless_none(result, count, shape_of(q) + kept)
+    return _unless_nan(result, table, size, shape_of(q) + kept)
+
+
+def _spread_weights(
+    weights: ArrayLike, shape: tuple[int, ...], axis: AxisLike, operation: str
+) -> Value:
+    """Weights in the shape of the elements.
+
+    Raises
+    ------
+    ShapeError
+        They have neither that shape nor that of the axes.
+    ArgumentError
+        One is negative or NaN, or there are none but zeros.
+    """
+    amounts = operand(weights, operation)
+    known = concrete(amounts)
+    if type(known) in RAW and not (np.all(known >= 0) and np.any(known) and np.all(known < np.inf)):
+        raise ArgumentError(f"{operation}: weights are finite, not negative, and not all zero.")
+    if shape_of(amounts) == shape:
+        return amounts
+    axes = normalize_axes(axis, len(shape), operation)
+    if axis is None or shape_of(amounts) != tuple([shape[a] for a in axes]):
+        raise ShapeError(
+            f"{operation}: weights of the shape {shape_of(amounts)} fit neither the elements, of"
+            f" the shape {shape}, nor axis={axis}."
+        )
+    amounts = transpose(amounts, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+    amounts = reshape(amounts, shape=tuple([n if a in axes else 1 for a, n in enumerate(shape)]))
+    return broadcast_to(amounts, shape=shape)
 
 
 def _interpolated(

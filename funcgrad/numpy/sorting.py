@@ -374,10 +374,26 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: SupportsIndex | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
 ) -> Any:
     """The distinct elements, or slices along an axis, of a concrete array.
 
     The derivative goes to the first of equal elements.
+
+    Parameters
+    ----------
+    ar : array_like
+    return_index, return_inverse, return_counts : bool
+        Whether to return, too, where each of them stands first, which of them stands where, and how
+        often each occurs.
+    axis : int, optional
+        Of what the slices are; by default elements are.
+    equal_nan : bool
+        Whether NaN counts as equal to NaN.
+    sorted : bool
+        Without meaning here: they are in ascending order always.
 
     Returns
     -------
@@ -392,7 +408,9 @@ def unique(
     value = operand(ar, "unique")
     array = revealed(value, "unique")
     try:
-        found: Any = np.unique(array, True, return_inverse, return_counts, axis)  # type: ignore[call-overload,unused-ignore]  # NumPy's stubs know literal flags only
+        found: Any = np.unique(
+            array, True, return_inverse, return_counts, axis, equal_nan=equal_nan
+        )  # type: ignore[call-overload,unused-ignore]  # NumPy's stubs know literal flags only
     except (ValueError, TypeError, IndexError) as error:
         raise explained(error, "unique", array, axis=axis) from error
     _, places, *others = found

@@ -135,7 +135,10 @@ def _quantile(top: float) -> Generator:
         q = q if top == 1 else q * 100 if isinstance(q, np.ndarray) else type(q)(q * 100)
         options = d.options(method=lambda: d.pick(*METHODS), keepdims=d.flag)
         axes = d.axes(x)
-        return call(x, q, None if axes is not None and not np.size(axes) else axes, **options)
+        axes = None if axes is not None and not np.size(axes) else axes
+        if d.chance(0.2) and np.ndim(x) and not floats:
+            options |= {"method": "inverted_cdf", "weights": d.rng.integers(1, 4, np.shape(x))}
+        return call(x, q, axes, **options)
 
     return draw
 

@@ -66,7 +66,7 @@ def _digitize(d: Draw) -> Call:
 def _unique(d: Draw) -> Call:
     x = d.array("biuf")
     flags = dict.fromkeys(("return_index", "return_inverse", "return_counts"), d.flag)
-    options = d.options(0.3, **flags)
+    options = d.options(0.3, **flags, equal_nan=d.flag)
     if d.chance(0.3) and np.ndim(x):
         options["axis"] = d.axis(x)
     return call(x, **options)
@@ -178,7 +178,15 @@ def _extract(d: Draw) -> Call:
 
 def _ravel_multi_index(d: Draw) -> Call:
     dims = tuple(d.integer(1, 4) for _ in range(d.integer(1, 3)))
-    return call(tuple(d.rng.integers(0, n + d.chance(0.05), (3,)) for n in dims), dims)
+    modes = ("raise", "wrap", "clip")
+    options = d.options(
+        0.4,
+        mode=lambda: d.pick(*modes, tuple(d.pick(*modes) for _ in dims)),
+        order=lambda: d.pick("C", "F"),
+    )
+    beyond = 3 if "mode" in options else d.chance(0.05)
+    places = tuple(d.rng.integers(-beyond if beyond > 1 else 0, n + beyond, (3,)) for n in dims)
+    return call(places, dims, **options)
 
 
 def _unravel_index(d: Draw) -> Call:

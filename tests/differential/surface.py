@@ -269,6 +269,8 @@ def _nan_quantile(d: Draw, top: float) -> Call:
     x = d.numbers("l" if d.finite else "d", d.shape(empty=False))
     q = d.pick(0.25, 0.5, [0.0, 1.0], 0.8, [[0.1], [0.6]])
     options = d.options(0.3, keepdims=d.flag, method=lambda: d.pick("linear", "lower", "midpoint"))
+    if d.chance(0.2):
+        options |= {"method": "inverted_cdf", "weights": d.rng.integers(1, 4, x.shape)}
     order = np.asarray(q) * top if d.chance(0.3) else np.multiply(q, top).tolist()
     return call(x, order, _some_axes(d, x), **options)
 

@@ -43,7 +43,9 @@ WIDER = frozenset(
         *[(name, "where") for name in "nanmax nanmean nanmin nanprod nanstd nansum nanvar".split()],
         # NumPy's masks have no more axes than the numbers.
         *[(name, "0") for name in "nanmax nanmean nanmin nanprod nanstd nansum nanvar".split()],
-        *[("std", "mean"), ("var", "mean")],  # NumPy computes in the dtype of the elements
+        *[
+            (name, "mean") for name in ("nanstd", "nanvar", "std", "var")
+        ],  # NumPy computes in the dtype of the elements
         *[("nanmax", "initial"), ("nanmin", "initial")],  # NumPy's may be NaN
         *[("diff", "prepend"), ("diff", "append"), ("nanstd", "correction")],
         *[

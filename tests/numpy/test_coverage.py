@@ -1,5 +1,8 @@
 """Every public callable of NumPy is here under its name, or excluded with a reason."""
 
+import inspect
+from operator import attrgetter
+
 import numpy as np
 import pytest
 
@@ -17,6 +20,49 @@ def test_every_callable_of_numpy_is_here_or_excluded_with_a_reason() -> None:
 def test_a_function_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "quaternion", abs, raising=False)
     assert without_a_word() == ["quaternion"]
+
+
+# Parameters that tensors have no use for, or that NumPy has for itself.
+WITHOUT_USE = frozenset(
+    "casting einsum_call like order out overwrite_input signature subok writeable".split()
+)
+OTHERWISE_NAMED = frozenset(
+    [("arange", "start_or_stop"), ("iinfo", "int_type"), ("array", "ndmax")]
+    + [("linalg.tensordot", name) for name in ("x1", "x2")]
+)
+
+
+def lacking(name: str) -> list[str]:
+    """The parameters of NumPy's function of a name that ours has not."""
+    own, peer = attrgetter(name)(fnp), attrgetter(name)(np)
+    try:
+        theirs, ours = inspect.signature(peer).parameters, inspect.signature(own).parameters
+    except ValueError:  # some of NumPy's versions hide it
+        return []
+    named = [p for p in theirs.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return [p.name for p in named if p.name not in ours and p.name not in WITHOUT_USE]
+
+
+def functions_of_both() -> list[str]:
+    names = list(fnp.__all__)
+    for module in ("fft", "linalg", "lib.scimath", "lib.stride_tricks"):
+        names += [f"{module}.{name}" for name in attrgetter(module)(fnp).__all__]
+    found = []
+    for name in names:
+        try:
+            peer = attrgetter(name)(np)
+        except AttributeError:
+            continue
+        if inspect.isfunction(attrgetter(name)(fnp)) and not isinstance(peer, np.ufunc):
+            found.append(name)
+    return found
+
+
+def test_functions_have_all_parameters_of_numpys() -> None:
+    names = functions_of_both()
+    assert len(names) > 200
+    found = [(name, each) for name in names for each in lacking(name)]
+    assert [each for each in found if each not in OTHERWISE_NAMED] == []
 
 
 def test_nothing_is_both() -> None:
