@@ -114,15 +114,14 @@ def extract(
             places[variable] = len(places)
             constants.append(constant)
     equations = []
-    variable, number = before + len(program.constants), len(places)
-    for position, equation in enumerate(program.equations):
+    number = len(places)
+    for position, results in enumerate(program.index.results):
         if position in kept:
-            operands = tuple([places[operand] for operand in equation.operands])
-            equations.append(equation.on(operands))
-            for result in range(len(equation.results)):
-                places.setdefault(variable + result, number + result)
-            number += len(equation.results)
-        variable += len(equation.results)
+            equation = program.equations[position]
+            equations.append(equation.on(tuple([places[k] for k in equation.operands])))
+            for variable in results:
+                places.setdefault(variable, number + variable - results.start)
+            number += len(results)
     specs, names = program.specs(), program.variable_names()
     return Program(
         name=program.name,

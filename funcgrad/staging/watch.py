@@ -104,7 +104,7 @@ class Watch:
         # A copy, since another thread may be at it.
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
         if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
-            self.holds("len({}) == {}", container, len(before))
+            self.holds("len({}) == {}" if before else "not {}", container, len(before))
         elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
             self.holds("[*{}] == {}", container, list(parts))
         else:
