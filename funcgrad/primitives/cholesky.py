@@ -133,16 +133,42 @@ def _pulled_block(factor: Array, inverse: Array, ct: Array) -> Any:
     return (whole + np.conj(np.swapaxes(whole, -1, -2))) / 2
 
 
+def _inverses(factor: Array) -> list[Any]:
+    """The inverses of the blocks on the diagonal, by those of their halves, all at once."""
+    n, half = factor.shape[-1], _BLOCK // 2
+    count = n // _BLOCK
+    out: list[Any] = []
+    if count:
+        wide = [factor[..., k * _BLOCK :, k * _BLOCK :] for k in range(count)]
+        parts = [
+            np.stack([x[..., rows, columns] for x in wide], -3)
+            for rows, columns in (
+                (slice(half), slice(half)),
+                (slice(half, _BLOCK), slice(half, _BLOCK)),
+                (slice(half, _BLOCK), slice(half)),
+            )
+        ]
+        first, second = np.linalg.inv(np.tril(parts[0])), np.linalg.inv(np.tril(parts[1]))
+        whole = np.zeros((*first.shape[:-2], _BLOCK, _BLOCK), factor.dtype)
+        whole[..., :half, :half], whole[..., half:, half:] = first, second
+        whole[..., half:, :half] = -(second @ parts[2] @ first)
+        out = list(np.moveaxis(whole, -3, 0))
+    if n > count * _BLOCK:
+        out.append(np.linalg.inv(np.tril(factor[..., count * _BLOCK :, count * _BLOCK :])))
+    return out
+
+
 def _pull_cholesky(factor: Array, ct: Array) -> Any:
     """Backwards through the factorization, by columns of blocks (Murray 2016, section 4)."""
     n, dtype = factor.shape[-1], np.result_type(factor, ct)
     bar = np.tril(ct).astype(dtype)
     starts = range(0, n, _BLOCK)
+    inverses = _inverses(factor)
     for start in reversed(starts):
         stop = min(start + _BLOCK, n)
         own, before, after = slice(start, stop), slice(0, start), slice(stop, n)
         block, rows = np.tril(factor[..., own, own]), factor[..., own, before]
-        inverse = np.linalg.inv(block)
+        inverse = inverses[start // _BLOCK]
         below = _inverse_factor(bar[..., after, own], block, inverse)
         above = np.conj(np.swapaxes(below, -1, -2))
         told = bar[..., own, own] - np.tril(above @ factor[..., after, own])

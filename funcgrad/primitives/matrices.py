@@ -165,8 +165,15 @@ def checked(
 
 
 def _hermitian(x: Array) -> Any:
-    other = np.conj(np.swapaxes(x, -1, -2))
-    return np.array(x) if np.array_equal(x, other) else x * 0.5 + other * 0.5
+    if np.array_equal(x, _adjoint(x)):
+        return x
+    half = x * 0.5
+    return half + _adjoint(half)
+
+
+def _adjoint(x: Array) -> Array:
+    other = np.swapaxes(x, -1, -2)
+    return np.conj(other) if x.dtype.kind == "c" else other
 
 
 def stacks(*sizes: tuple[int, ...], seed: int, turn: bool = True) -> Iterator[np.ndarray[Any, Any]]:
@@ -198,7 +205,7 @@ hermitian: Primitive = Primitive(
     Linear((lambda ct, x: hermitian(ct),)),
     batch_matrices,
     _hermitian_samples,
-    structure=MATRICES,
+    structure=Opaque(),
 )
 """The Hermitian parts of square matrices; of Hermitian matrices themselves, to the last bit."""
 
@@ -251,11 +258,11 @@ triangle: Primitive = Primitive(
 
 def _mirrored(x: Array, lower: bool) -> Any:
     half = _triangle(x, lower, 0.5)
-    return half + np.conj(np.swapaxes(half, -1, -2))
+    return half + _adjoint(half)
 
 
 def _folded(x: Array, lower: bool) -> Any:
-    return _triangle(x + np.conj(np.swapaxes(x, -1, -2)), lower, 0.5)
+    return _triangle(x + _adjoint(x), lower, 0.5)
 
 
 def _sides() -> Iterator[Sample]:

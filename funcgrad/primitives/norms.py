@@ -47,22 +47,30 @@ def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
     return np.sum(squares, axis, keepdims=keepdims)
 
 
+def _is_moderate(squares: Array) -> Any:
+    """Whether sums of squares have neither overflowed nor lost digits."""
+    info = np.finfo(squares.dtype)
+    return (squares > info.tiny / info.eps) & (squares < np.inf)
+
+
 def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
     with np.errstate(all="ignore"):
         squares = _squares(x, axis, keepdims)
-        info = np.finfo(squares.dtype)
-        if np.all((squares > info.tiny / info.eps) & (squares < np.inf)):
+        usual = _is_moderate(squares)
+        if np.all(usual):
             return np.sqrt(squares)
         scaled, exponent = _scaled(x, axis)
         root = np.sqrt(_squares(scaled, axis, True))
         exact = np.ldexp(root, exponent)
         exact = exact if keepdims else exact.reshape(squares.shape)
-        usual = (squares > info.tiny / info.eps) & (squares < np.inf)
         return np.where(usual | np.isnan(squares), np.sqrt(squares), exact)[()]
 
 
 def _direction(x: Array, axis: Axes) -> Any:
     with np.errstate(all="ignore"):
+        squares = _squares(x, axis, True)
+        if np.all(_is_moderate(squares)):
+            return x / np.sqrt(squares)
         scaled = _scaled(x, axis)[0]
         root = np.sqrt(_squares(scaled, axis, True))
         return scaled / np.where(root == 0, 1, root)
