@@ -29,7 +29,7 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import stand_in
 from funcgrad.tensor import Tensor
-from funcgrad.trace import RAW, Raw, Trace, Value, concrete
+from funcgrad.trace import Raw, Trace, Value, concrete
 
 __all__ = ["bodies_for", "decomposed"]
 
@@ -111,15 +111,17 @@ class _BodyWriter(Trace):
 
     def variable(self, value: Value) -> int:
         """The variable of a tracer, or of a constant."""
-        value = concrete(value)
-        return self._bench.constant(value) if type(value) in RAW else int(value._variable)
+        if type(value) is _InBody:
+            return value._variable
+        return self._bench.constant(concrete(value))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Put one more equation on the bench."""
-        operands, given = tuple(map(self.variable, args)), tuple(sorted(params.items()))
+        operands = tuple([self.variable(arg) for arg in args])
         results = primitive.results(*[self._bench.specs[k] for k in operands], **params)
         if len(results) > 1:
             raise _NoEquation
-        return self.follow(self._bench.put(self._equation, primitive, operands, given, results[0]))
+        own = tuple(sorted(params.items()))
+        return self.follow(self._bench.put(self._equation, primitive, operands, own, results[0]))

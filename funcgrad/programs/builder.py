@@ -38,7 +38,6 @@ class Draft:
         "_equations",
         "_given",
         "_guards",
-        "_makers",
         "_new",
         "_numbers",
         "_specs",
@@ -52,7 +51,6 @@ class Draft:
         for variable, constant in enumerate(self._constants, self._given):
             self._numbers.setdefault(constant, variable)
         self._specs = [*program.inputs, *[constant.spec for constant in self._constants]]
-        self._makers: list[Equation | None] = [None] * len(self._specs)
         self._equations: list[Equation] = []
         self._guards: list[Guard] = []
 
@@ -67,10 +65,6 @@ class Draft:
         number = variable - self._given
         return self._constants[number] if 0 <= number < len(self._constants) else None
 
-    def maker(self, variable: int) -> Equation | None:
-        """The equation that defines a variable, if one does."""
-        return self._makers[variable] if variable >= 0 else None
-
     def constant(self, constant: Constant) -> int:
         """The variable of a constant; equal constants have one variable."""
         number = self._numbers.setdefault(constant, -1 - len(self._new))
@@ -83,7 +77,6 @@ class Draft:
         first = len(self._specs)
         self._equations.append(equation)
         self._specs += equation.results
-        self._makers += [equation] * len(equation.results)
         return list(range(first, len(self._specs)))
 
     def put(

@@ -48,7 +48,7 @@ from funcgrad.primitives.structural import transpose
 from funcgrad.programs.builder import Draft
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import axes_along, is_matrix_product, rearranged
+from funcgrad.programs.structures import is_matrix_product
 from funcgrad.shape import Shape, Spec
 
 __all__ = ["put_rows_last"]
@@ -444,13 +444,6 @@ class _RowsLastWriter:
 
     def _transposed(self, like: Equation, variable: int) -> int:
         """A view of a matrix, which BLAS takes as well."""
-        maker = self._draft.maker(variable)
-        if maker is not None:
-            specs = {operand: self._draft.spec(operand) for operand in maker.operands}
-            piece = rearranged(maker, specs)
-            inner = maker.operands[0]
-            if piece is not None and axes_along(piece, specs[inner].shape) == (1, 0):
-                return inner
         return self._draft.put(like, transpose, [variable], {"axes": (1, 0)})
 
 
