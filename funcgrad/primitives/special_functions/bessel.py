@@ -88,8 +88,8 @@ def _kv_in_order(v: Array, x: Array, order: int) -> Array:
 
 # Evaluation of derivatives of what is scaled.
 
-_NEAR = 30.0
-"""Up to here neighbouring orders lose no more digits than three."""
+_NEAR = 5.0
+"""Up to here neighbouring orders lose no more digits than one, and two for second derivatives."""
 
 
 def _neighbours(function: Callable[..., Array], v: Array, x: Array, count: int, sign: int) -> Array:

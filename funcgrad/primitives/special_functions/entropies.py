@@ -31,7 +31,16 @@ from funcgrad.primitives.transcendental import log1p
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
 
-__all__ = ["entr", "kl_div", "log_ratio", "ratio_or_zero", "rel_entr", "xlog1py", "xlogy"]
+__all__ = [
+    "entr",
+    "kl_div",
+    "log_ratio",
+    "ratio_or_zero",
+    "rel_entr",
+    "relative_excess",
+    "xlog1py",
+    "xlogy",
+]
 
 
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +80,27 @@ ratio_or_zero: Primitive = elementwise(
         reals(0.5, 3, 2),
         complexes(arity=2),
         edges((0.0, 0.0), (1.0, 0.0), (0.0, np.nan), (np.inf, 1.0), (1.0, np.inf)),
+    ),
+)
+
+
+def _relative_excess(x: Raw, y: Raw) -> Raw:
+    x, y = _common(x, y)
+    return np.where((x == 0) & (y == 0), 1, np.true_divide(y - x, y)).astype(y.dtype)
+
+
+# 1 - x / y, without loss of digits where they are nearly equal, or far from it
+relative_excess: Primitive = elementwise(
+    "relative_excess",
+    _quietly(_relative_excess),
+    partials=(
+        lambda _, _x, y: bind2(divide, -1, y),
+        lambda _, x, y: bind2(ratio_or_zero, bind2(ratio_or_zero, x, y), y),
+    ),
+    samples=combined(
+        reals(0.5, 3, 2),
+        edges((1.0, 1.0), (1e-9, 1.0), smooth=True),
+        edges((0.0, 0.0), (1.0, 0.0), (np.nan, 1.0), (1.0, np.inf)),
     ),
 )
 
@@ -190,7 +220,7 @@ kl_div: Primitive = elementwise(
     _relative("kl_div", lambda x, y: x * _log_ratio(x, y) - x + y, lambda y: y),
     partials=(
         lambda _, x, y: Selection(_inside(x, y), bind2(log_ratio, *_kept_inside(x, y))),
-        lambda _, x, y: Selection(_inside(x, y), _excess(*_kept_inside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), bind2(relative_excess, *_kept_inside(x, y))),
     ),
     selects=True,
     samples=_PAIRS,
@@ -201,9 +231,3 @@ kl_div: Primitive = elementwise(
 def _kept_inside(x: Value, y: Value) -> tuple[Value, Value]:
     inside = _inside(x, y)
     return where(inside, x, 1.0), where(inside, y, 1.0)
-
-
-def _excess(x: Value, y: Value) -> Value:
-    """``1 - x / y``, without loss of digits where they are nearly equal."""
-    both = (x == 0) & (y == 0)
-    return bind2(ratio_or_zero, y - x + both, y + both)

@@ -25,7 +25,7 @@ from funcgrad.primitives.special_functions.scipys import (
     in_double,
     scipy_special,
 )
-from funcgrad.primitives.transcendental import cos, sinc
+from funcgrad.primitives.transcendental import cos, sinc, sinc_derivative
 from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
@@ -260,7 +260,8 @@ betaln: Primitive = evaluated_by_scipy(
 def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
     """``y * (psi(z + m) - psi(z))``; finite where z is a pole, and 1 / gamma(z) is 0."""
     to = z + m
-    usual, crossing = (z > 0) & (to > 0), _not(z > 0) & (to > 0)
+    crossing = (to > 0) & ((z <= 0) | ((z < 0.5) & (to < 100)))  # small z: psi is large there
+    usual = (z > 0) & (to > 0) & _not(crossing)
     a, b = where(usual, z, 1.0), where(usual, m, 1.0)
     below, above = where(crossing, z, -0.5), where(crossing, to, 1.0)
     crossed = bind1(gamma, above) * (
@@ -296,30 +297,36 @@ poch: Primitive = evaluated_by_scipy(
 )
 
 
-def _binom_to_first(y: Value, n: Value, k: Value) -> Value:
-    rest = n - k + 1
-    usual = _not(rest <= 0)
-    near = y * _rising(where(usual, rest, 1.0), where(usual, k, 0.0))
-    n, k, rest = where(usual, 1.0, n), where(usual, 1.0, k), where(usual, 1.0, rest)
-    far = bind1(gamma, n + 1) * bind1(rgamma, k + 1)
-    slope = bind1(psi, n + 1) * bind1(rgamma, rest) + _slope_of_reciprocal(0.0, rest)
-    return where(usual, near, far * slope)
+def _mirrored(n: Value, d: Value) -> tuple[Value, Value, Value]:
+    """``beta(n + 1, d) * sin(pi d) / pi`` with its derivatives in n and d.
+
+    That is ``binom(n, n + d)``, and ``binom(n, -d)``: reflected where one of the gamma functions in
+    the denominator has its poles (DLMF 5.5.3), so that derivatives are finite there.
+    """
+    whole, near = bind2(beta, n + 1, d), bind1(sinc, d)
+    sine = d * near
+    cosine = near + d * sinc_derivative(d, order=1)
+    to_n = -whole * _rising(n + 1, d) * sine
+    return whole * sine, to_n, whole * (cosine - _rising(d, n + 1) * sine)
 
 
-def _binom_to_second(y: Value, n: Value, k: Value) -> Value:
-    """By differences of psi inside, by the derivatives of 1 / gamma where that has its zeros."""
-    up, rest = k + 1, n - k + 1
-    usual = _not((up <= 0) | (rest <= 0))
-    near = y * _rising(where(usual, up, 1.0), where(usual, n - k - k, 0.0))
-    n, up, rest = where(usual, 1.0, n), where(usual, 1.0, up), where(usual, 1.0, rest)
-    first = _slope_of_reciprocal(0.0, up) * bind1(rgamma, rest)
-    second = bind1(rgamma, up) * _slope_of_reciprocal(0.0, rest)
-    return where(usual, near, bind1(gamma, n + 1) * (first - second))
+def _binom_in(n: Value, k: Value, to: int) -> Value:
+    """The derivative in n or in k: inside, above n, or below 0."""
+    above, below = n - k + 1 <= 0, k + 1 <= 0
+    inside = _not(above | below)
+    a, b = where(inside, n, 2.0), where(inside, k, 1.0)
+    rise = _rising(a - b + 1, b) if to == 0 else _rising(b + 1, a - b - b)
+    usual = bind2(binom, a, b) * rise
+    _, to_n, to_d = _mirrored(where(above, n, 1.0), where(above, k - n, 1.5))
+    beyond = to_n - to_d if to == 0 else to_d
+    _, to_n, to_d = _mirrored(where(below, n, 1.0), where(below, -k, 1.5))
+    before = to_n if to == 0 else -to_d
+    return where(inside, usual, where(above, beyond, before))
 
 
 binom: Primitive = evaluated_by_scipy(
     "binom",
-    partials=(_binom_to_first, _binom_to_second),
+    partials=(lambda _, n, k: _binom_in(n, k, 0), lambda _, n, k: _binom_in(n, k, 1)),
     samples=combined(
         lambda: [
             Sample((np.array([5.3, 7.0, 0.5]), np.array([2.1, 3.0, 0.25]))),
