@@ -282,10 +282,10 @@ def failures(
         ]
         assert np.isfinite(values).sum() >= least
         assert np.median([float(each) for each in lost]) < 1e-14
-        found = [np.asarray(each(*columns)).tolist() for each in derivatives(f, len(columns))]
+        slopes = [np.asarray(each(*columns)).tolist() for each in derivatives(f, len(columns))]
         return [
             (point, order, own[k], mpmath.nstr(here[order], 17))
-            for order, own in enumerate(found)
+            for order, own in enumerate(slopes)
             for k, (point, (_, here, allowed)) in enumerate(exactly)
             if np.isfinite(values[k])
             and wrong(own[k], here[order], allowed[order] + 4 * lost[k] * abs(here[order]))
