@@ -126,7 +126,7 @@ def _pulled_block(factor: Array, inverse: Array, ct: Array) -> Any:
     back = np.conj(np.swapaxes(factor, -1, -2))
     inner = np.tril(back @ ct)
     each = np.arange(inner.shape[-1])
-    inner[..., each, each] = inner[..., each, each].real / 2
+    inner[..., each, each] = np.real(inner[..., each, each]) / 2
     half = _inverse_factor(inner, factor, inverse)
     half = np.conj(np.swapaxes(half, -1, -2))
     whole = _inverse_factor(half, factor, inverse)
@@ -185,7 +185,7 @@ def _folded(x: Array) -> Any:
     """The lower triangle of a Hermitian matrix, where each element stands for its mirror image."""
     out = np.tril(2 * x)
     each = np.arange(x.shape[-1])
-    out[..., each, each] = x[..., each, each].real
+    out[..., each, each] = np.real(x[..., each, each])
     return out
 
 

@@ -53,7 +53,7 @@ def _lu(x: Array) -> Any:
             for out, part in zip(outs, factors(one), strict=True):
                 out[number] = part if out is not outs[0] else part.real
         else:
-            outs[1][number] = np.eye(*outs[1].shape[-2:])
+            outs[1][number] = np.eye(outs[1].shape[-2], outs[1].shape[-1])
     return tuple([out.reshape(spec.shape) for out, spec in zip(outs, specs, strict=True)])
 
 
