@@ -1,0 +1,100 @@
+"""At zeros, poles and ends special functions have the derivatives that mathematics forces."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+from funcgrad.errors import ArgumentError, DifferentiationError, MissingOptionError
+from funcgrad.scipy import special
+
+INF = np.inf
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+FORCED: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
+    ("rgamma", (0.0,), (1.0,)),
+    ("rgamma", (-1.0,), (-1.0,)),
+    ("rgamma", (-2.0,), (2.0,)),
+    ("xlogy", (0.0, 0.0), (-INF, 0.0)),
+    ("xlog1py", (0.0, -1.0), (-INF, 0.0)),
+    ("entr", (0.0,), (INF,)),
+    ("entr", (-1.0,), (0.0,)),
+    ("kl_div", (0.0, 2.0), (-INF, 1.0)),
+    ("kl_div", (0.0, 0.0), (INF, 1.0)),
+    ("rel_entr", (-1.0, 2.0), (0.0, 0.0)),
+    ("j0", (0.0,), (0.0,)),
+    ("j1", (0.0,), (0.5,)),
+    ("i0e", (0.0,), (0.0,)),
+    ("i1e", (0.0,), (0.5,)),
+    ("jv", (2.0, 0.0), (0.0, 0.0)),
+    ("iv", (1.0, 0.0), (0.0, 0.5)),
+    ("betainc", (1.0, 2.0, 0.0), (0.0, 0.0, 2.0)),
+    ("betainc", (2.0, 1.0, 1.0), (0.0, 0.0, 2.0)),
+    ("betaincinv", (1.0, 2.0, 0.0), (0.0, 0.0, 0.5)),
+    ("gammainc", (1.0, 0.0), (0.0, 1.0)),
+    ("gammainc", (0.5, 0.0), (0.0, INF)),
+    ("gammainc", (2.0, INF), (0.0, 0.0)),
+    ("gammaincinv", (1.0, 0.0), (0.0, 1.0)),
+    ("erfinv", (1.0,), (INF,)),
+    ("ndtri", (0.0,), (INF,)),
+    ("logit", (0.0,), (INF,)),
+    ("log_ndtr", (INF,), (0.0,)),
+    ("exprel", (0.0,), (0.5,)),
+    ("ellipk", (0.0,), (np.pi / 8,)),
+    ("ellipe", (1.0,), (-INF,)),
+    ("binom", (3.0, 5.0), (-0.05, 0.05)),
+)
+
+
+@pytest.mark.parametrize(("name", "point", "expected"), FORCED)
+def test_both_modes(name: str, point: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    function: Any = getattr(special, name)
+    places = tuple(range(len(point)))
+    assert_allclose(np.array(fg.grad(function, places)(*point)), expected, rtol=1e-14)
+    forward = [fg.jvp(lambda x, k=k: function(*point[:k], x, *point[k + 1 :]), (point[k],), (1.0,))
+               for k in places]  # fmt: skip
+    assert_allclose(np.array([slope for _, slope in forward]), expected, rtol=1e-14)
+
+
+def test_second_orders() -> None:
+    assert_allclose(fg.grad(fg.grad(special.rgamma))(0.0), 2 * np.euler_gamma, rtol=1e-14)
+    assert_allclose(fg.grad(fg.grad(special.j0))(0.0), -0.5)
+    assert_allclose(fg.grad(fg.grad(special.exprel))(0.0), 1 / 3, rtol=1e-14)
+    assert_allclose(fg.grad(fg.grad(special.xlogy, 0), 1)(0.0, 2.0), 0.5)
+    assert_allclose(fg.grad(fg.grad(special.xlogy, 1), 0)(0.0, 2.0), 0.5)
+
+
+def test_sums_of_exponentials_with_infinities_and_weights() -> None:
+    slope = fg.grad(special.logsumexp)
+    assert_allclose(slope(fg.tensor([-INF, -INF])), [0.0, 0.0])
+    assert_allclose(slope(fg.tensor([INF, 1.0])), [1.0, 0.0])
+    to_weights = fg.grad(lambda b: special.logsumexp([1.0, 2.0], b=b))(fg.tensor([0.0, 1.0]))
+    assert_allclose(to_weights, [np.exp(-1.0), 1.0], rtol=1e-14)
+    logarithm, sign = special.logsumexp([1.0, 2.0], b=[1.0, -1.0], return_sign=True)
+    assert_allclose([float(logarithm), float(sign)], [np.log(np.e**2 - np.e), -1.0], rtol=1e-14)
+    assert np.isnan(float(special.logsumexp([1.0, 2.0], b=[1.0, -1.0])))
+    assert special.logsumexp(np.zeros((2, 0)), axis=1).tolist() == [-INF, -INF]
+    assert_allclose(special.softmax([INF, 0.0]), [1.0, 0.0])
+
+
+def test_a_derivative_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(DifferentiationError, match="hyp1f1: the derivative with respect to a is n"):
+        fg.grad(special.hyp1f1)(1.0, 1.0, 0.5)
+    with pytest.raises(DifferentiationError, match="jv: the derivative with respect to the order"):
+        fg.grad(lambda v: special.jv(v, 1.0 + 1.0j).real)(0.5)
+    with pytest.raises(DifferentiationError, match="for arguments up to 3000"):
+        fg.grad(special.jv)(4000.5, 5000.0)
+    with pytest.raises(MissingOptionError, match="sph_harm_y: diff_n=1 is not available"):
+        special.sph_harm_y(1, 0, 0.5, 0.5, diff_n=1)
+    with pytest.raises(ArgumentError, match="multigammaln: the dimension d is at least 1"):
+        special.multigammaln(3.0, 0)
+    with pytest.raises(ArgumentError, match="factorial: extend is 'zero' or 'complex'"):
+        special.factorial(3.0, extend="other")  # type: ignore[arg-type]
