@@ -1,0 +1,55 @@
+"""Options that functions refuse, and say why."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, AxisError, DtypeError, FunctionError, ShapeError
+
+NUMBERS = np.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]])
+WINDOWS = fnp.lib.stride_tricks.sliding_window_view
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_weights_of_quantiles(name: str) -> None:
+    function: Any = getattr(fnp, name)
+    inverted = {"method": "inverted_cdf"}
+    found = function(NUMBERS, 0.5, axis=1, weights=[1.0, 1.0, 5.0], **inverted)
+    assert found.tolist() == [4.0, 5.0]
+    with pytest.raises(ArgumentError, match=f'{name}: weights are for method="inverted_cdf"'):
+        function(NUMBERS, 0.5, weights=np.ones((2, 3)))
+    for weights in (-np.ones((2, 3)), np.zeros((2, 3)), np.full((2, 3), np.nan)):
+        with pytest.raises(ArgumentError, match="weights are finite, not negative"):
+            function(NUMBERS, 0.5, weights=weights, **inverted)
+    with pytest.raises(ShapeError, match=r"weights of the shape \(2,\) fit neither"):
+        function(NUMBERS, 0.5, axis=1, weights=np.ones(2), **inverted)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: fnp.ravel_multi_index(([-1],), (2,)), AxisError, "must not be negative"),
+        (lambda: fnp.ravel_multi_index(([1],), (2,), ["wrap"] * 2), ShapeError, "2 modes do not"),
+        (lambda: fnp.ravel_multi_index(([1],), (2,), order="K"), ArgumentError, "order has to be"),
+        (lambda: fnp.asarray_chkfinite([1.0, np.inf]), ArgumentError, "has to be finite"),
+        (lambda: fnp.common_type([True]), DtypeError, "truth values are no numbers"),
+        (lambda: fnp.mask_indices(2, 3), FunctionError, "mask_indices: expected a function"),  # type: ignore[arg-type]
+        (lambda: fnp.trim_zeros([1.0], "x"), ArgumentError, "trim has to be one of"),
+        (lambda: fnp.einsum_path("ij,jk", [1.0]), ValueError, "einsum_path"),
+        (lambda: WINDOWS(NUMBERS, (2,)), ShapeError, "a window of 1 axes does not fit 2 axes"),
+        (
+            lambda: WINDOWS(NUMBERS, (2, 4)),
+            ShapeError,
+            "size 4 does not fit axis 1",
+        ),
+        (lambda: WINDOWS(NUMBERS, -1, 0), ShapeError, "a window of the size -1"),
+        (lambda: fnp.cov(NUMBERS, dtype="text"), DtypeError, "cov: 'text' is no dtype"),
+        (lambda: fnp.broadcast_shapes((2,), (3,)), ShapeError, "broadcast_shapes"),
+        (lambda: fnp.correlate(1.0, [1.0]), ShapeError, "correlate: a sequence"),
+    ],
+)
+def test_words(call: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        call()
