@@ -121,7 +121,7 @@ class _BodyWriter(Trace):
         """Put one more equation on the bench."""
         operands = tuple([self.variable(arg) for arg in args])
         results = primitive.results(*[self._bench.specs[k] for k in operands], **params)
-        if len(results) > 1:
+        if len(results) != 1:
             raise _NoEquation
-        own = tuple(sorted(params.items()))
-        return self.follow(self._bench.put(self._equation, primitive, operands, own, results[0]))
+        own, (result,) = tuple(sorted(params.items())), results
+        return self.follow(self._bench.put(self._equation, primitive, operands, own, result))

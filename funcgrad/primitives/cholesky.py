@@ -124,7 +124,7 @@ def _inverse_factor(x: Array, factor: Array, inverse: Array) -> Any:
 def _pulled_block(factor: Array, inverse: Array, ct: Array) -> Any:
     """The cotangent of a small matrix, Hermitian, from that of its factor."""
     back = np.conj(np.swapaxes(factor, -1, -2))
-    inner = np.tril(back @ ct)
+    inner: Any = np.tril(back @ ct)
     each = np.arange(inner.shape[-1])
     inner[..., each, each] = np.real(inner[..., each, each]) / 2
     half = _inverse_factor(inner, factor, inverse)

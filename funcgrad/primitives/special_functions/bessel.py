@@ -32,7 +32,7 @@ from funcgrad.primitives.special_functions.scipys import (
     scipy_special,
 )
 from funcgrad.shape import dtype_of
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
@@ -203,7 +203,7 @@ def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs) -> Primit
         in_double(name, evaluate),
         partials=(lambda _, v, z, order: own(v, z, order=order + 1), slope),
         samples=_ORDERED,
-        traits=TRANSCENDENTAL,
+        traits=TRANSCENDENTAL | UNEVEN,
     )
     return own
 
@@ -234,7 +234,7 @@ def _scaled_derivative(name: str, evaluate: Callable[..., Array]) -> Primitive:
             lambda _, v, x, orders: own(v, x, orders=(orders[0], orders[1] + 1)),
         ),
         samples=samples,
-        traits=TRANSCENDENTAL,
+        traits=TRANSCENDENTAL | UNEVEN,
     )
     return own
 

@@ -28,7 +28,7 @@ from funcgrad.primitives.special_functions.scipys import (
 )
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
@@ -108,7 +108,7 @@ erfcx_derivative: Primitive = elementwise(
     in_double("erfcx_derivative", _erfcx_derivative),
     partials=(lambda _, x, order: erfcx_derivative(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
-    traits=TRANSCENDENTAL,
+    traits=TRANSCENDENTAL | UNEVEN,
 )
 
 _of_complex = no_derivative("erfcx", "a complex argument", "Pass real numbers.")

@@ -20,7 +20,7 @@ from funcgrad.primitives.special_functions.scipys import (
     scipy_special,
 )
 from funcgrad.primitives.transcendental import exp
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = ["exp1", "expi", "expn", "exponential_moment", "exprel"]
@@ -107,7 +107,7 @@ exponential_moment: Primitive = elementwise(
     in_double("exponential_moment", _exponential_moment),
     partials=(lambda _, x, order: exponential_moment(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
-    traits=TRANSCENDENTAL,
+    traits=TRANSCENDENTAL | UNEVEN,
 )
 
 

@@ -32,7 +32,7 @@ from funcgrad.primitives.special_functions.scipys import (
     in_double,
     scipy_special,
 )
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind2
 
 __all__ = [
@@ -213,7 +213,7 @@ def _shape_slope(a: Array, b: Array, x: Array, orders: Orders) -> Array:
     high = ~low & (at.y <= 0.3) & (at.a * at.y <= 1)
     rest = ~(low | high)
     found[low] = _by_series(at.chosen(low), orders)
-    found[high] = -_by_series(at.chosen(high).turned(), orders[::-1])
+    found[high] = -_by_series(at.chosen(high).turned(), (orders[1], orders[0]))
     found[rest] = in_parts(lambda *parts: _by_integral(_Point(*parts), orders), *at.chosen(rest))
     result[inside] = found
     return result
@@ -260,7 +260,7 @@ def _by_integral(at: _Point, orders: Orders) -> Array:
     left = sign < 0
     result = np.zeros_like(at.x)
     result[left] = _tail(at.chosen(left), orders)
-    result[~left] = -_tail(at.chosen(~left).turned(), orders[::-1])
+    result[~left] = -_tail(at.chosen(~left).turned(), (orders[1], orders[0]))
     return result
 
 
@@ -390,7 +390,7 @@ betainc_in_shapes: Primitive = elementwise(
         lambda _, a, b, x, orders: beta_density(a, b, x, orders=orders),
     ),
     samples=lambda: [*combined(_TRIPLES, orders=(1, 0))(), *combined(_TRIPLES, orders=(0, 1))()],
-    traits=TRANSCENDENTAL,
+    traits=TRANSCENDENTAL | UNEVEN,
 )
 
 

@@ -31,7 +31,7 @@ from funcgrad.primitives.special_functions.scipys import (
     in_double,
     scipy_special,
 )
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind2
 
 __all__ = [
@@ -254,7 +254,7 @@ gammainc_in_shape: Primitive = elementwise(
         lambda _, a, x, order: gamma_density(a, x, order=order),
     ),
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
-    traits=TRANSCENDENTAL,
+    traits=TRANSCENDENTAL | UNEVEN,
 )
 
 

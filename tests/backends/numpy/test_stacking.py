@@ -20,8 +20,8 @@ from funcgrad.passes.schedule import schedule
 from funcgrad.primitives.activations import shift
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.selection import fmax, fmin
-from funcgrad.primitives.transcendental import sinc_derivative
 from funcgrad.programs.program import Program
+from funcgrad.structure import Trait
 from tests.conformance import every_primitive
 from tests.subjects import SPECIAL, assert_bits
 from tests.transforms.support import numbers
@@ -256,8 +256,7 @@ def test_large_arrays_do_not_wait_for_small_ones() -> None:
 ROWWISE = [
     primitive
     for primitive in every_primitive()
-    if primitive.batch is batch_elementwise
-    and primitive not in (shift, fmax, fmin, sinc_derivative)
+    if primitive.batch is batch_elementwise and Trait.UNEVEN not in primitive.traits
 ]
 
 
