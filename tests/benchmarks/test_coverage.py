@@ -1,0 +1,32 @@
+"""The page that compares what is there with other libraries is up to date, as far as it is ours."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.coverage import Family, families, members
+
+PAGE = (Path(__file__).parents[2] / "funcgrad" / "COVERAGE.md").read_text("utf-8")
+
+
+def listed(heading: str, title: str) -> set[str]:
+    """The functions of a module that a part of the page names."""
+    part = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    line = re.search(rf"^- `{re.escape(title)}`: (.*)$", part, re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", line[1])) if line else set()
+
+
+@pytest.mark.parametrize("family", list(families()), ids=lambda family: family.title)
+def test_the_page_is_in_step(family: Family) -> None:
+    own = members(family.names, family.ours)
+    remedy = "python -m tests.benchmarks.coverage > funcgrad/COVERAGE.md"
+    assert not own & listed("Elsewhere, and not here", family.title), remedy
+    known = listed("Only here", family.title)
+    assert known & {*family.names} <= own, remedy
+    row = re.search(rf"^\| `{re.escape(family.title)}` \| (\d+) \| (\d+) \|", PAGE, re.MULTILINE)
+    assert row is not None, remedy
+    if int(row[1]) == len(family.names):  # of the versions that the page was written with
+        assert int(row[2]) == len(own), remedy
