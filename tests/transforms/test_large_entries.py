@@ -178,6 +178,9 @@ def test_every_step_gives_the_same_bits(number: int, use: str) -> None:
 
 # Every operation.
 
+# Their derivatives are integrals and series, which go on until all numbers are near enough.
+IN_STEPS = frozenset(["gammainc", "gammaincc", "gammainc_in_shape", "sph_harm_y"])
+
 ELEMENTWISE = [
     case
     for case in every_case(every_primitive())
@@ -204,7 +207,8 @@ def test_every_operation_gives_the_same_bits(case: Any) -> None:
         with limit(9):  # bytes: of two elements
             found = pulled()
     # Complex products of one number and of many may round differently in NumPy.
-    rounding = 1e-14 if any(np.iscomplexobj(x) for x in (*found, *case.args)) else 0
+    is_complex = any(np.iscomplexobj(x) for x in (*found, *case.args))
+    rounding = 1e-14 if is_complex or case.primitive.name in IN_STEPS else 0
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype
         assert_allclose(one, other, rtol=rounding, atol=0)
