@@ -10,6 +10,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import combined
+from funcgrad.primitives.selection import maximum
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad.primitives.transcendental import cos, sin, sqrt
 from funcgrad.trace import Value, bind1
@@ -20,13 +21,15 @@ __all__ = ["sph_harm_y"]
 def _to_theta(_: Value, n: Value, m: Value, theta: Value, phi: Value) -> Value:
     """The ladder operators, which stay finite at the poles (DLMF 14.30 and 14.10)."""
     cosine, sine = bind1(cos, phi), 1j * bind1(sin, phi)
-    up = bind1(sqrt, 1.0 * ((n - m) * (n + m + 1))) * (cosine - sine)
-    down = bind1(sqrt, 1.0 * ((n + m) * (n - m + 1))) * (cosine + sine)
+    # Beyond |m| = n there is no harmonic, whose factor would be the root of a negative number.
+    up = bind1(sqrt, maximum(1.0 * ((n - m) * (n + m + 1)), 0.0)) * (cosine - sine)
+    down = bind1(sqrt, maximum(1.0 * ((n + m) * (n - m + 1)), 0.0)) * (cosine + sine)
     return 0.5 * (up * sph_harm_y(n, m + 1, theta, phi) - down * sph_harm_y(n, m - 1, theta, phi))
 
 
 sph_harm_y: Primitive = evaluated_by_scipy(
     "sph_harm_y",
+    whole=(0, 1),
     partials=(None, None, _to_theta, lambda y, _n, m, _theta, _phi: 1j * m * y),
     samples=combined(
         lambda: [
@@ -35,7 +38,8 @@ sph_harm_y: Primitive = evaluated_by_scipy(
             Sample((np.array(2), np.array(-2), np.array(0.3), np.array(0.4))),
             Sample((np.array([[1], [3]]), 1, np.linspace(0.1, 0.9, 6)[::-2], 2.0)),
             Sample((np.zeros((0, 2), np.int64), 1, np.zeros(2), 0.5)),
-            Sample((2, 0, np.array([0.0, np.pi]), np.array([0.3, 0.4]))),
+            # At the poles, beyond which SciPy's functions are not the continued ones.
+            Sample((2, 0, np.array([0.0, np.pi]), np.array([0.3, 0.4])), smooth=False),
         ],
     ),
 )

@@ -48,17 +48,31 @@ def evaluated_by_scipy(
     partials: tuple[Factor, ...] | None,
     samples: Callable[[], Iterable[Sample]] = tuple,
     traits: Trait = TRANSCENDENTAL,
+    whole: Sequence[int] = (),
 ) -> Primitive:
     """Declare an elementwise primitive that a ufunc of ``scipy.special`` evaluates.
 
     Results have SciPy's dtype, but that float16 stays float16: SciPy's ufuncs do not know half
-    precision, and compute and return float32 for it.
+    precision, and compute and return float32 for it. The arguments that are ``whole`` SciPy takes
+    as integers only, where rules have them in the result's precision.
     """
 
     def evaluate(*args: Raw) -> Raw:
-        return in_half(getattr(scipy_special(name), name)(*args), *args)
+        own = [_integers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
+        return in_half(getattr(scipy_special(name), name)(*own), *args)
 
     return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits)
+
+
+def _integers(name: str, x: Raw) -> Raw:
+    """Whole numbers of any dtype as integers."""
+    if np.asarray(x).dtype.kind in "iub":
+        return x
+    with np.errstate(invalid="ignore"):
+        found = np.asarray(x).astype(np.int64)
+    if np.any(found != x):
+        raise DtypeError(f"{name}: the degree and the order have to be whole numbers, not {x!r}.")
+    return found
 
 
 def in_double(
