@@ -85,7 +85,9 @@ _LEFT_OUT: Final = frozenset(
     isdtype promote_types result_type ix_ indices at empty empty_like arange array_equal
     array_equiv allclose iscomplexobj isrealobj ndim size shape select block astype lexsort
     ravel_multi_index unravel_index put_along_axis take_along_axis diag_indices eye identity tri
-    tril_indices triu_indices ones zeros geomspace logspace bool_ einsum full digitize""".split()
+    tril_indices triu_indices ones zeros geomspace logspace bool_ einsum full digitize
+    polymul polydiv roots trim_zeros union1d intersect1d setdiff1d setxor1d bincount histogram
+    histogram2d histogramdd histogram_bin_edges""".split()
 )
 
 
