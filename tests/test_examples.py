@@ -13,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 import funcgrad as fg
 
@@ -36,6 +37,7 @@ def run(monkeypatch, capsys):
         path = str(EXAMPLES / f"{name}.py")
         monkeypatch.setattr(sys, "argv", [path, *arguments])
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # what the script sets is undone
+        monkeypatch.setattr(tqdm, "monitor_interval", 0)  # no thread that outlives the script
         runpy.run_path(path, run_name="__main__")
         printed: str = capsys.readouterr().out
         return printed

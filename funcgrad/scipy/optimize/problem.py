@@ -188,7 +188,13 @@ def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], Non
             f"{operation}: progress is shown by tqdm, and it is not installed. Install it by"
             " `pip install funcgrad[scipy]`."
         ) from error
-    bar: Any = tqdm(desc=operation, unit="step")
+
+    class Bar(tqdm):  # type: ignore[type-arg]  # whose bars have no items here
+        monitor_interval = (
+            0  # no thread that looks after bars: where others run, draws go unnoticed
+        )
+
+    bar: Any = Bar(desc=operation, unit="step")
     with bar:
 
         def tell(value: float) -> None:
