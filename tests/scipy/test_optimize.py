@@ -123,6 +123,12 @@ def test_constraints_are_functions_of_the_tree(method: str | None) -> None:
     np.testing.assert_allclose(several.x["a"], [[0.5, 0.5]], atol=1e-5)
 
 
+def test_no_constraints_are_none() -> None:
+    free, given = minimize(bowl, START), minimize(bowl, START, constraints=[])
+    assert given.nfev == free.nfev
+    assert "hess_inv" in given  # of BFGS, which SLSQP does not have
+
+
 def test_callbacks_see_trees_and_may_stop() -> None:
     seen: list[Any] = []
     minimize(bowl, START, callback=seen.append)
@@ -184,6 +190,8 @@ def test_least_squares_within_bounds_and_with_more_variables_than_residuals() ->
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
+        (lambda: minimize(fnp.sum, np.zeros(0)), ShapeError, "minimize: x0 has no numbers"),
+        (lambda: least_squares(lambda p: p, {}), ShapeError, "least_squares: x0 has no numbers"),
         (lambda: minimize(bowl, {"a": 1j, "b": (0.0, 0.0)}), DtypeError, "x0['a']"),
         (lambda: least_squares(misfit, {"scale": True, "rates": 1.0}), DtypeError, "['scale']"),
         (

@@ -88,7 +88,7 @@ def minimize(
     DtypeError
         A variable is complex or boolean.
     TreeError, ShapeError, ArgumentError
-        The bounds do not fit.
+        The bounds do not fit, or there are no variables.
 
     Examples
     --------
@@ -103,7 +103,8 @@ def minimize(
     variables = Variables.of(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
     bounded = "l-bfgs-b" if limits else "bfgs"
-    name = (method or (bounded if constraints == () else "slsqp")).lower()
+    is_free = isinstance(constraints, Sequence) and not constraints
+    name = (method or (bounded if is_free else "slsqp")).lower()
     second = name == "trust-constr"
     given = list(_constraints(constraints, variables, solvers, with_hessians=second))
 

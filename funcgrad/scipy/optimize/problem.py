@@ -71,6 +71,8 @@ class Variables:
         ------
         DtypeError
             A leaf is complex or boolean.
+        ShapeError
+            There are no numbers to change.
         """
         if type(x0) is list and all(isinstance(number, (int, float)) for number in x0):
             x0 = np.array(x0, float)  # as SciPy has it
@@ -82,6 +84,8 @@ class Variables:
                     f"{operation}: x0{path}: variables are real numbers, not {value.dtype}. Take"
                     " the real and the imaginary part as two of them."
                 )
+        if not any(value.size for value in values):
+            raise ShapeError(f"{operation}: x0 has no numbers, so there is nothing to change.")
         wide = [value.astype(np.float64) for value in values]
         vector, unravel = tree.ravel(trees.unflatten(structure, wide))
         dtypes = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values]
