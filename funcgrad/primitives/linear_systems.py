@@ -38,7 +38,7 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["inv", "is_singular", "solve", "triangular_solve"]
+__all__ = ["inv", "is_singular", "solve", "triangular_inverses", "triangular_solve"]
 
 
 def is_singular(x: Array) -> Any:
@@ -198,31 +198,64 @@ def _substituted(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
     """
     n = a.shape[-1]
     if n <= _BLOCK:
-        return np.linalg.solve(_block(a, lower, unit_diagonal), b)
+        return np.linalg.solve(_triangle(a, lower, unit_diagonal), b)
     starts = range(0, n, _BLOCK)
-    blocks = [_block(a[..., k : k + _BLOCK, k : k + _BLOCK], lower, unit_diagonal) for k in starts]
+    own = [a[..., k : k + _BLOCK, k : k + _BLOCK] for k in starts]
     whole = n // _BLOCK
-    inverses = list(np.moveaxis(np.linalg.inv(np.stack(blocks[:whole], -3)), -3, 0))
-    inverses += [np.linalg.inv(block) for block in blocks[whole:]]
+    blocks = list(_triangle(np.stack(own[:whole]), lower, unit_diagonal))
+    inverses = list(_inverses(np.stack(blocks), lower))
+    if n > whole * _BLOCK:
+        blocks.append(_triangle(own[-1], lower, unit_diagonal))
+        inverses.append(_inverses(blocks[-1], lower))
     out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
     for start in starts if lower else reversed(starts):
-        own = slice(start, min(start + _BLOCK, n))
-        done = slice(0, start) if lower else slice(own.stop, n)
+        rows = slice(start, min(start + _BLOCK, n))
+        done = slice(0, start) if lower else slice(rows.stop, n)
         block, inverse = blocks[start // _BLOCK], inverses[start // _BLOCK]
-        right = b[..., own, :]
+        right = b[..., rows, :]
         if done.start < done.stop:
-            right = right - a[..., own, done] @ out[..., done, :]
+            right = right - a[..., rows, done] @ out[..., done, :]
         x = inverse @ right
-        out[..., own, :] = x + inverse @ (right - block @ x)
+        rest = block @ x
+        np.subtract(right, rest, out=rest)
+        np.add(x, inverse @ rest, out=out[..., rows, :])
     return out
 
 
-def _block(a: Array, lower: bool, unit_diagonal: bool) -> Any:
+def _triangle(a: Array, lower: bool, unit_diagonal: bool) -> Any:
     block = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:
         each = np.arange(a.shape[-1])
         block[..., each, each] = 1
     return block
+
+
+def _inverses(blocks: Array, lower: bool) -> Any:
+    if lower:
+        return triangular_inverses(blocks)
+    return triangular_inverses(blocks.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+_SMALL: Final = 16
+"""Up to so many rows a triangle is inverted as any matrix."""
+
+
+def triangular_inverses(x: Array) -> Any:
+    """The inverses of small lower triangles, of which nothing is above the diagonal, by halves."""
+    n = x.shape[-1]
+    if n <= _SMALL:
+        return np.linalg.inv(x)
+    half = n // 2
+    head, tail = slice(half), slice(half, n)
+    if n % 2:
+        first = triangular_inverses(x[..., head, head])
+        last = triangular_inverses(x[..., tail, tail])
+    else:
+        first, last = triangular_inverses(np.stack([x[..., k, k] for k in (head, tail)]))
+    out = np.zeros_like(x)
+    out[..., head, head], out[..., tail, tail] = first, last
+    np.negative(last @ (x[..., tail, head] @ first), out=out[..., tail, head])
+    return out
 
 
 def _part(x: Value, lower: bool, unit_diagonal: bool) -> Value:

@@ -165,7 +165,9 @@ def checked(
 
 
 def _hermitian(x: Array) -> Any:
-    if np.array_equal(x, _adjoint(x)):
+    other = _adjoint(x)
+    # The first rows tell most others apart, which takes no time.
+    if np.array_equal(x[..., :1, :], other[..., :1, :]) and np.array_equal(x, other):
         return x
     half = x * 0.5
     return half + _adjoint(half)

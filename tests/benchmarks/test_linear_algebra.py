@@ -1,0 +1,25 @@
+"""What the costs of linear algebra are measured at is all of it, and computes one thing."""
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from tests.benchmarks.linear_algebra import Subject, every_subject, missing, totals
+
+SUBJECTS = list(every_subject(6))
+
+
+def test_every_function_is_measured() -> None:
+    names = {subject.name for subject in SUBJECTS}
+    assert not missing(names)
+    assert missing(names - {"det", "scipy lu"}) == {"det", "scipy lu"}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_sums_are_those_of_numpy(subject: Subject) -> None:
+    f = totals(subject)
+    if subject.name == "scipy cho_factor":  # which leaves whatever was there in one triangle
+        f = totals(subject._replace(other=lambda x: np.triu(subject.other(x)[0])))
+    value, gradient = fg.value_and_grad(f.own)(fg.tensor(subject.point))
+    np.testing.assert_allclose(value, f.other(), rtol=1e-9)
+    assert np.any(np.asarray(gradient))
