@@ -226,6 +226,8 @@ def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: ArrayL
         return result
     pairs = broadcast_to(converted(constant, dtype_of(x), "pad"), shape=(len(widths), 2))
     for axis, width in enumerate(widths):
+        if width == (0, 0):
+            continue
         shape = shape_of(x)
         parts = [x, x]
         for side, count in enumerate(width):

@@ -37,6 +37,7 @@ from weakref import ref as reference
 
 import numpy as np
 
+from funcgrad.buffers import BufferPool
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.staging.lookups import INSPECTING, REFLECTIVE, Libraries, imported, line_of, lookups
@@ -256,7 +257,8 @@ class Capture:
                 yield vars(value).get("__getattr__")
         elif isinstance(value, Program):
             yield from [equation.operation for equation in value.equations]  # with rules, it may be
-        elif not isinstance(value, (TracedValue, Primitive)):  # which never change
+        elif not isinstance(value, (TracedValue, Primitive, BufferPool)):
+            # The first two never change, and nobody reads what memory of a pool holds.
             yield from self._contents(value)
             yield from self._object(value)
 

@@ -53,6 +53,23 @@ def test_a_trainer_is_staged_once():
     assert trainer.history[-1] == 0.0
 
 
+def test_memory_that_a_gradient_keeps_for_its_next_call_does_not_matter():
+    log, x = StringIO(), fg.tensor(np.ones(2**16))
+
+    def f(x):
+        log.write("|")
+        return fnp.sum(fnp.square(x) * x)
+
+    gradient = fg.grad(f)
+    staged = fg.jit(gradient)
+    for _ in range(4):
+        log.truncate(0)
+        gradient(x)
+        log.truncate(0)
+        staged(x)
+    assert not log.getvalue()
+
+
 def test_a_global_with_the_name_of_an_attribute_does_not_matter():
     space: dict[str, Any] = {"Bag": Bag, "weights": 0.0, "log": StringIO()}
     text = "def f(x):\n    log.write('|')\n    return Bag(weights=x).weights * 2.0"

@@ -140,7 +140,7 @@ def site_of(
     result : int
         The variable that it defines.
     with_rows : container of int
-        The variables that have rows.
+        The variables that have rows, which empty arrays have not.
     """
     structure, operands = equation.operation.structure, equation.operands
     if isinstance(structure, Contraction):
@@ -154,7 +154,8 @@ def site_of(
         elif isinstance(structure, Movement) and structure.rows_last is not None:
             params = structure.rows_last(*shapes, **dict(equation.params))
     if params is not None:
-        return _within_rows(equation, shapes, result, params)
+        site = _within_rows(equation, shapes, result, params)
+        return site if all(variable in with_rows for variable in site.rows) else None
     if not operands or any(variable not in with_rows for variable in operands):
         return None
     if isinstance(structure, Reduction):

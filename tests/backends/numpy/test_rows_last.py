@@ -272,6 +272,15 @@ def test_what_cannot_be_done_gets_the_rows_first_once() -> None:
         np.testing.assert_allclose(np.asarray(own), np.asarray(other), rtol=1e-9)
 
 
+def test_rows_without_numbers_are_joined_with_others() -> None:
+    empty = np.zeros((ROWS, 0, 3))
+
+    def f(x: Any) -> Any:
+        return one_by_one(fnp.concatenate([empty, one_by_one(x - ROW), empty], 1))
+
+    np.testing.assert_allclose(np.asarray(turned(f, X)(X)), f(fg.tensor(X)), rtol=1e-12)
+
+
 def test_calls_with_rules_of_their_own_get_what_they_got() -> None:
     @fg.custom_jvp
     def pair(x):
