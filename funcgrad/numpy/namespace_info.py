@@ -39,9 +39,9 @@ class ArrayNamespaceInfo:
         """Where tensors are made: in main memory."""
         return "cpu"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """Where tensors can be."""
-        return ["cpu"]
+        return ("cpu",)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
         """The dtypes that numbers have where none is given."""

@@ -138,13 +138,13 @@ def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 def clip(
     a: ArrayLike,
-    a_min: ArrayLike = None,
-    a_max: ArrayLike = None,
-    *,
     min: ArrayLike = None,
     max: ArrayLike = None,
+    *,
+    a_min: ArrayLike = None,
+    a_max: ArrayLike = None,
 ) -> Tensor:
-    """Limited to an interval: ``minimum(maximum(a, a_min), a_max)``.
+    """Limited to an interval: ``minimum(maximum(a, min), max)``.
 
     The derivative is 1 inside the interval and 0 outside. An element equal to a bound shares it
     with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm. An
@@ -156,10 +156,10 @@ def clip(
     Parameters
     ----------
     a : array_like
-    a_min, a_max : array_like or None, optional
-        The bounds; None for an open end.
     min, max : array_like or None, optional
-        The array API's names for the bounds.
+        The bounds; None for an open end.
+    a_min, a_max : array_like or None, optional
+        NumPy's older names for the bounds.
 
     Raises
     ------

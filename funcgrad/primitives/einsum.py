@@ -184,15 +184,11 @@ def einsum(
         An index has two sizes, neither of them 1.
     """
     sizes = _sizes(operands, inputs)
-    dtypes = {dtype_of(x) for x in operands}
-    if len(dtypes) > 1 and len(operands) > 2:
-        # Integers would wrap around in a product that a later factor makes a float.
-        common = np.result_type(*dtypes)
-        operands = [x if dtype_of(x).kind in "fc" else cast(x, dtype=common) for x in operands]
     factors = [
         _distinct(*_full_sized(x, letters, sizes))
         for x, letters in zip(operands, inputs, strict=True)
     ]
+    factors = _alike(factors, output)
     steps = iter(path) if path is not None else None
     while True:
         factors = [
@@ -203,6 +199,24 @@ def einsum(
             return _ordered(*factors[0], output)
         chosen = _greedy(factors, output, sizes) if steps is None else next(steps, (0, 1))
         factors = _contracted(factors, chosen, output)
+
+
+def _alike(factors: list[tuple[Value, str]], output: str) -> list[tuple[Value, str]]:
+    """In the precision of the result, where sums and products come before all operands meet.
+
+    There truth values would be reduced as such, and integers would wrap around.
+    """
+    dtypes = {dtype_of(x) for x, _ in factors}
+    together = output + "".join(letters for _, letters in factors)
+    if len(dtypes) == 1 or (len(factors) == 2 and all(together.count(c) > 1 for c in together)):
+        return factors
+    common = np.result_type(*dtypes)
+    real = common if common.kind != "c" else np.dtype(common.char.lower())
+    targets = [common if dtype_of(x).kind == "c" else real for x, _ in factors]
+    return [
+        (x if dtype_of(x) == target else cast(x, dtype=target), letters)
+        for (x, letters), target in zip(factors, targets, strict=True)
+    ]
 
 
 def _sizes(operands: Sequence[Value], inputs: Sequence[str]) -> dict[str, int]:

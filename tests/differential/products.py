@@ -70,7 +70,8 @@ def _tensordot(d: Draw) -> Call:
 def _einsum(d: Draw) -> Call:
     d.finite = True
     form = d.pick(
-        "ij,jk->ik", "ii", "ij->ji", "ij,ij", "i,i->", "...j,j", "ij,j->i", "ab,bc,cd", "ii->i"
+        *("ij,jk->ik", "ii", "ij->ji", "ij,ij", "i,i->", "...j,j", "ij,j->i", "ab,bc,cd", "ii->i"),
+        *("ij,i->", "ij,k->k"),
     )
     letters = {letter: d.integer(1, 3) for letter in "abcdijk"}
     terms = form.split("->")[0].split(",")

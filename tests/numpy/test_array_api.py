@@ -62,7 +62,7 @@ def test_dtypes_are_numpys(kind: Any) -> None:
 
 
 def test_devices_and_capabilities() -> None:
-    assert INFO.devices() == [INFO.default_device()] == ["cpu"]
+    assert INFO.devices() == (INFO.default_device(),) == ("cpu",)
     assert INFO.capabilities()["data-dependent shapes"] is True
     with pytest.raises(ArgumentError, match="dtypes"):
         INFO.dtypes(kind="no such kind")

@@ -367,6 +367,28 @@ def test_einsum_keeps_dtypes(subscripts, dtype):
     np.testing.assert_allclose(result, expected, rtol=1e-2)
 
 
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "dtypes"),
+    [
+        ("ab,a->", ((2, 3), (2,)), "?d"),
+        ("ab,a->", ((2, 3), (2,)), "bf"),
+        ("ab,a->", ((2, 3), (2,)), "ef"),
+        ("ab,a->", ((2, 3), (2,)), "?F"),
+        ("aa,b->", ((2, 2), (3,)), "il"),
+        ("ab,ab->b", ((3, 1), (1, 2)), "?d"),
+        ("a,a,a->", ((3,), (3,), (3,)), "eef"),
+    ],
+)
+def test_sums_of_one_operand_are_in_the_precision_of_all(subscripts, shapes, dtypes):
+    large = {"?": 1, "b": 100, "e": 60_000, "i": 2**31 - 1}
+    arrays = [np.full(s, large.get(c, 1), c) for s, c in zip(shapes, dtypes, strict=True)]
+    expected = np.einsum(subscripts, *arrays)
+    for function in (fnp.einsum, fg.jit(fnp.einsum, static_argnums=0)):
+        result = function(subscripts, *arrays)
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected)
+
+
 def test_integers_do_not_wrap_around_before_a_float_factor():
     x = np.array([100], np.int8)
     assert fnp.einsum("i,i,i", x, x, np.array([0.5])).item() == 5000
