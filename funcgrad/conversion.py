@@ -156,6 +156,11 @@ class Conversions(ForeignAttributes):
         """A read-only view as an array: the name by which Matplotlib, for one, asks for it."""
         return self.__array__()
 
+    @property
+    def __pandas_priority__(self) -> int:
+        """By which pandas leaves its operators to tracers, which none of its columns can hold."""
+        return 0 if self._trace is None else 5000
+
     def tobytes(self, order: Any = "C") -> bytes:
         """The numbers of the elements as bytes."""
         return np.asarray(self._reveal("t.tobytes()", exact=True)).tobytes(order)

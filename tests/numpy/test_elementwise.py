@@ -140,7 +140,7 @@ def test_integers_have_no_negative_integer_powers():
 
 def test_clip_rejects_bounds_given_twice():
     with pytest.raises(FuncgradError, match="a bound is given twice"):
-        fnp.clip(1.0, 0.0, min=0.0)
+        fnp.clip(1.0, a_min=0.0, min=0.0)
 
 
 def test_where_needs_both_choices():
