@@ -387,8 +387,10 @@ def is_foreign(name: str) -> bool:
 # ---------------------------------------------------------------------------- one name, one meaning
 
 MIRRORS: Mapping[str, frozenset[str]] = {
-    "funcgrad.primitives": frozenset({"funcgrad.numpy", "funcgrad.nn", "funcgrad.scipy"}),
-    "funcgrad.numpy": frozenset({"funcgrad.scipy"}),
+    "funcgrad.primitives": frozenset(
+        {"funcgrad.numpy", "funcgrad.nn", "funcgrad.scipy", "funcgrad.scipy.linalg"}
+    ),
+    "funcgrad.numpy": frozenset({"funcgrad.scipy", "funcgrad.scipy.linalg"}),
     "funcgrad.primitives.special_functions": frozenset({"funcgrad.scipy.special"}),
 }
 """Where a file may have the name of another: a family of operations and its public functions, and

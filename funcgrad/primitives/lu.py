@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
@@ -38,7 +38,7 @@ from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["lu"]
+__all__ = ["exchanges", "lu", "rows_after_exchanges"]
 
 
 def _lu(x: Array) -> Any:
@@ -118,3 +118,58 @@ lu: Primitive = Primitive(
     structure=MATRICES,
 )
 """A permutation, and the lower and the upper triangular factor."""
+
+
+def _exchanges(p: Array) -> Any:
+    """As LAPACK has them: in step k row k and row ``found[k]``, not above it, change places."""
+    count = p.shape[-1]
+    wanted = np.swapaxes(p, -1, -2) @ np.arange(count)
+    wanted = wanted.astype(np.intp).reshape(prod(p.shape[:-2]), count)
+    found = np.zeros(wanted.shape, np.int32)
+    for rows, steps in zip(wanted, found, strict=True):
+        standing = np.arange(count)
+        for k, row in enumerate(rows):
+            steps[k] = np.flatnonzero(standing == row)[0]
+            standing[[k, steps[k]]] = standing[[steps[k], k]]
+    return found.reshape(p.shape[:-1])
+
+
+exchanges: Primitive = Primitive(
+    "exchanges",
+    _exchanges,
+    lambda p: Spec(p.shape[:-1], np.dtype(np.int32)),
+    DISCRETE,
+    batch_matrices,
+    lambda: [
+        Sample((np.eye(3)[[1, 2, 0]],)),
+        Sample((np.stack([np.eye(2), np.eye(2)[::-1]]),)),
+        Sample((np.zeros((0, 0)),)),
+    ],
+    structure=MATRICES,
+)
+"""The exchanges of rows, one after the other, that a permutation matrix p does to ``p.T @ a``."""
+
+
+def _rows(steps: Array) -> Any:
+    flat = steps.reshape(prod(steps.shape[:-1]), steps.shape[-1])
+    found = np.tile(np.arange(steps.shape[-1]), (len(flat), 1))
+    for rows, own in zip(found, flat, strict=True):
+        for k, row in enumerate(own):
+            rows[[k, row]] = rows[[row, k]]
+    return found.reshape(steps.shape)
+
+
+rows_after_exchanges: Primitive = Primitive(
+    "rows_after_exchanges",
+    _rows,
+    lambda steps: Spec(steps.shape, np.dtype(np.intp)),
+    DISCRETE,
+    batch_matrices,
+    lambda: [
+        Sample((np.array([1, 2, 2], np.int32),)),
+        Sample((np.array([[1, 1], [0, 1]], np.int32),)),
+        Sample((np.zeros(0, np.int32),)),
+    ],
+    structure=MATRICES,
+)
+"""Which rows stand where after such exchanges."""

@@ -1,7 +1,9 @@
-"""What SciPy's linear algebra adds to NumPy's, under SciPy's names.
+"""SciPy's linear algebra under SciPy's names and signatures.
 
-Triangular systems, Cholesky factors, and matrices made of others need no SciPy; matrix functions,
-Sylvester's equation and LU factors are SciPy's to compute. Options that say what may be overwritten
+What NumPy has, too, is computed as ``funcgrad.numpy.linalg`` computes it, with SciPy's options.
+Triangular and Toeplitz systems, Cholesky factors, generalized eigenvalues, polar factors and
+matrices made of numbers need no SciPy; matrix functions, Sylvester's equation, LU factors, banded
+systems and constant matrices are SciPy's to compute. Options that say what may be overwritten
 or left unchecked are taken and have no effect: tensors never change.
 
 >>> import funcgrad as fg
@@ -13,13 +15,71 @@ Tensor([[0., 1.],
         [0., 0.]])
 """
 
+from funcgrad.scipy.linalg.banded_systems import solve_banded, solveh_banded
 from funcgrad.scipy.linalg.composed import block_diag, toeplitz
 from funcgrad.scipy.linalg.equations import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
     solve_sylvester,
 )
-from funcgrad.scipy.linalg.functions_of_matrices import expm, logm, sqrtm
+from funcgrad.scipy.linalg.functions_of_matrices import (
+    coshm,
+    cosm,
+    expm,
+    expm_cond,
+    expm_frechet,
+    fractional_matrix_power,
+    logm,
+    sinhm,
+    sinm,
+    sqrtm,
+    tanhm,
+    tanm,
+)
+from funcgrad.scipy.linalg.orthogonal_factors import (
+    orthogonal_procrustes,
+    polar,
+    qr,
+    rq,
+    subspace_angles,
+)
+from funcgrad.scipy.linalg.pseudoinverses import lstsq, pinv, pinvh
+from funcgrad.scipy.linalg.singular_values import diagsvd, norm, null_space, orth, svd, svdvals
+from funcgrad.scipy.linalg.special_matrices import (
+    circulant,
+    companion,
+    convolution_matrix,
+    dft,
+    fiedler,
+    fiedler_companion,
+    hadamard,
+    hankel,
+    helmert,
+    hilbert,
+    invhilbert,
+    invpascal,
+    khatri_rao,
+    leslie,
+    pascal,
+)
+from funcgrad.scipy.linalg.spectra import (
+    eig,
+    eigh,
+    eigh_tridiagonal,
+    eigvals,
+    eigvalsh,
+    eigvalsh_tridiagonal,
+)
+from funcgrad.scipy.linalg.systems import (
+    det,
+    inv,
+    lu_factor,
+    lu_solve,
+    matmul_toeplitz,
+    solve,
+    solve_circulant,
+    solve_toeplitz,
+)
 from funcgrad.scipy.linalg.triangular_systems import (
     cho_factor,
     cho_solve,
@@ -33,14 +93,68 @@ __all__ = [
     "cho_factor",
     "cho_solve",
     "cholesky",
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "coshm",
+    "cosm",
+    "det",
+    "dft",
+    "diagsvd",
+    "eig",
+    "eigh",
+    "eigh_tridiagonal",
+    "eigvals",
+    "eigvalsh",
+    "eigvalsh_tridiagonal",
     "expm",
+    "expm_cond",
+    "expm_frechet",
+    "fiedler",
+    "fiedler_companion",
+    "fractional_matrix_power",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hilbert",
+    "inv",
+    "invhilbert",
+    "invpascal",
+    "khatri_rao",
+    "leslie",
     "logm",
+    "lstsq",
     "lu",
+    "lu_factor",
+    "lu_solve",
+    "matmul_toeplitz",
+    "norm",
+    "null_space",
+    "orth",
+    "orthogonal_procrustes",
+    "pascal",
+    "pinv",
+    "pinvh",
+    "polar",
+    "qr",
+    "rq",
+    "sinhm",
+    "sinm",
+    "solve",
+    "solve_banded",
+    "solve_circulant",
     "solve_continuous_lyapunov",
     "solve_discrete_lyapunov",
     "solve_sylvester",
+    "solve_toeplitz",
     "solve_triangular",
+    "solveh_banded",
     "sqrtm",
+    "subspace_angles",
+    "svd",
+    "svdvals",
+    "tanhm",
+    "tanm",
     "toeplitz",
 ]
 

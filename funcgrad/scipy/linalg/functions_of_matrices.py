@@ -6,15 +6,34 @@ Tensor([[1.]])
 
 from __future__ import annotations
 
-from funcgrad.errors import TracerError
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError, TracerError
+from funcgrad.numpy.linear_systems import solve
 from funcgrad.numpy.matrices import square
+from funcgrad.numpy.matrix_products import matrix_power
+from funcgrad.numpy.norms import norm
 from funcgrad.numpy.reductions import any as any_of
 from funcgrad.primitives import matrix_functions
-from funcgrad.shape import dtype_of
+from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
-__all__ = ["expm", "logm", "sqrtm"]
+__all__ = [
+    "coshm",
+    "cosm",
+    "expm",
+    "expm_cond",
+    "expm_frechet",
+    "fractional_matrix_power",
+    "logm",
+    "sinhm",
+    "sinm",
+    "sqrtm",
+    "tanhm",
+    "tanm",
+]
 
 
 def expm(A: ArrayLike) -> Tensor:
@@ -130,3 +149,240 @@ def _narrowed(values: Value, found: Tensor) -> Tensor:
     except TracerError:
         is_real = False
     return found.real if is_real else found
+
+
+# ------------------------------------------------------------------------------ made of these
+
+
+def cosm(A: ArrayLike) -> Tensor:
+    """The cosines of matrices. Parameters, results and errors are those of ``expm``.
+
+    Examples
+    --------
+    >>> cosm([[0.0, 1.0], [0.0, 0.0]])
+    Tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return _of_turns(A, "cosm")[0]
+
+
+def sinm(A: ArrayLike) -> Tensor:
+    """The sines of matrices. Parameters, results and errors are those of ``expm``.
+
+    Examples
+    --------
+    >>> sinm([[0.0, 1.0], [0.0, 0.0]])
+    Tensor([[0., 1.],
+            [0., 0.]])
+    """
+    return _of_turns(A, "sinm")[1]
+
+
+def tanm(A: ArrayLike) -> Tensor:
+    """The tangents of matrices. Parameters and results are those of ``expm``.
+
+    Raises
+    ------
+    MatrixError
+        The cosine is singular.
+
+    Examples
+    --------
+    >>> tanm([[0.0, 1.0], [0.0, 0.0]])
+    Tensor([[0., 1.],
+            [0., 0.]])
+    """
+    return solve(*_of_turns(A, "tanm"))
+
+
+def _of_turns(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
+    """The cosine and the sine."""
+    matrix = wrap(square(A, operation, "A"))
+    ahead = wrap(matrix_functions.expm(square(1j * matrix, operation, "A")))
+    if matrix.dtype.kind != "c":
+        return ahead.real, ahead.imag
+    behind = wrap(matrix_functions.expm(square(-1j * matrix, operation, "A")))
+    return (ahead + behind) / 2, (ahead - behind) / 2j
+
+
+def coshm(A: ArrayLike) -> Tensor:
+    """The hyperbolic cosines of matrices. Parameters, results and errors are those of ``expm``.
+
+    Examples
+    --------
+    >>> coshm([[0.0, 1.0], [0.0, 0.0]])
+    Tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return _hyperbolic(A, "coshm")[0]
+
+
+def sinhm(A: ArrayLike) -> Tensor:
+    """The hyperbolic sines of matrices. Parameters, results and errors are those of ``expm``.
+
+    Examples
+    --------
+    >>> sinhm([[0.0, 1.0], [0.0, 0.0]])
+    Tensor([[0., 1.],
+            [0., 0.]])
+    """
+    return _hyperbolic(A, "sinhm")[1]
+
+
+def tanhm(A: ArrayLike) -> Tensor:
+    """The hyperbolic tangents of matrices. Parameters and results are those of ``expm``.
+
+    Raises
+    ------
+    MatrixError
+        The hyperbolic cosine is singular.
+
+    Examples
+    --------
+    >>> tanhm([[0.0, 1.0], [0.0, 0.0]])
+    Tensor([[0., 1.],
+            [0., 0.]])
+    """
+    return solve(*_hyperbolic(A, "tanhm"))
+
+
+def _hyperbolic(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
+    """The hyperbolic cosine and sine."""
+    matrix = wrap(square(A, operation, "A"))
+    rising, falling = expm(matrix), expm(-matrix)
+    return (rising + falling) / 2, (rising - falling) / 2
+
+
+def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Tensor:
+    """Powers of matrices, with any real exponent: ``expm(t * logm(A))``.
+
+    Parameters
+    ----------
+    A : array_like, shape (..., n, n)
+    t : float
+        A whole Python number is the exponent of ``matrix_power``, of singular matrices too.
+        Derivatives are had in any other.
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+        Complex; of real matrices real if their logarithms are, but in ``fg.vmap``.
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+    ShapeError
+        ``t`` is no scalar.
+    MatrixError
+        A matrix is singular, and the exponent is no whole number, or negative.
+    MissingPackageError
+        SciPy is not installed.
+
+    Examples
+    --------
+    >>> fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5)
+    Tensor([[2., 0.],
+            [0., 3.]])
+    """
+    matrix = square(A, "fractional_matrix_power", "A")
+    if isinstance(t, (int, float)) and float(t).is_integer():
+        return matrix_power(wrap(matrix), int(t))
+    exponent = fnp.asarray(t)
+    if exponent.ndim:
+        raise ShapeError(
+            f"fractional_matrix_power: t has to be a scalar; its shape is {exponent.shape}. Use"
+            " fg.vmap for several."
+        )
+    return expm(exponent * logm(wrap(matrix)))
+
+
+def expm_frechet(
+    A: ArrayLike,
+    E: ArrayLike,
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The exponentials of matrices, and their derivatives in a direction.
+
+    Parameters
+    ----------
+    A, E : array_like, shape (..., n, n)
+    method, check_finite
+        Without effect.
+    compute_expm : bool
+        Whether to return the exponentials, too.
+
+    Returns
+    -------
+    expm_A : Tensor, shape (..., n, n)
+        Only with ``compute_expm``.
+    expm_frechet_AE : Tensor, shape (..., n, n)
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+    ArgumentError
+        They differ in shape.
+    MissingPackageError
+        SciPy is not installed.
+
+    Examples
+    --------
+    >>> expm_frechet([[0.0]], [[2.0]])
+    (Tensor([[1.]]), Tensor([[2.]]))
+    """
+    matrix, direction = square(A, "expm_frechet", "A"), square(E, "expm_frechet", "E")
+    if shape_of(matrix) != shape_of(direction):
+        raise ArgumentError(
+            "expm_frechet: A and E have to be of one shape; the shapes are"
+            f" {shape_of(matrix)} and {shape_of(direction)}."
+        )
+    change = wrap(matrix_functions.expm_along(matrix, direction))
+    return (expm(wrap(matrix)), change) if compute_expm else change
+
+
+def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
+    """How much a relative error of a matrix counts, at worst, in its exponential.
+
+    Parameters
+    ----------
+    A : array_like, shape (n, n)
+    check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, shape ()
+
+    Raises
+    ------
+    ShapeError
+        A is no square matrix.
+    MissingPackageError
+        SciPy is not installed.
+
+    Notes
+    -----
+    Of all n**2 directions: the greatest singular value of the derivative, relative to the norms.
+
+    Examples
+    --------
+    >>> expm_cond([[2.0]])
+    Tensor(2.)
+    """
+    matrix = square(A, "expm_cond", "A")
+    n = shape_of(matrix)[-1]
+    if len(shape_of(matrix)) != 2:
+        raise ShapeError(
+            f"expm_cond: A has to be one matrix; its shape is {shape_of(matrix)}. Use fg.vmap."
+        )
+    every = np.eye(n * n, dtype=dtype_of(matrix)).reshape(n * n, n, n)
+    repeated = fnp.broadcast_to(wrap(matrix), every.shape)
+    whole = expm_frechet(repeated, every, compute_expm=False)
+    assert isinstance(whole, Tensor)
+    greatest = norm(whole.reshape(n * n, n * n), 2)
+    result: Tensor = greatest * norm(wrap(matrix)) / norm(expm(wrap(matrix)))
+    return result

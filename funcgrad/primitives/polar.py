@@ -1,0 +1,78 @@
+"""The orthonormal factor of polar decompositions, A = U P with a positive definite P.
+
+With P = U^H A the change of U within its space is U W, where W is skew-Hermitian and solves
+Sylvester's equation ``P W + W P = U^H dA - dA^H U``; what of dA leaves the space is divided by P.
+(Kenney and Laub, "Polar decomposition and matrix sign function condition estimates", 1991.)
+
+>>> polar_factor(np.array([[0.0, -2.0], [3.0, 0.0]]))
+array([[ 0., -1.],
+       [ 1.,  0.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.eigen import converged
+from funcgrad.primitives.linear_systems import solve
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    adjoint,
+    batch_matrices,
+    hermitian,
+    linalg_dtype,
+    stacks,
+)
+from funcgrad.primitives.matrix_equations import sylvester
+from funcgrad.shape import Spec, shape_of
+from funcgrad.trace import Value
+
+__all__ = ["polar_factor"]
+
+
+def _factor(x: Array) -> Any:
+    u, _, vh = converged("polar", lambda x: np.linalg.svd(x, full_matrices=False), x)
+    return u @ vh
+
+
+def _leaving(u: Value, p: Value, x: Value) -> Value:
+    """What of x is across the columns of u, divided by p; nothing where these are a whole basis."""
+    if shape_of(u)[-1] == shape_of(u)[-2]:
+        return 0.0
+    across = x - matmul(u, matmul(adjoint(u), x))
+    return adjoint(solve(p, adjoint(across)))
+
+
+def _push(tangents: tuple[Value, ...], u: Value, x: Value) -> Value:
+    dx = tangents[0]
+    p, inner = hermitian(matmul(adjoint(u), x)), matmul(adjoint(u), dx)
+    return matmul(u, sylvester(p, p, inner - adjoint(inner))) + _leaving(u, p, dx)
+
+
+def _pull(ct: Value, u: Value, x: Value) -> tuple[Value]:
+    p = hermitian(matmul(adjoint(u), x))
+    y = sylvester(p, p, matmul(adjoint(u), ct))
+    return (matmul(u, y - adjoint(y)) + _leaving(u, p, ct),)
+
+
+def _samples() -> Iterator[Sample]:
+    for x in stacks((3, 3), (4, 2), (2, 3, 2), (1, 1), (0, 0), (0, 2, 2), (3, 0), seed=161):
+        yield Sample((x + 2 * np.eye(*x.shape[-2:]),))
+
+
+polar_factor: Primitive = Primitive(
+    "polar_factor",
+    _factor,
+    lambda x: Spec(x.shape, linalg_dtype("polar", x.dtype)),
+    Linearized(_push, _pull, mixes=True),
+    batch_matrices,
+    _samples,
+    structure=MATRICES,
+)
+"""Of matrices that have not fewer rows than columns."""

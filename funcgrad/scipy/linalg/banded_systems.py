@@ -1,0 +1,136 @@
+"""Equations with matrices that are zero but for a few diagonals, under SciPy's names.
+
+>>> solve_banded((1, 1), [[0.0, 1.0], [2.0, 2.0], [1.0, 0.0]], [3.0, 3.0])
+Tensor([1., 1.])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.numpy.linear_systems import right_side, without_columns
+from funcgrad.numpy.matrices import matrices
+from funcgrad.numpy.options import integer
+from funcgrad.primitives.banded_systems import banded_solve, shifted
+from funcgrad.primitives.structural import reshape
+from funcgrad.shape import shape_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.users_values import operand
+
+__all__ = ["solve_banded", "solveh_banded"]
+
+
+def solve_banded(
+    l_and_u: tuple[int, int],
+    ab: ArrayLike,
+    b: ArrayLike,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The solution x of ``a @ x = b``, where a has a few diagonals.
+
+    Values and derivatives take time and memory for these alone.
+
+    Parameters
+    ----------
+    l_and_u : (int, int)
+        How many diagonals there are below and above the main one.
+    ab : array_like, shape (..., l + u + 1, n)
+        The diagonals: ``ab[u + i - j, j]`` is ``a[i, j]``. Corners that belong to no element are
+        not read.
+    b : array_like, shape (n,) or (..., n, k)
+    overwrite_ab, overwrite_b, check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, in the shape of b, stacks broadcast
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit each other.
+    MatrixError
+        The matrix is singular.
+    MissingPackageError
+        SciPy is not installed.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda b: solve_banded((0, 0), [[2.0, 4.0]], b)[1])(fg.tensor([1.0, 1.0]))
+    Tensor([0.  , 0.25])
+    """
+    below, above = (integer(each, "solve_banded", "l_and_u") for each in l_and_u)
+    bands = matrices(ab, "solve_banded", "ab")
+    if min(below, above) < 0 or shape_of(bands)[-2] != below + above + 1:
+        raise ShapeError(
+            "solve_banded: ab has to have l + u + 1 rows, and l and u are not negative; the shape"
+            f" is {shape_of(bands)}, and (l, u) is {(below, above)}."
+        )
+    return _solved(bands, b, below, above, "solve_banded")
+
+
+def _solved(bands: Value, b: ArrayLike, below: int, above: int, operation: str) -> Tensor:
+    right, n = right_side(b, operation), shape_of(bands)[-1]
+    shape = shape_of(right)
+    is_vector = len(shape) == 1
+    if not shape or shape[0 if is_vector else -2] != n:
+        raise ShapeError(
+            f"{operation}: b has to have as many rows as ab has columns; the shapes are {shape} and"
+            f" {shape_of(bands)}."
+        )
+    columns = wrap(reshape(right, shape=(n, 1)) if is_vector else right)
+    lead = np.broadcast_shapes(shape_of(bands)[:-2], columns.shape[:-2])
+    parts = [
+        operand(fnp.broadcast_to(x, (*lead, *x.shape[-2:])), operation)
+        for x in (wrap(bands), columns)
+    ]
+    return without_columns(banded_solve(*parts, lower=below, upper=above), is_vector)
+
+
+def solveh_banded(
+    ab: ArrayLike,
+    b: ArrayLike,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The solution x of ``a @ x = b``, where a is Hermitian and has a few diagonals.
+
+    The parameters and errors are those of ``solve_banded``. Whether the matrix is positive definite
+    is not checked: the equations are solved as general ones.
+
+    Parameters
+    ----------
+    ab : array_like, shape (..., u + 1, n)
+        The diagonals from the main one upwards, ``ab[u + i - j, j]``, or downwards, ``ab[i - j,
+        j]``. The imaginary parts of the main one are not read.
+    lower : bool
+        Whether these are the diagonals below.
+
+    Examples
+    --------
+    >>> solveh_banded([[0.0, 1.0], [2.0, 2.0]], [3.0, 3.0])
+    Tensor([1., 1.])
+    """
+    half = wrap(matrices(ab, "solveh_banded", "ab"))
+    beside = half.shape[-2] - 1
+    sign = 1 if lower else -1
+    order = range(1, beside + 1) if lower else range(beside)
+    given = [half[..., k : k + 1, :] for k in order]
+    distances = order if lower else range(beside, 0, -1)
+    turned = [
+        wrap(shifted(operand(fnp.conj(row), "solveh_banded"), sign * distance))
+        for row, distance in zip(given, distances, strict=True)
+    ]
+    middle = half[..., :1, :] if lower else half[..., beside:, :]
+    middle = fnp.astype(middle.real, half.dtype)
+    above, below = (turned[::-1], given) if lower else (given, turned[::-1])
+    bands = fnp.concatenate([*above, middle, *below], -2)
+    return _solved(operand(bands, "solveh_banded"), b, beside, beside, "solveh_banded")

@@ -1,0 +1,250 @@
+"""Orthonormal factors with SciPy's options.
+
+>>> polar([[0.0, -2.0], [3.0, 0.0]])
+(Tensor([[ 0., -1.],
+        [ 1.,  0.]]), Tensor([[3., 0.],
+        [0., 2.]]))
+"""
+
+from __future__ import annotations
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
+from funcgrad.numpy import decompositions as plain
+from funcgrad.numpy.matrices import matrices
+from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.primitives.polar import polar_factor
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+
+__all__ = ["orthogonal_procrustes", "polar", "qr", "rq", "subspace_angles"]
+
+
+def qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: int | None = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Tensor, ...]:
+    """Orthonormal columns Q and an upper triangular R with ``Q @ R = a``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    mode : {"full", "r", "economic"}
+        Whether Q is square; whether R alone is returned; or whether Q has min(m, n) columns.
+    pivoting : bool
+        Not to be had: an error.
+    overwrite_a, lwork, check_finite
+        Without effect.
+
+    Returns
+    -------
+    Q : Tensor, shape (..., m, m) or (..., m, k)
+        Not with "r", which returns a tuple of one.
+    R : Tensor, shape (..., m, n) or (..., k, n)
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes.
+    ArgumentError
+        ``mode`` is another word; SciPy's "raw", LAPACK's own form, is not to be had.
+    MissingOptionError
+        ``pivoting`` is given.
+    DegenerateError
+        As by ``funcgrad.numpy.linalg.qr``.
+
+    Examples
+    --------
+    >>> qr([[3.0], [4.0]], mode="r")
+    (Tensor([[-5.],
+            [ 0.]]),)
+    """
+    _allowed("qr", mode)
+    if pivoting:
+        raise MissingOptionError(
+            "qr: pivoting=True is not available. Choose the order of the columns by"
+            " scipy.linalg.qr(a, pivoting=True, mode='r')[-1] of the concrete matrix, and pass"
+            " a[:, order]."
+        )
+    q, r = plain.qr(a, "reduced" if mode == "economic" else "complete")
+    return (r,) if mode == "r" else (q, r)
+
+
+def _allowed(operation: str, mode: str) -> None:
+    if mode not in ("full", "r", "economic"):
+        raise ArgumentError(f"{operation}: mode is 'full', 'r' or 'economic', not {mode!r}.")
+
+
+def rq(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: int | None = None,
+    mode: str = "full",
+    check_finite: bool = True,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """An upper triangular R and orthonormal rows Q with ``R @ Q = a``.
+
+    The parameters and errors are those of ``qr``, of which this is the mirror image.
+
+    Returns
+    -------
+    R : Tensor, shape (..., m, n) or (..., m, k)
+        Alone with the mode "r".
+    Q : Tensor, shape (..., n, n) or (..., k, n)
+
+    Examples
+    --------
+    >>> rq([[3.0, 4.0]], mode="economic")
+    (Tensor([[-5.]]), Tensor([[-0.6, -0.8]]))
+    """
+    _allowed("rq", mode)
+    turned = adjoint(wrap(matrices(a, "rq"))[..., ::-1, ::-1])
+    q, r = plain.qr(turned, "reduced" if mode == "economic" else "complete")
+    upper: Tensor = wrap(adjoint(r))[..., ::-1, ::-1]
+    return upper if mode == "r" else (upper, wrap(adjoint(q))[..., ::-1, ::-1])
+
+
+def polar(a: ArrayLike, side: str = "right") -> tuple[Tensor, Tensor]:
+    """Orthonormal columns (or rows) U and a positive semidefinite P with ``U @ P = a``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    side : {"right", "left"}
+        On which side P is: ``P @ U = a`` for "left".
+
+    Returns
+    -------
+    U : Tensor, shape (..., m, n)
+    P : Tensor, shape (..., n, n) or (..., m, m)
+
+    Raises
+    ------
+    MatrixShapeError
+        There are fewer than two axes.
+    ArgumentError
+        ``side`` is another word.
+    MatrixError
+        There are infinities or NaN; or a derivative is asked for at a matrix that is not of full
+        rank, where there is none.
+    MissingPackageError
+        A derivative is asked for, and SciPy is not installed.
+
+    Notes
+    -----
+    The derivative is that of Kenney and Laub, 1991; equal singular values do it no harm.
+
+    Examples
+    --------
+    >>> polar([[3.0], [4.0]])
+    (Tensor([[0.6],
+            [0.8]]), Tensor([[5.]]))
+    """
+    if side not in ("right", "left"):
+        raise ArgumentError(f"polar: side is 'right' or 'left', not {side!r}.")
+    matrix = wrap(matrices(a, "polar"))
+    u = _isometry(matrix)
+    product = matmul(adjoint(u), matrix) if side == "right" else matmul(matrix, adjoint(u))
+    return u, wrap(hermitian(product))
+
+
+def _isometry(matrix: Tensor) -> Tensor:
+    if matrix.shape[-2] < matrix.shape[-1]:
+        return wrap(adjoint(polar_factor(adjoint(matrix))))
+    return wrap(polar_factor(matrix))
+
+
+def orthogonal_procrustes(
+    A: ArrayLike, B: ArrayLike, check_finite: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The orthogonal (or unitary) R that makes ``norm(A @ R - B)`` least.
+
+    Parameters
+    ----------
+    A, B : array_like, shape (m, n)
+    check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    R : Tensor, shape (n, n)
+    scale : Tensor, shape ()
+        The sum of the singular values of ``A.mH @ B``.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or there are not two axes.
+    MatrixError
+        A derivative is asked for where ``A.mH @ B`` is singular: R is not determined there.
+
+    Examples
+    --------
+    >>> orthogonal_procrustes([[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [2.0, 0.0]])[1]
+    Tensor(3.)
+    """
+    first, second = wrap(matrices(A, "orthogonal_procrustes", "A")), fnp.asarray(B)
+    if first.shape != second.shape or first.ndim != 2:
+        raise ShapeError(
+            "orthogonal_procrustes: A and B have to be matrices of one shape; the shapes are"
+            f" {first.shape} and {second.shape}. Use fg.vmap for stacks."
+        )
+    product = matmul(adjoint(first), second)
+    rotation, positive = polar(wrap(product))
+    scale: Tensor = fnp.trace(positive).real
+    return rotation, scale
+
+
+def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
+    """The angles between what the columns of two matrices span, in descending order.
+
+    Parameters
+    ----------
+    A : array_like, shape (n, k)
+        With columns that do not depend on one another.
+    B : array_like, shape (n, l)
+        As A.
+
+    Returns
+    -------
+    Tensor, shape (min(k, l),)
+
+    Raises
+    ------
+    ShapeError
+        There are not two axes, the numbers of rows differ, or there are more columns than rows.
+    DegenerateError
+        A derivative is asked for where columns depend on one another.
+
+    Notes
+    -----
+    Small angles by their sines, others by their cosines: Knyazev and Argentati, "Principal angles
+    between subspaces in an A-based scalar product", 2002. An angle of 0 has the derivative 0, the
+    least of its subgradients.
+
+    Examples
+    --------
+    >>> subspace_angles([[1.0], [0.0]], [[1.0], [1.0]])
+    Tensor([0.78539816])
+    """
+    values = [wrap(matrices(x, "subspace_angles", name)) for x, name in ((A, "A"), (B, "B"))]
+    shapes = [x.shape for x in values]
+    if any(len(s) != 2 or s[0] < s[1] for s in shapes) or shapes[0][0] != shapes[1][0]:
+        raise ShapeError(
+            "subspace_angles: A and B have to be matrices with as many rows, and no more columns;"
+            f" the shapes are {shapes[0]} and {shapes[1]}. Use fg.vmap for stacks."
+        )
+    one, other = (plain.qr(x, "reduced")[0] for x in values)
+    if one.shape[1] < other.shape[1]:
+        one, other = other, one
+    inner = wrap(adjoint(one)) @ other
+    cosines = plain.svdvals(inner)[::-1]
+    sines = plain.svdvals(other - one @ inner)
+    small = cosines**2 >= 0.5
+    by_sine = fnp.arcsin(fnp.where(small, sines, 0.0))
+    result: Tensor = fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))
+    return result

@@ -1,0 +1,154 @@
+"""Least squares and pseudoinverses with SciPy's options.
+
+>>> lstsq([[1.0], [1.0]], [1.0, 3.0])[0]
+Tensor([2.])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError
+from funcgrad.numpy import pseudoinverses as plain
+from funcgrad.numpy.decompositions import svdvals
+from funcgrad.numpy.matrices import matrices, square
+from funcgrad.numpy.norms import matrix_rank
+from funcgrad.scipy.linalg.systems import half_of
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.transforms.stop import stop_gradient
+
+__all__ = ["lstsq", "pinv", "pinvh"]
+
+
+def lstsq(
+    a: ArrayLike,
+    b: ArrayLike,
+    cond: float | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The shortest of all x that make ``norm(a @ x - b)`` least.
+
+    The errors, and the derivative, are those of ``funcgrad.numpy.linalg.lstsq``.
+
+    Parameters
+    ----------
+    a : array_like, shape (m, n)
+    b : array_like, shape (m,) or (m, k)
+    cond : float, optional
+        Singular values count as zero that are less than so many times the greatest; by default
+        the precision.
+    overwrite_a, overwrite_b, check_finite, lapack_driver
+        Without effect.
+
+    Returns
+    -------
+    x : Tensor, shape (n,) or (n, k)
+    residues : Tensor, shape () or (k,)
+        The sums of squares of ``b - a @ x``; of shape (0,) where the columns of ``a`` depend on one
+        another, or m is not more than n.
+    rank : Tensor, integer
+    s : Tensor
+        The singular values of ``a``.
+
+    Examples
+    --------
+    >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[:2]
+    (Tensor([2.]), Tensor(2.))
+    """
+    x, squares, rank, s = plain.lstsq(a, b, -1.0 if cond is None else cond)
+    if x.ndim == 1 and squares.shape == (1,):
+        squares = squares[0]
+    return x, squares, rank, s
+
+
+def pinv(
+    a: ArrayLike,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The pseudoinverses of Moore and Penrose.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+    atol, rtol : float, optional
+        Singular values count as zero up to ``atol + rtol * greatest``; by default 0, and the
+        greater size times the precision.
+    return_rank : bool
+        Whether to return the rank, too.
+    check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    B : Tensor, shape (..., n, m)
+    rank : Tensor, shape (...)
+        Only with ``return_rank``.
+
+    Raises
+    ------
+    ArgumentError
+        A tolerance is negative.
+    MatrixError
+        There are infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+
+    Notes
+    -----
+    The derivative is that along which the rank stays the same (Golub and Pereyra 1973).
+
+    Examples
+    --------
+    >>> pinv([[2.0, 0.0], [0.0, 0.1]], atol=0.2)
+    Tensor([[0.5, 0. ],
+            [0. , 0. ]])
+    """
+    return _pseudoinverse(wrap(matrices(a, "pinv")), atol, rtol, return_rank, False)
+
+
+def pinvh(
+    a: ArrayLike,
+    atol: float | None = None,
+    rtol: float | None = None,
+    lower: bool | None = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The pseudoinverses of Hermitian matrices, by their eigenvalues.
+
+    The parameters are those of ``pinv``, and ``lower``, which says which triangle is read; by
+    default the Hermitian part is taken.
+
+    Examples
+    --------
+    >>> pinvh([[2.0, 0.0], [0.0, 0.0]])
+    Tensor([[0.5, 0. ],
+            [0. , 0. ]])
+    """
+    matrix = half_of(wrap(square(a, "pinvh")), lower, True)
+    return _pseudoinverse(matrix, atol, rtol, return_rank, True)
+
+
+def _pseudoinverse(
+    matrix: Tensor, atol: float | None, rtol: float | None, return_rank: bool, is_hermitian: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    operation = "pinvh" if is_hermitian else "pinv"
+    real = np.dtype(matrix.dtype.char.lower())
+    least = 0.0 if atol is None else atol
+    share = max(matrix.shape[-2:]) * float(np.finfo(real).eps) if rtol is None else rtol
+    if least < 0 or share < 0:
+        raise ArgumentError(f"{operation}: atol and rtol are not negative; got {least}, {share}.")
+    bound: ArrayLike = share
+    if least:
+        greatest = fnp.max(svdvals(stop_gradient(matrix)), axis=-1, initial=0.0)
+        bound = share + least / fnp.where(greatest > 0, greatest, 1.0)
+    found = plain.pinv(matrix, bound, hermitian=is_hermitian)
+    if not return_rank:
+        return found
+    return found, matrix_rank(stop_gradient(matrix), rtol=bound, hermitian=is_hermitian)

@@ -1,0 +1,170 @@
+"""Singular values with SciPy's options, and what depends on how many of them are not zero.
+
+>>> svdvals([[3.0, 0.0], [0.0, -2.0]])
+Tensor([3., 2.])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.numpy import decompositions as plain
+from funcgrad.numpy import norms
+from funcgrad.numpy.options import integer
+from funcgrad.primitives.matrices import adjoint
+from funcgrad.scipy.linalg.spectra import known_count
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.transforms.stop import stop_gradient
+
+__all__ = ["diagsvd", "norm", "null_space", "orth", "svd", "svdvals"]
+
+
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Tensor | tuple[Tensor, Tensor, Tensor]:
+    """The singular value decomposition ``a = (U * s) @ Vh``, as ``funcgrad.numpy.linalg.svd``.
+
+    The parameters that are not that one's have no effect.
+
+    Examples
+    --------
+    >>> svd([[3.0, 0.0], [0.0, -2.0]], compute_uv=False)
+    Tensor([3., 2.])
+    """
+    return plain.svd(a, full_matrices, compute_uv)
+
+
+def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """Singular values, in descending order, as ``funcgrad.numpy.linalg.svdvals``.
+
+    Examples
+    --------
+    >>> svdvals([[3.0, 0.0], [0.0, -2.0]])
+    Tensor([3., 2.])
+    """
+    return plain.svdvals(a)
+
+
+def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
+    """Singular values as the matrix that they are in ``U @ diagsvd(s, M, N) @ Vh``.
+
+    Parameters
+    ----------
+    s : array_like, shape (..., k)
+    M, N : int
+        The numbers of rows and columns, of which the smaller is k.
+
+    Returns
+    -------
+    Tensor, shape (..., M, N)
+
+    Raises
+    ------
+    ShapeError
+        The sizes do not fit.
+
+    Examples
+    --------
+    >>> diagsvd([3.0, 2.0], 2, 3)
+    Tensor([[3., 0., 0.],
+            [0., 2., 0.]])
+    """
+    values = fnp.atleast_1d(s)
+    rows, columns = integer(M, "diagsvd", "M"), integer(N, "diagsvd", "N")
+    k = values.shape[-1]
+    if k != min(rows, columns):
+        raise ShapeError(
+            f"diagsvd: a matrix of {rows} x {columns} has {min(rows, columns)} singular values; got"
+            f" the shape {values.shape}."
+        )
+    spread = values[..., None, :] if rows > columns else values[..., :, None]
+    result: Tensor = spread * np.eye(rows, columns, dtype=values.dtype)
+    return result
+
+
+def norm(
+    a: ArrayLike,
+    ord: float | str | None = None,
+    axis: int | tuple[int, int] | None = None,
+    keepdims: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The norm of a vector or of a matrix, as ``funcgrad.numpy.linalg.norm``.
+
+    Examples
+    --------
+    >>> norm([3.0, 4.0])
+    Tensor(5.)
+    """
+    return norms.norm(a, ord, axis, keepdims)
+
+
+def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
+    """An orthonormal basis of what the columns of a matrix span.
+
+    How many vectors that are has to be known, so not in ``fg.vmap``. A derivative is had of what
+    does not depend on the choice of the basis, as ``Q @ Q.mH``, where singular values are apart;
+    see ``funcgrad.numpy.linalg.svd``.
+
+    Parameters
+    ----------
+    A : array_like, shape (m, n)
+    rcond : float, optional
+        Singular values count as zero up to so many times the greatest; by default the greater size
+        times the precision.
+
+    Returns
+    -------
+    Tensor, shape (m, rank)
+
+    Raises
+    ------
+    TracerError
+        It is called in ``fg.vmap``.
+    DegenerateError
+        As by ``svd``.
+
+    Examples
+    --------
+    >>> orth([[0.0, 2.0], [0.0, 0.0]]).shape
+    (2, 1)
+    """
+    u, s, vh = plain.svd(A, full_matrices=False)
+    basis: Tensor = u[:, : _rank(s, u.shape[0], vh.shape[1], rcond, "orth")]
+    return basis
+
+
+def null_space(
+    A: ArrayLike,
+    rcond: float | None = None,
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Tensor:
+    """An orthonormal basis of what a matrix maps to 0. See ``orth`` for parameters and errors.
+
+    Returns
+    -------
+    Tensor, shape (n, n - rank)
+
+    Examples
+    --------
+    >>> null_space([[0.0, 2.0], [0.0, 0.0]]).shape
+    (2, 1)
+    """
+    u, s, vh = plain.svd(A, full_matrices=True)
+    return wrap(adjoint(vh[_rank(s, u.shape[0], vh.shape[1], rcond, "null_space") :]))
+
+
+def _rank(s: Tensor, m: int, n: int, rcond: float | None, operation: str) -> int:
+    share = max(m, n) * float(np.finfo(s.dtype).eps) if rcond is None else rcond
+    held = stop_gradient(s)
+    return known_count(fnp.sum(held > share * fnp.max(held, initial=0.0)), operation)

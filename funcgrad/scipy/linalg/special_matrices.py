@@ -1,0 +1,363 @@
+"""Matrices that are made of a few numbers, or of their size alone, under SciPy's names.
+
+Those that are made of numbers take stacks of them and have derivatives; the others are constants,
+which SciPy computes, but for ``dft``.
+
+>>> circulant([1.0, 2.0, 3.0])
+Tensor([[1., 3., 2.],
+        [2., 1., 3.],
+        [3., 2., 1.]])
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.options import integer
+from funcgrad.primitives.matrix_equations import scipy_linalg
+from funcgrad.scipy.linalg.composed import toeplitz
+from funcgrad.tensor import ArrayLike, Tensor, tensor
+
+__all__ = [
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "dft",
+    "fiedler",
+    "fiedler_companion",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hilbert",
+    "invhilbert",
+    "invpascal",
+    "khatri_rao",
+    "leslie",
+    "pascal",
+]
+
+# ------------------------------------------------------------------------------ made of numbers
+
+
+def circulant(c: ArrayLike) -> Tensor:
+    """A matrix whose columns are turns of the first one: ``c[(i - j) % n]``.
+
+    Parameters
+    ----------
+    c : array_like, shape (..., n)
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+    """
+    column = fnp.atleast_1d(c)
+    n = np.arange(column.shape[-1])
+    turned: Tensor = column[..., (n[:, None] - n) % max(len(n), 1)]
+    return turned
+
+
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
+    """A matrix with constant antidiagonals, by its first column and its last row.
+
+    Parameters
+    ----------
+    c : array_like, shape (..., m)
+    r : array_like, shape (..., n), optional
+        The last row, whose first element does not count; zeros by default.
+
+    Returns
+    -------
+    Tensor, shape (..., m, n)
+
+    Examples
+    --------
+    >>> hankel([1.0, 2.0], [9.0, 3.0, 4.0])
+    Tensor([[1., 2., 3.],
+            [2., 3., 4.]])
+    """
+    column = fnp.atleast_1d(c)
+    row = fnp.zeros_like(column) if r is None else fnp.atleast_1d(r)
+    turned = toeplitz(column[..., ::-1], fnp.concatenate([column[..., -1:], row[..., 1:]], -1))
+    result: Tensor = turned[..., ::-1, :]
+    return result
+
+
+def companion(a: ArrayLike) -> Tensor:
+    """The matrix whose characteristic polynomial has given coefficients, the highest first.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n)
+
+    Returns
+    -------
+    Tensor, shape (..., n - 1, n - 1)
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two coefficients.
+
+    Examples
+    --------
+    >>> companion([2.0, 4.0, 6.0])
+    Tensor([[-2., -3.],
+            [ 1.,  0.]])
+    """
+    top = _coefficients(a, "companion")
+    below = np.eye(top.shape[-1] - 1, top.shape[-1])
+    lower = fnp.broadcast_to(below, (*top.shape[:-1], *below.shape))
+    return fnp.concatenate([top[..., None, :], fnp.astype(lower, top.dtype)], -2)
+
+
+def _coefficients(a: ArrayLike, operation: str) -> Tensor:
+    """Of the monic polynomial, below the highest, with the other sign."""
+    numbers = fnp.atleast_1d(a)
+    if numbers.shape[-1] < 2:
+        raise ShapeError(
+            f"{operation}: a polynomial needs two coefficients; the shape is {numbers.shape}."
+        )
+    result: Tensor = -numbers[..., 1:] / (1.0 * numbers[..., :1])
+    return result
+
+
+def fiedler_companion(a: ArrayLike) -> Tensor:
+    """A companion matrix with five diagonals, of Fiedler's kind.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n)
+        Coefficients, the highest first.
+
+    Returns
+    -------
+    Tensor, shape (..., n - 1, n - 1)
+
+    Notes
+    -----
+    Fiedler, "A note on companion matrices", 2003.
+
+    Examples
+    --------
+    >>> fiedler_companion([1.0, -6.0, 11.0, -6.0])
+    Tensor([[  6., -11.,   1.],
+            [  1.,   0.,   0.],
+            [  0.,   6.,   0.]])
+    """
+    c = _coefficients(a, "fiedler_companion")
+    n = c.shape[-1]
+    # The number of the coefficient in each place; 1 and 0 stand behind these.
+    place = np.full((n, n), n + 1)
+    row = np.arange(n)
+    place[row[3::2], row[3::2] - 2] = place[row[:-2:2], row[:-2:2] + 2] = n
+    place[row[2::2], row[2::2] - 1] = row[2::2]
+    place[row[:-1:2], row[:-1:2] + 1] = row[:-1:2] + 1
+    place[0, 0], place[1:2, 0] = 0, n
+    ends = np.broadcast_to(np.array([1.0, 0.0]), (*c.shape[:-1], 2))
+    result: Tensor = fnp.concatenate([c, fnp.astype(ends, c.dtype)], -1)[..., place]
+    return result
+
+
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
+    """The matrix that multiplies a vector of n elements as ``convolve(a, v, mode)`` does.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m)
+    n : int
+        At least 1.
+    mode : {"full", "same", "valid"}
+
+    Returns
+    -------
+    Tensor, shape (..., k, n)
+
+    Raises
+    ------
+    ArgumentError
+        ``n`` is less than 1, ``a`` is empty, or ``mode`` is another word.
+
+    Examples
+    --------
+    >>> convolution_matrix([1.0, 2.0], 2)
+    Tensor([[1., 0.],
+            [2., 1.],
+            [0., 2.]])
+    """
+    numbers, n = fnp.atleast_1d(a), integer(n, "convolution_matrix", "n")
+    m = numbers.shape[-1]
+    if n < 1 or not m or mode not in ("full", "same", "valid"):
+        raise ArgumentError(
+            "convolution_matrix: n is at least 1, a is not empty, and mode is 'full', 'same' or"
+            f" 'valid'; got n={n}, {m} elements and {mode!r}."
+        )
+    zeros = fnp.zeros((*numbers.shape[:-1], n - 1), dtype=numbers.dtype)
+    whole = toeplitz(fnp.concatenate([numbers, zeros], -1), np.zeros(n, numbers.dtype))
+    least, most = min(m, n), max(m, n)
+    start = {"full": 0, "same": (least - 1) // 2, "valid": least - 1}[mode]
+    size = {"full": m + n - 1, "same": most, "valid": most - least + 1}[mode]
+    result: Tensor = whole[..., start : start + size, :]
+    return result
+
+
+def fiedler(a: ArrayLike) -> Tensor:
+    """The absolute differences of all pairs of numbers; 0, with the derivative 0, of equal ones.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n)
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+    """
+    numbers = fnp.atleast_1d(a)
+    return fnp.abs(numbers[..., :, None] - numbers[..., None, :])
+
+
+def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
+    """The matrix of a population by ages: birth rates f in the first row, survival s below.
+
+    Parameters
+    ----------
+    f : array_like, shape (..., n)
+    s : array_like, shape (..., n - 1)
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+
+    Raises
+    ------
+    ShapeError
+        ``s`` has not one element less than ``f``, or there is one of f alone.
+
+    Examples
+    --------
+    >>> leslie([0.1, 2.0], [0.5])
+    Tensor([[0.1, 2. ],
+            [0.5, 0. ]])
+    """
+    births, survival = fnp.atleast_1d(f), fnp.atleast_1d(s)
+    n = births.shape[-1]
+    if survival.shape[-1] != n - 1 or n < 2:
+        raise ShapeError(
+            "leslie: s has to have one element less than f, and at least one; the shapes are"
+            f" {births.shape} and {survival.shape}."
+        )
+    below = survival[..., :, None] * np.eye(n - 1, n, dtype=survival.dtype)
+    births = births[..., None, :]
+    lead = np.broadcast_shapes(births.shape[:-2], below.shape[:-2])
+    parts = [fnp.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (births, below)]
+    return fnp.concatenate(parts, -2)
+
+
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Columns by columns the Kronecker products of those of two matrices.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, k)
+    b : array_like, shape (..., n, k)
+
+    Returns
+    -------
+    Tensor, shape (..., m * n, k)
+
+    Raises
+    ------
+    ShapeError
+        The numbers of columns differ, or there are fewer than two axes.
+
+    Examples
+    --------
+    >>> khatri_rao([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]])
+    Tensor([[ 3.,  8.],
+            [ 5., 12.]])
+    """
+    first, second = fnp.asarray(a), fnp.asarray(b)
+    if min(first.ndim, second.ndim) < 2 or first.shape[-1] != second.shape[-1]:
+        raise ShapeError(
+            "khatri_rao: a and b have to be matrices with as many columns; the shapes are"
+            f" {first.shape} and {second.shape}."
+        )
+    both = first[..., :, None, :] * second[..., None, :, :]
+    return both.reshape(*both.shape[:-3], both.shape[-3] * both.shape[-2], both.shape[-1])
+
+
+# -------------------------------------------------------------------------- made of their size
+
+
+def dft(n: int, scale: str | None = None) -> Tensor:
+    """The matrix of the discrete Fourier transform: ``dft(n) @ x`` is ``fft(x)``.
+
+    Parameters
+    ----------
+    n : int
+    scale : {"sqrtn", "n"}, optional
+        By what it is divided: by the root of n, which makes it unitary, or by n.
+
+    Returns
+    -------
+    Tensor, shape (n, n)
+
+    Raises
+    ------
+    ArgumentError
+        ``scale`` is something else.
+    """
+    size = integer(n, "dft", "n")
+    if scale not in (None, "sqrtn", "n"):
+        raise ArgumentError(f"dft: scale is None, 'sqrtn' or 'n', not {scale!r}.")
+    divisor = {None: 1.0, "sqrtn": math.sqrt(size), "n": float(size)}[scale]
+    whole = np.fft.fft(np.eye(size), axis=0) if size else np.zeros((0, 0), complex)
+    return tensor(whole / (divisor or 1.0))
+
+
+def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
+    """Hadamard's matrix of Sylvester's kind, of a size that is a power of two."""
+    return _constant("hadamard", n, dtype=dtype)
+
+
+def helmert(n: int, full: bool = False) -> Tensor:
+    """Helmert's orthogonal matrix; without its first row, which is constant, if not ``full``."""
+    return _constant("helmert", n, full=full)
+
+
+def hilbert(n: int) -> Tensor:
+    """Hilbert's matrix, ``1 / (i + j + 1)``."""
+    return _constant("hilbert", n)
+
+
+def invhilbert(n: int, exact: bool = False) -> Tensor:
+    """The inverse of Hilbert's matrix; ``exact`` makes integers, where they fit 64 bits."""
+    return _constant("invhilbert", n, exact=exact)
+
+
+def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
+    """Pascal's triangle as a "symmetric", "lower" or "upper" matrix."""
+    return _constant("pascal", n, kind=kind, exact=exact)
+
+
+def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
+    """The inverse of Pascal's matrix; ``exact`` makes integers, where they fit 64 bits."""
+    return _constant("invpascal", n, kind=kind, exact=exact)
+
+
+def _constant(name: str, n: int, **options: object) -> Tensor:
+    """SciPy's matrix, or an error in its words."""
+    size = integer(n, name, "n")
+    try:
+        found = getattr(scipy_linalg(name), name)(size, **options)
+    except ValueError as error:
+        raise ArgumentError(f"{name}: {error}") from None
+    if found.dtype == object:
+        raise ArgumentError(
+            f"{name}: the exact integers of size {size} do not fit 64 bits. Pass exact=False."
+        )
+    return tensor(found)

@@ -1,0 +1,361 @@
+"""Eigenvalues with SciPy's options.
+
+>>> eigh([[2.0, 1.0], [1.0, 2.0]], eigvals_only=True, subset_by_index=[1, 1])
+Tensor([3.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError, TracerError
+from funcgrad.numpy import decompositions as plain
+from funcgrad.numpy.matrices import results, square
+from funcgrad.numpy.options import integer
+from funcgrad.primitives import eigen_general
+from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.scipy.linalg.systems import half_of
+from funcgrad.scipy.linalg.triangular_systems import cholesky, solve_triangular
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.transforms.stop import stop_gradient
+
+__all__ = [
+    "eig",
+    "eigh",
+    "eigh_tridiagonal",
+    "eigvals",
+    "eigvalsh",
+    "eigvalsh_tridiagonal",
+    "known_count",
+]
+
+Pair = tuple[Tensor, Tensor]
+
+
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    *,
+    lower: bool | None = None,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Sequence[int] | None = None,
+    subset_by_value: Sequence[float] | None = None,
+    driver: str | None = None,
+) -> Tensor | Pair:
+    """The eigenvalues and the eigenvectors of Hermitian matrices, or of pairs of them.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+    b : array_like, shape (..., n, n), optional
+        Positive definite.
+    lower : bool, optional
+        Which triangle of the matrices is read; by default their Hermitian part is taken.
+    eigvals_only : bool
+        Whether to return the eigenvalues alone. Their derivatives are had at every matrix.
+    type : {1, 2, 3}
+        With b: ``a @ v = w * b @ v``, ``a @ b @ v = w * v`` or ``b @ a @ v = w * v``.
+    subset_by_index : (int, int), optional
+        The first and the last eigenvalue that is returned, in ascending order.
+    subset_by_value : (float, float), optional
+        Those above the first number, and up to the second, are returned. How many these are has to
+        be known, so not in ``fg.vmap``.
+    overwrite_a, overwrite_b, check_finite, driver
+        Without effect.
+
+    Returns
+    -------
+    w : Tensor, shape (..., k)
+        In ascending order.
+    v : Tensor, shape (..., n, k)
+        In columns, of length 1; with b such that ``v.mH @ b @ v``, or for the third type ``v.mH @
+        inv(b) @ v``, is the identity.
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+    ShapeError
+        ``a`` and ``b`` differ in size.
+    MatrixError
+        ``b`` is not positive definite, or there are infinities or NaN.
+    ArgumentError
+        ``type`` or a subset is something else, or both subsets are given.
+    DegenerateError
+        As by ``funcgrad.numpy.linalg.eigh``.
+    TracerError
+        ``subset_by_value`` in ``fg.vmap``.
+
+    Notes
+    -----
+    With ``b = L @ L.mH`` all types are eigenvalues of one Hermitian matrix (Golub and Van Loan,
+    "Matrix computations", section 8.7), through which derivatives go.
+
+    Examples
+    --------
+    >>> eigh([[2.0, 0.0], [0.0, 3.0]], [[1.0, 0.0], [0.0, 4.0]], eigvals_only=True)
+    Tensor([0.75, 2.  ])
+    """
+    if type not in (1, 2, 3):
+        raise ArgumentError(f"eigh: type is 1, 2 or 3, not {type!r}.")
+    matrix = half_of(wrap(square(a, "eigh")), lower, True)
+    if b is None:
+        return _selected(matrix, None, False, eigvals_only, subset_by_index, subset_by_value)
+    other = half_of(wrap(square(b, "eigh", "b")), lower, True)
+    if other.shape[-1] != matrix.shape[-1]:
+        raise ShapeError(
+            "eigh: a and b have to be of one size; the shapes are"
+            f" {matrix.shape} and {other.shape}."
+        )
+    factor = cholesky(other, lower=True)
+    if type == 1:
+        half = solve_triangular(factor, matrix, lower=True)
+        matrix = solve_triangular(factor, wrap(adjoint(half)), lower=True)
+    else:
+        matrix = wrap(adjoint(factor)) @ matrix @ factor
+    matrix = wrap(hermitian(matrix))
+    return _selected(matrix, factor, type == 3, eigvals_only, subset_by_index, subset_by_value)
+
+
+def _selected(
+    matrix: Tensor,
+    factor: Tensor | None,
+    is_product: bool,
+    eigvals_only: bool,
+    by_index: Sequence[int] | None,
+    by_value: Sequence[float] | None,
+) -> Tensor | Pair:
+    """Eigenvalues, and the eigenvectors with their basis changed back by the factor of b."""
+    if by_index is not None and by_value is not None:
+        raise ArgumentError("eigh: give subset_by_index or subset_by_value, not both.")
+    if eigvals_only:
+        w = plain.eigvalsh(matrix)
+        return w[..., _chosen(w, by_index, by_value)]
+    w, v = plain.eigh(matrix)
+    if factor is not None:
+        v = factor @ v if is_product else solve_triangular(factor, v, trans="C", lower=True)
+    chosen = _chosen(w, by_index, by_value)
+    return w[..., chosen], v[..., chosen]
+
+
+def _chosen(w: Tensor, by_index: Sequence[int] | None, by_value: Sequence[float] | None) -> slice:
+    """The part of ascending eigenvalues that is asked for."""
+    n = w.shape[-1]
+    if by_index is not None:
+        low, high = (integer(each, "eigh", "subset_by_index") for each in by_index)
+        if not 0 <= low <= high < n:
+            raise ArgumentError(
+                f"eigh: subset_by_index is (first, last) with 0 <= first <= last < {n}, not"
+                f" {tuple(by_index)}."
+            )
+        return slice(low, high + 1)
+    if by_value is None:
+        return slice(n)
+    low_value, high_value = by_value
+    if not low_value < high_value or w.ndim != 1:
+        raise ArgumentError(
+            "eigh: subset_by_value is (low, high) with low < high, for one matrix; got"
+            f" {tuple(by_value)} and eigenvalues of shape {w.shape}."
+        )
+    held = stop_gradient(w)
+    counts = [known_count(fnp.sum(held <= each), "eigh with subset_by_value") for each in by_value]
+    return slice(*counts)
+
+
+def known_count(number: Tensor, operation: str) -> int:
+    """A count on which a shape depends, of numbers that are there."""
+    try:
+        return int(number)
+    except TracerError:
+        raise TracerError(
+            f"{operation}: the shape of the result depends on numbers, which may differ between the"
+            " examples of fg.vmap. Call it for one example after the other."
+        ) from None
+
+
+def eigvalsh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    *,
+    lower: bool | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Sequence[int] | None = None,
+    subset_by_value: Sequence[float] | None = None,
+    driver: str | None = None,
+) -> Tensor:
+    """The eigenvalues of Hermitian matrices: ``eigh`` with ``eigvals_only``.
+
+    Examples
+    --------
+    >>> eigvalsh([[2.0, 1.0], [1.0, 2.0]])
+    Tensor([1., 3.])
+    """
+    found = eigh(
+        a,
+        b,
+        lower=lower,
+        eigvals_only=True,
+        type=type,
+        subset_by_index=subset_by_index,
+        subset_by_value=subset_by_value,
+    )
+    assert isinstance(found, Tensor)
+    return found
+
+
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Sequence[float] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> Tensor | Pair:
+    """The eigenvalues and the eigenvectors of real symmetric tridiagonal matrices.
+
+    Computed of the whole matrix, by ``eigh``, whose results and errors these are.
+
+    Parameters
+    ----------
+    d : array_like, shape (..., n)
+        The diagonal.
+    e : array_like, shape (..., n - 1)
+        What is beside it.
+    eigvals_only : bool
+    select : {"a", "v", "i"}
+        Whether all eigenvalues are returned, or those that ``select_range`` says by value or by
+        index.
+    select_range : (float, float), optional
+    check_finite, tol, lapack_driver
+        Without effect.
+
+    Examples
+    --------
+    >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)
+    Tensor([1., 3.])
+    """
+    if select not in ("a", "v", "i") or (select_range is None) != (select == "a"):
+        raise ArgumentError(
+            "eigh_tridiagonal: select is 'a' without a select_range, or 'v' or 'i' with one; got"
+            f" {select!r} and {select_range!r}."
+        )
+    middle, beside = fnp.atleast_1d(d), fnp.atleast_1d(e)
+    n = middle.shape[-1]
+    if beside.shape[-1] != n - 1 or "c" in (middle.dtype.kind, beside.dtype.kind):
+        raise ShapeError(
+            "eigh_tridiagonal: e has to have one element less than d, and both are real; the shapes"
+            f" are {middle.shape} and {beside.shape}, the dtypes {middle.dtype} and {beside.dtype}."
+        )
+    above = beside[..., :, None] * np.eye(n - 1, n, 1)
+    none = fnp.zeros((*above.shape[:-2], 1, n), dtype=above.dtype)
+    half = fnp.concatenate([above, none], -2)
+    matrix = middle[..., :, None] * np.eye(n) + half + half.mT
+    indices = None if select != "i" or select_range is None else [int(k) for k in select_range]
+    values = select_range if select == "v" else None
+    return _selected(matrix, None, False, eigvals_only, indices, values)
+
+
+def eigvalsh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    select: str = "a",
+    select_range: Sequence[float] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> Tensor:
+    """The eigenvalues of real symmetric tridiagonal matrices: see ``eigh_tridiagonal``."""
+    found = eigh_tridiagonal(d, e, True, select, select_range)
+    assert isinstance(found, Tensor)
+    return found
+
+
+def eig(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Tensor | Pair:
+    """The eigenvalues and the right eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+    b, left, homogeneous_eigvals
+        Not to be had: leave them at their defaults.
+    right : bool
+        Whether the eigenvectors are returned, too.
+    overwrite_a, overwrite_b, check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    w : Tensor, complex, shape (..., n)
+    vr : Tensor, shape (..., n, n)
+        Complex; of real matrices real if all eigenvalues are, but in ``fg.vmap``.
+
+    Raises
+    ------
+    MissingOptionError
+        ``b``, ``left`` or ``homogeneous_eigvals`` is given.
+    MatrixShapeError, MatrixError, DegenerateError
+        As by ``funcgrad.numpy.linalg.eig``.
+
+    Examples
+    --------
+    >>> eig([[2.0, 0.0], [0.0, 3.0]], right=False)
+    Tensor([2.+0.j, 3.+0.j])
+    """
+    if left:
+        raise MissingOptionError(
+            "eig: left=True is not available. The left eigenvectors are the right ones of"
+            " fnp.conj(a.mT), of the conjugate eigenvalues; their order may be another."
+        )
+    _refuse_pairs("eig", b, homogeneous_eigvals)
+    matrix = square(a, "eig")
+    if not right:
+        return wrap(eigen_general.eigvals(matrix))
+    return results(eigen_general.eig, matrix)[0], plain.eig(matrix).eigenvectors
+
+
+def _refuse_pairs(operation: str, b: ArrayLike | None, homogeneous_eigvals: bool) -> None:
+    if b is not None or homogeneous_eigvals:
+        raise MissingOptionError(
+            f"{operation}: generalized eigenvalues of matrices that are not Hermitian are not"
+            f" available. For an invertible b pass {operation}(solve(b, a)); for Hermitian ones use"
+            " eigh(a, b)."
+        )
+
+
+def eigvals(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Tensor:
+    """The eigenvalues of square matrices, always complex. Parameters and errors are as of ``eig``.
+
+    Examples
+    --------
+    >>> eigvals([[2.0, 5.0], [0.0, 3.0]])
+    Tensor([2.+0.j, 3.+0.j])
+    """
+    _refuse_pairs("eigvals", b, homogeneous_eigvals)
+    return wrap(eigen_general.eigvals(square(a, "eigvals")))

@@ -1,0 +1,414 @@
+"""Linear equations and inverses with SciPy's options.
+
+>>> solve([[2.0, 1.0], [1.0, 2.0]], [3.0, 3.0], assume_a="pos")
+Tensor([1., 1.])
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, MatrixError, ShapeError, TracerError
+from funcgrad.numpy import linear_systems as plain
+from funcgrad.numpy.matrices import square
+from funcgrad.primitives.lu import exchanges, rows_after_exchanges
+from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.primitives.structural import swap_last_axes
+from funcgrad.scipy.linalg.composed import toeplitz
+from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve, lu, solve_triangular
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
+from funcgrad.transforms.stop import stop_gradient
+from funcgrad.users_values import operand
+
+__all__ = [
+    "det",
+    "half_of",
+    "inv",
+    "lu_factor",
+    "lu_solve",
+    "matmul_toeplitz",
+    "solve",
+    "solve_circulant",
+    "solve_toeplitz",
+]
+
+_STRUCTURES: Final = MappingProxyType(
+    {
+        "gen": "general",
+        "sym": "symmetric",
+        "her": "hermitian",
+        "pos": "positive definite",
+    }
+)
+_GENERAL = ("general", "tridiagonal", "banded")
+
+
+def half_of(a: Tensor, lower: bool | None, conjugated: bool) -> Tensor:
+    """The symmetric part of matrices, or with ``lower`` what one of their triangles says."""
+    turned = adjoint if conjugated else swap_last_axes
+    if lower is None:
+        return wrap(hermitian(a) if conjugated else (a + turned(a)) / 2)
+    triangle = fnp.tril(a, -1) if lower else fnp.triu(a, 1)
+    diagonal = fnp.linalg.diagonal(a)
+    if conjugated and a.dtype.kind == "c":
+        diagonal = fnp.astype(diagonal.real, a.dtype)
+    size = a.shape[-1]
+    middle = diagonal[..., None, :] * np.eye(size, dtype=np.dtype(a.dtype.char.lower()))
+    return wrap(triangle + middle + turned(triangle))
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Tensor:
+    """The solution x of the linear equations ``a @ x = b``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+    b : array_like, shape (n,) or (..., n, k)
+    lower : bool, optional
+        Which triangle of a Hermitian or symmetric matrix is read; by default the Hermitian or
+        symmetric part of ``a`` is taken.
+    overwrite_a, overwrite_b, check_finite : bool
+        Without effect.
+    assume_a : str, optional
+        "gen" or "general", "sym" or "symmetric", "her" or "hermitian", "pos" or "positive
+        definite", "diagonal", "upper triangular", "lower triangular", "tridiagonal", "banded".
+        What it says is not there is not read, and has no derivative; of bands it is taken at its
+        word. Without it, the matrix is a general one.
+    transposed : bool
+        Whether to solve ``a.T @ x = b``.
+
+    Returns
+    -------
+    Tensor, in the shape of b, stacks broadcast
+
+    Raises
+    ------
+    MatrixShapeError
+        ``a`` is not square.
+    ShapeError
+        The shapes do not fit each other.
+    ArgumentError
+        ``assume_a`` is another word.
+    MatrixError
+        A matrix is singular, or not positive definite.
+
+    Examples
+    --------
+    >>> solve([[3.0, 1.0], [0.0, 2.0]], [9.0, 8.0], transposed=True)
+    Tensor([3. , 2.5])
+    """
+    matrix = wrap(square(a, "solve"))
+    kind = _structure(assume_a, "solve")
+    if transposed:
+        matrix = matrix.mT
+        lower = lower if lower is None else not lower
+    if kind == "positive definite":
+        return cho_solve(cho_factor(half_of(matrix, lower, True)), b)
+    if kind.endswith("triangular"):
+        # The words are about a itself.
+        return solve_triangular(matrix, b, lower=(kind[:5] == "lower") != transposed)
+    return plain.solve(_assumed(matrix, kind, lower), b)
+
+
+def _structure(assume_a: str | None, operation: str) -> str:
+    kind = _STRUCTURES.get(assume_a or "gen", assume_a or "")
+    known = {*_STRUCTURES.values(), *_GENERAL, "diagonal", "upper triangular", "lower triangular"}
+    if kind not in known:
+        raise ArgumentError(
+            f"{operation}: assume_a is {', '.join(map(repr, sorted({*_STRUCTURES, *known})))} or"
+            f" None, not {assume_a!r}."
+        )
+    return kind
+
+
+def _assumed(matrix: Tensor, kind: str, lower: bool | None) -> Tensor:
+    """Matrices without what their structure says is not there."""
+    if kind in ("hermitian", "positive definite", "symmetric"):
+        return half_of(matrix, lower, kind != "symmetric")
+    if kind.endswith("triangular"):
+        return fnp.tril(matrix) if kind[:5] == "lower" else fnp.triu(matrix)
+    return fnp.tril(fnp.triu(matrix)) if kind == "diagonal" else matrix
+
+
+def inv(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    assume_a: str | None = None,
+    lower: bool | None = None,
+) -> Tensor:
+    """Inverse matrices. The parameters and errors are those of ``solve``.
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+
+    Examples
+    --------
+    >>> inv([[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[-2. ,  1. ],
+            [ 1.5, -0.5]])
+    """
+    return plain.inv(_assumed(wrap(square(a, "inv")), _structure(assume_a, "inv"), lower))
+
+
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """Determinants, as ``funcgrad.numpy.linalg.det`` has them: right at singular matrices too.
+
+    Examples
+    --------
+    >>> det([[1.0, 2.0], [3.0, 5.0]])
+    Tensor(-1.)
+    """
+    return plain.det(a)
+
+
+class LUFactored(NamedTuple):
+    """What ``lu_factor`` returns."""
+
+    lu: Tensor
+    piv: Tensor
+
+
+def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> LUFactored:
+    """The triangular factors of a matrix in one, and the exchanges of rows, for ``lu_solve``.
+
+    The errors are those of ``lu``.
+
+    Returns
+    -------
+    lu : Tensor, shape (..., m, n)
+        The upper factor, and below its diagonal the lower one without its own.
+    piv : Tensor of int32, shape (..., min(m, n))
+        In step k row k and row ``piv[k]`` changed places.
+
+    Examples
+    --------
+    >>> lu_factor([[1.0, 2.0], [2.0, 2.0]])[1]
+    Tensor([1, 1], dtype=int32)
+    """
+    p, low, up = lu(a)
+    m, n = low.shape[-2], up.shape[-1]
+    k = min(m, n)
+    steps = wrap(exchanges(operand(p, "lu_factor")))[..., :k]
+    below, wide = fnp.tril(low, -1), [(0, 0)] * (low.ndim - 2)
+    if n > k:
+        below = fnp.pad(below, [*wide, (0, 0), (0, n - k)])
+    if m > k:
+        up = fnp.pad(up, [*wide, (0, m - k), (0, 0)])
+    return LUFactored(below + up, steps)
+
+
+def lu_solve(
+    lu_and_piv: tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The solution x of ``a @ x = b``, where ``lu_and_piv = lu_factor(a)``.
+
+    Parameters
+    ----------
+    lu_and_piv : tuple
+    b : array_like, shape (n,) or (..., n, k)
+    trans : {0, 1, 2}
+        Whether to solve with a, with its transpose, or with its conjugate transpose.
+    overwrite_b, check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, in the shape of b
+
+    Raises
+    ------
+    MatrixShapeError
+        The factors are not square.
+    ShapeError
+        The shapes do not fit each other.
+    ArgumentError
+        ``trans`` is something else.
+    MatrixError
+        The matrix is singular.
+
+    Examples
+    --------
+    >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 0.0]]), [4.0, 4.0])
+    Tensor([1., 2.])
+    """
+    factors, steps = lu_and_piv
+    matrix = square(factors, "lu_solve", "lu")
+    if trans not in (0, 1, 2):
+        raise ArgumentError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}.")
+    right, is_vector = plain.as_columns(matrix, plain.right_side(b, "lu_solve"), "lu_solve")
+    rows = wrap(rows_after_exchanges(operand(steps, "lu_solve")))
+    if not trans:
+        half = fnp.take_along_axis(_stacked(right, rows), rows[..., None], -2)
+        half = solve_triangular(matrix, half, lower=True, unit_diagonal=True)
+        return plain.without_columns(operand(solve_triangular(matrix, half), "lu_solve"), is_vector)
+    half = solve_triangular(matrix, wrap(right), trans=trans)
+    half = solve_triangular(matrix, half, trans=trans, lower=True, unit_diagonal=True)
+    back = fnp.argsort(rows, axis=-1)
+    found = fnp.take_along_axis(_stacked(operand(half, "lu_solve"), back), back[..., None], -2)
+    return plain.without_columns(operand(found, "lu_solve"), is_vector)
+
+
+def _stacked(right: Value, rows: Tensor) -> Tensor:
+    """A right-hand side with as many axes as the matrices have."""
+    x = wrap(right)
+    return fnp.broadcast_to(x, (*np.broadcast_shapes(x.shape[:-2], rows.shape[:-1]), *x.shape[-2:]))
+
+
+# ---------------------------------------------------------------------------- constant diagonals
+
+
+def _both_sides(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Tensor:
+    return toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
+
+
+def solve_toeplitz(
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True
+) -> Tensor:
+    """The solution x of ``toeplitz(c, r) @ x = b``, by factors of the whole matrix.
+
+    That is more exact than Levinson's recursion, which SciPy uses, and takes n**3 steps for n**2.
+
+    Parameters
+    ----------
+    c_or_cr : array_like or tuple of two
+        The first column, or the first column and the first row.
+    b : array_like, shape (n,) or (..., n, k)
+    check_finite : bool
+        Without effect.
+
+    Returns
+    -------
+    Tensor, in the shape of b
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrix is not square.
+    MatrixError
+        It is singular.
+
+    Examples
+    --------
+    >>> solve_toeplitz([2.0, 1.0], [3.0, 3.0])
+    Tensor([1., 1.])
+    """
+    return plain.solve(_both_sides(c_or_cr), b)
+
+
+def solve_circulant(
+    c: ArrayLike,
+    b: ArrayLike,
+    singular: str = "raise",
+    tol: float | None = None,
+    caxis: int = -1,
+    baxis: int = 0,
+    outaxis: int = 0,
+) -> Tensor:
+    """The solution x of ``circulant(c) @ x = b``, by Fourier transforms.
+
+    Parameters
+    ----------
+    c : array_like
+        The first columns, along the axis ``caxis``.
+    b : array_like
+        The right-hand sides, along the axis ``baxis``; other axes broadcast.
+    singular : {"raise", "lstsq"}
+        Whether a singular matrix is an error, or the shortest least squares solution is returned.
+    tol : float, optional
+        Eigenvalues count as zero up to this; by default n times the precision times the greatest.
+    caxis, baxis, outaxis : int
+        Where the vectors are in c, in b and in the result.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The vectors have different lengths.
+    ArgumentError
+        ``singular`` is another word.
+    MatrixError
+        A matrix is singular.
+    TracerError
+        In ``fg.vmap`` with ``singular="raise"``: examples may differ in it.
+
+    Examples
+    --------
+    >>> solve_circulant([2.0, 1.0], [3.0, 3.0])
+    Tensor([1., 1.])
+    """
+    if singular not in ("raise", "lstsq"):
+        raise ArgumentError(f"solve_circulant: singular is 'raise' or 'lstsq', not {singular!r}.")
+    column = fnp.moveaxis(fnp.atleast_1d(c), caxis, -1)
+    right = fnp.moveaxis(fnp.atleast_1d(b), baxis, -1)
+    n = column.shape[-1]
+    if right.shape[-1] != n:
+        raise ShapeError(
+            "solve_circulant: c and b have to have vectors of one length; the lengths are"
+            f" {n} and {right.shape[-1]}."
+        )
+    values = fnp.fft.fft(column, axis=-1) if n else column
+    sizes = fnp.abs(stop_gradient(values))
+    precision = float(np.finfo(sizes.dtype).eps)
+    bound = fnp.max(sizes, axis=-1, keepdims=True, initial=0.0) * n * precision
+    is_zero = sizes <= (bound if tol is None else tol)
+    if singular == "raise" and _any(is_zero):
+        raise MatrixError(
+            "solve_circulant: the matrix is singular, or nearly so. Pass singular='lstsq' for the"
+            " shortest least squares solution."
+        )
+    shares = (fnp.fft.fft(right, axis=-1) if n else right) / fnp.where(is_zero, 1.0, values)
+    shares = fnp.where(is_zero, 0.0, shares)
+    x = fnp.fft.ifft(shares, axis=-1) if n else shares
+    is_real = "c" not in (column.dtype.kind, right.dtype.kind)
+    result: Tensor = fnp.moveaxis(x.real if is_real else x, -1, outaxis)
+    return result
+
+
+def _any(flags: Tensor) -> bool:
+    try:
+        return bool(fnp.any(flags))
+    except TracerError:
+        raise TracerError(
+            "solve_circulant: whether a matrix is singular may differ between the examples of"
+            " fg.vmap. Pass singular='lstsq', or call it for one example after the other."
+        ) from None
+
+
+def matmul_toeplitz(
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike],
+    x: ArrayLike,
+    check_finite: bool = False,
+    workers: int | None = None,
+) -> Tensor:
+    """``toeplitz(c, r) @ x``, as the product that it is; ``workers`` have no effect.
+
+    Examples
+    --------
+    >>> matmul_toeplitz([2.0, 1.0], [3.0, 3.0])
+    Tensor([9., 9.])
+    """
+    return _both_sides(c_or_cr) @ fnp.asarray(x)
