@@ -164,7 +164,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
     if shape_of(x) != shape_of(y):
         sizes = f"{shape_of(x)[0]} and {shape_of(y)[0]}"
         raise ShapeError(f"vdot: the arguments have different numbers of elements, {sizes}.")
-    return apply2(matmul_primitive, x, y)
+    return apply2(matmul_primitive, wrap(x), wrap(y))
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
@@ -265,7 +265,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """
     x, y = operand(x1, "matvec"), operand(x2, "matvec")
     if len(shape_of(y)) == 1 and shape_of(x)[1:][-1:] == shape_of(y):
-        return apply2(matmul_primitive, x, y)
+        return apply2(matmul_primitive, wrap(x), wrap(y))
     return _broadcast("matvec", x, ".ij", y, ".j", ".i")
 
 
@@ -290,7 +290,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """
     x, y = _conjugated(operand(x1, "vecmat")), operand(x2, "vecmat")
     if len(shape_of(x)) == 1 and shape_of(y)[:-1][-1:] == shape_of(x):
-        return apply2(matmul_primitive, x, y)
+        return apply2(matmul_primitive, wrap(x), wrap(y))
     return _broadcast("vecmat", x, ".i", y, ".ij", ".j")
 
 
@@ -367,7 +367,7 @@ def cross(
     # Component i+1 of the rolled difference is a[i+1] b[i+2] - a[i+2] b[i+1].
     ahead = ew.multiply(x, _rolled(y))
     behind = ew.multiply(_rolled(x), y)
-    product = _rolled(apply2(ew.subtract, ahead, behind))
+    product = _rolled(apply2(ew.subtract, wrap(ahead), wrap(behind)))
     rank = len(shape_of(product))
     return wrap(move_axis(product, rank - 1, normalize_axis(axisc, rank, "cross")))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
@@ -35,7 +35,7 @@ from funcgrad.primitives.matrices import (
 )
 from funcgrad.primitives.matrix_equations import scipy_linalg
 from funcgrad.primitives.structural import view
-from funcgrad.shape import Spec, shape_of
+from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
 __all__ = ["exchanges", "lu", "rows_after_exchanges"]
@@ -45,6 +45,9 @@ def _lu(x: Array) -> Any:
     x = np.asarray(x, linalg_dtype("lu", x.dtype))
     specs = _result(Spec(x.shape, x.dtype))
     factors = scipy_linalg("lu").lu
+    if x.ndim == 2 and x.size:
+        p, lower, upper = factors(x)
+        return np.asarray(p.real, specs[0].dtype), lower, upper
     flat = x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
     outs = [np.zeros((len(flat), *spec.shape[-2:]), spec.dtype) for spec in specs]
     outs[0][..., :, :] = np.eye(x.shape[-2])
@@ -68,6 +71,35 @@ def _result(x: Spec) -> tuple[Spec, Spec, Spec]:
     )
 
 
+# ----------------------------------------------------------------------------------- permutations
+
+
+def _permuted(p: Array, x: Array, back: bool) -> Any:
+    return np.take_along_axis(x, np.argmax(p, -2 if back else -1)[..., None], -2)
+
+
+def _permuted_samples() -> Iterator[Sample]:
+    for number, x in enumerate(stacks((3, 2), (2, 3, 2), (3, 3), (1, 0), (0, 2, 2), seed=152)):
+        order = np.random.default_rng(number).permutation(x.shape[-2])
+        p = np.broadcast_to(np.eye(x.shape[-2])[order], (*x.shape[:-1], x.shape[-2]))
+        yield Sample((p, x), {"back": number % 2 == 1})
+
+
+permuted_rows: Primitive = Primitive(
+    "permuted_rows",
+    _permuted,
+    lambda p, x, back: x,
+    Linear((None, lambda ct, p, x, back: permuted_rows(p, ct, back=not back))),
+    batch_matrices,
+    _permuted_samples,
+    structure=MATRICES,
+)
+"""The product of a permutation, or with ``back`` of its inverse, and a matrix, without adding."""
+
+
+# ------------------------------------------------------------------------------------- derivatives
+
+
 def _part(x: Value, rows: slice, columns: slice) -> Value:
     return view(x, key=Key((..., rows, columns)))
 
@@ -82,7 +114,7 @@ def _push(
     tangents: tuple[Value, ...], outs: tuple[Value, ...], x: Value
 ) -> tuple[Value, Value, Value]:
     p, lower, upper = outs
-    dx = matmul(adjoint(p), tangents[0])
+    dx = permuted_rows(p, tangents[0], back=True)
     k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
     head, tail, every = slice(k), slice(k, None), slice(None)
     first, leading = _part(lower, head, every), _part(upper, every, head)
@@ -102,6 +134,52 @@ def _push(
     return None, d_lower, d_upper
 
 
+def _pull(cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value) -> tuple[Value]:
+    """The same backwards: beside the leading square first, whose factors that depends on."""
+    (_, lbar, ubar), (p, lower, upper) = cts, outs
+    k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
+    head, tail, every = slice(k), slice(k, None), slice(None)
+    first, leading = _part(lower, head, every), _part(upper, every, head)
+    inner = rows = columns = None
+    if lbar is not None and m > k:
+        rows = _back_over(_part(lbar, tail, every), leading)
+        inner = matmul(matmul(adjoint(_part(lower, tail, every)), rows), adjoint(leading))
+        inner = triangle(-inner, lower=False, diagonal=1.0)
+    if ubar is not None and n > k:
+        columns = _back_under(_part(ubar, every, tail), first)
+        inner = matmul(adjoint(first), matmul(columns, adjoint(_part(upper, every, tail))))
+        inner = triangle(-inner, lower=True, diagonal=0.0)
+    if lbar is not None:
+        told = matmul(adjoint(first), _part(lbar, head, every))
+        told = triangle(told, lower=True, diagonal=0.0)
+        inner = told if inner is None else inner + told
+    if ubar is not None:
+        told = matmul(_part(ubar, every, head), adjoint(leading))
+        told = triangle(told, lower=False, diagonal=1.0)
+        inner = told if inner is None else inner + told
+    if inner is None:
+        return (None,)
+    pulled = _back_over(_back_under(inner, first), leading)
+    rank = len(shape_of(x))
+    if m > k:
+        rest = np.zeros((*shape_of(x)[:-2], m - k, n), dtype_of(upper)) if rows is None else rows
+        pulled = concatenate(pulled, rest, axis=rank - 2)
+    if n > k:
+        rest = np.zeros((*shape_of(x)[:-1], n - k), dtype_of(upper)) if columns is None else columns
+        pulled = concatenate(pulled, rest, axis=rank - 1)
+    return (permuted_rows(p, pulled, back=False),)
+
+
+def _back_over(x: Value, upper: Value) -> Value:
+    """x times the adjoint inverse of an upper triangle."""
+    return adjoint(triangular_solve(upper, adjoint(x), lower=False, unit_diagonal=False))
+
+
+def _back_under(x: Value, lower: Value) -> Value:
+    """The adjoint inverse of a lower triangle with ones on its diagonal, times x."""
+    return triangular_solve(adjoint(lower), x, lower=False, unit_diagonal=True)
+
+
 def _samples() -> Iterator[Sample]:
     shapes = ((3, 3), (2, 2, 2), (4, 2), (2, 4), (1, 1), (0, 0), (0, 2, 2), (0, 2))
     for x in stacks(*shapes, seed=151):
@@ -112,7 +190,7 @@ lu: Primitive = Primitive(
     "lu",
     _lu,
     _result,
-    Linearized(_push, mixes=True),
+    Linearized(_push, _pull, mixes=True),
     batch_matrices,
     _samples,
     structure=MATRICES,
