@@ -6,7 +6,7 @@ right where an inverse matrix is not to be had. Where a matrix is far from singu
 cofactors of S are products of all singular values but one, and those of A are ``det(U V^H)`` times
 ``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two.
 
->>> cofactors(np.array([[1.0, 2.0], [2.0, 4.0]]))
+>>> cofactors(np.array([[1.0, 2.0], [2.0, 4.0]]), np.float64(0.0))
 array([[ 4., -2.],
        [-2.,  1.]])
 """
@@ -35,7 +35,7 @@ from funcgrad.primitives.matrices import (
     unit,
 )
 from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.structural import reshape, swap_last_axes
+from funcgrad.primitives.structural import reshape, swap_last_axes, unfollowed
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
@@ -114,10 +114,39 @@ def _all_but_one(s: Array) -> tuple[Any, Any]:
     return np.ldexp(out, apart), greatest
 
 
-def _cofactors(x: Array) -> Any:
+def _far_cofactors(x: Array, d: Array) -> Any:
+    """Cofactors as determinants times inverses; None if a matrix is, or may be, nearly singular.
+
+    So is one with a determinant that has overflowed, or that has few digits.
+    """
+    info = np.finfo(x.dtype)
+    sizes = np.abs(d)
+    if not np.all((sizes > info.tiny / info.eps) & (sizes < np.inf)):
+        return None
+    try:
+        inverse = np.linalg.inv(x)
+    except np.linalg.LinAlgError:  # by the rounding of a determinant that is 0
+        return None
+    with np.errstate(all="ignore"):
+        condition = _squares(x) * _squares(inverse)
+        if np.all(condition < info.eps ** (-2 * _FAR)):
+            return np.swapaxes(inverse * np.asarray(d, x.dtype)[..., None, None], -1, -2)
+    return None
+
+
+def _squares(x: Array) -> Any:
+    """The sums of the squares of the absolute values of the elements of matrices."""
+    rows = x.reshape(*x.shape[:-2], -1)
+    return np.vecdot(rows, rows).real
+
+
+def _cofactors(x: Array, d: Array) -> Any:
     x = np.asarray(x, linalg_dtype("det", x.dtype))
     if not x.size or x.shape[-1] == 1:
         return np.ones_like(x)
+    out = _far_cofactors(x, d)
+    if out is not None:
+        return out
     near, inverse, factor, exponent = _parts(x)
     with np.errstate(all="ignore"):
         out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
@@ -241,28 +270,32 @@ cofactors_along: Primitive = Primitive(
 
 
 def _cofactor_samples() -> Iterator[Sample]:
-    for x in _pairs(63):
-        yield Sample((x,))
-    for x in _singular():
-        yield Sample((x,), smooth=False)  # once: twice would be the third derivative
-    yield Sample((np.array([[1e200, 0.0], [0.0, 1e-200]]),))
+    # Differences, which are asked for at determinants, twice, would part matrix and determinant.
+    large = np.array([[1e200, 0.0], [0.0, 1e-200]])
+    for x in (*_pairs(63), *_singular(), large):
+        yield Sample((x, np.asarray(np.linalg.det(x))), smooth=x.shape[-1] < 2)
 
 
 cofactors: Primitive = Primitive(
     "cofactors",
     _cofactors,
-    lambda x: Spec(x.shape, linalg_dtype("det", x.dtype)),
+    lambda x, d: Spec(x.shape, linalg_dtype("det", x.dtype)),
     Linearized(
-        lambda tangents, out, x: cofactors_along(x, tangents[0]),
+        lambda tangents, out, x, d: (
+            None if tangents[0] is None else cofactors_along(x, tangents[0])
+        ),
         # The second derivative of a determinant is symmetric.
-        lambda ct, out, x: (conjugate(cofactors_along(x, conjugate(ct))),),
+        lambda ct, out, x, d: (conjugate(cofactors_along(x, conjugate(ct))), d * 0),
         mixes=True,
     ),
     batch_matrices,
     _cofactor_samples,
     structure=MATRICES,
 )
-"""The matrices of cofactors: the derivatives of determinants with respect to the elements."""
+"""The matrices of cofactors: the derivatives of determinants with respect to the elements.
+
+The determinants, which whoever asks has already, come along; nothing else depends on them.
+"""
 
 
 def _det_samples() -> Iterator[Sample]:
@@ -275,8 +308,8 @@ det: Primitive = Primitive(
     np.linalg.det,
     lambda x: Spec(x.shape[:-2], linalg_dtype("det", x.dtype)),
     Linearized(
-        lambda tangents, out, x: total(cofactors(x) * tangents[0]),
-        lambda ct, out, x: (conjugate(cofactors(x)) * as_matrices(ct),),
+        lambda tangents, out, x: total(cofactors(x, unfollowed(out)) * tangents[0]),
+        lambda ct, out, x: (conjugate(cofactors(x, unfollowed(out))) * as_matrices(ct),),
         mixes=True,
     ),
     batch_matrices,
