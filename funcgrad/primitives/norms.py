@@ -10,6 +10,7 @@ np.float64(5e+200)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
 
 
 def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
+    lead = x.ndim - len(axis)
+    if axis == tuple(range(lead, x.ndim)):  # scalar products, which take one pass
+        rows = x.reshape(*x.shape[:lead], prod(x.shape[lead:])) if lead else x.ravel("K")
+        products = np.vecdot(rows, rows).real
+        return products.reshape(reduced_shape(x.shape, axis, True)) if keepdims else products
     squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
     return np.sum(squares, axis, keepdims=keepdims)
 
