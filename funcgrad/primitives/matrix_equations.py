@@ -70,11 +70,39 @@ def _size(x: Array) -> Any:
     return np.max(np.abs(x), (-1, -2), initial=0)
 
 
+def _is_real(x: Array) -> bool:
+    return x.dtype.kind != "c" or not np.any(x.imag)
+
+
+def _solved(a: Array, b: Array, q: Array) -> Any:
+    """By triangular forms of both matrices (Bartels and Stewart, "Solution of the matrix equation
+    AX + XB = C", 1972): one, where b is a itself or its adjoint, and real ones of real matrices."""
+    linalg = scipy_linalg("solve_sylvester")
+    if _is_real(a) and _is_real(b):
+        a, b, q = a.real, b.real, q.real if _is_real(q) else q
+    kind = "complex" if a.dtype.kind == "c" else "real"
+    back = np.conj(b.T)
+    form, u = linalg.schur(a, output=kind)
+    other, v, turn = form, u, "C"
+    if np.array_equal(b, a):
+        turn = "N"
+    elif not np.array_equal(back, a):
+        other, v = linalg.schur(back, output=kind)
+    inner = np.conj(u.T) @ q @ v
+    parts = [inner] if kind == "complex" or inner.dtype.kind != "c" else [inner.real, inner.imag]
+    solve = linalg.get_lapack_funcs("trsyl", (form, other, parts[0]))
+    found = []
+    for part in parts:
+        x, scale, _ = solve(form, other, part, tranb=turn)
+        found.append(scale * x)
+    y = found[0] if len(found) == 1 else found[0] + 1j * found[1]
+    return u @ y @ np.conj(v.T)
+
+
 def _sylvester(a: Array, b: Array, q: Array) -> Any:
-    solve = scipy_linalg("solve_sylvester").solve_sylvester
     dtype = linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)
     a, b, q = (np.asarray(x, dtype) for x in (a, b, q))
-    x = one_by_one(solve, a, b, q)
+    x = one_by_one(_solved, a, b, q)
     with np.errstate(all="ignore"):
         # LAPACK moves eigenvalues that meet apart by rounding, and then the solution is huge.
         both = _size(a) + _size(b)

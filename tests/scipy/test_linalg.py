@@ -175,6 +175,16 @@ def test_matrix_equations() -> None:
         assert_allclose(fg.vmap(own)(*[np.stack([x, x]) for x in args])[1], peer(*args), rtol=1e-9)
 
 
+@pytest.mark.parametrize("q", [E, E + 1j * E.T], ids=["real", "complex"])
+@pytest.mark.parametrize("turn", [0, 1j], ids=["real", "complex"])
+@pytest.mark.parametrize("other", ["itself", "adjoint", "transpose", "another"])
+def test_sylvester_where_one_triangular_form_serves_for_both(other: str, turn: Any, q: Any) -> None:
+    a = X + 3 * np.eye(3) + turn * X.T
+    b = {"itself": a, "adjoint": a.conj().T, "transpose": a.T, "another": a @ a}[other]
+    x = np.asarray(linalg.solve_sylvester(a, b, q))
+    assert_allclose(a @ x + x @ b, q, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("method", ["direct", "bilinear", None])
 def test_both_ways_to_a_discrete_equation(method: Any) -> None:
     a = RNG.standard_normal((12, 12)) * 0.1
