@@ -1,0 +1,79 @@
+"""Libraries over arrays of any kind: tensors in every mode, with NumPy's arrays as what is right.
+
+The extra ``dev`` has them all. Where one is not installed there are no tests for it, but SciPy
+brings some.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from tests.clients.uses import LIBRARIES, Use, X, check_every_mode
+
+README = Path(fg.__file__).parent / "numpy" / "README.md"
+
+
+def place_of(library: str) -> str | None:
+    """Where a library is installed."""
+    if find_spec(library.partition(".")[0]):
+        return library
+    brought = f"scipy._lib.{library}"
+    return brought if library.startswith("array_api") and find_spec(brought) else None
+
+
+USES = [
+    pytest.param(place, use, id=f"{library}-{name}")
+    for library, uses in LIBRARIES.items()
+    if (place := place_of(library))
+    for name, use in uses.items()
+]
+
+
+@pytest.fixture
+def backend_for_einops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class that the page shows, undone afterwards: einops keeps what it has found."""
+    code = re.search(r"```python\n(from einops.*?)```", README.read_text(), re.DOTALL)
+    assert code is not None
+    backends = importlib.import_module("einops._backends")
+    monkeypatch.setattr(backends, "_loaded_backends", dict(backends._loaded_backends))
+    monkeypatch.setattr(backends, "_type2backend", {})
+    exec(code.group(1), {})
+
+
+@pytest.mark.parametrize(("library", "use"), USES)
+def test_a_library_computes_with_tensors_in_every_mode(
+    library: str, use: Use, request: pytest.FixtureRequest
+) -> None:
+    module = importlib.import_module(library)
+    if library == "einops":
+        request.getfixturevalue("backend_for_einops")
+    check_every_mode(module, use)
+
+
+QUESTIONS: MappingProxyType[str, Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        "is_array_api_obj": lambda m, t: m.is_array_api_obj(t),
+        "is_numpy_array": lambda m, t: not m.is_numpy_array(t),
+        "array_namespace": lambda m, t: m.array_namespace(t, 1.0, None) is fnp,
+        "device": lambda m, t: m.device(t) == "cpu",
+        "size": lambda m, t: m.size(t) == 12,
+        "is_lazy_array": lambda m, t: not m.is_lazy_array(t),
+    }
+)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_of_the_compatibility_layer(name: str) -> None:
+    place = place_of("array_api_compat")
+    assert place is not None
+    assert QUESTIONS[name](importlib.import_module(place), fg.tensor(X))
