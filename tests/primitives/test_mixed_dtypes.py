@@ -5,7 +5,8 @@ counts as the same numbers in that precision, in every operation and by every pa
 are discovered; see ``tests/conformance.py``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ def subjects() -> Iterator[tuple[Case, int]]:
 
 
 SUBJECTS = list(subjects())
+NAMES = [f"{case}-{k}" for case, k in SUBJECTS]
 
 
 def quickly(primitive: Any, *args: Any, **params: Any) -> Any:
@@ -85,8 +87,8 @@ def quickly(primitive: Any, *args: Any, **params: Any) -> Any:
     return apply(primitive, *args, **params)
 
 
-def derivatives(case: Case, k: int, beside: Any) -> dict[str, Any]:
-    """Along each path the derivatives in the arguments other than ``k``."""
+def derivatives(case: Case, k: int, beside: Any) -> dict[str, Callable[[], Any]]:
+    """What computes, along each path, the derivatives in the arguments other than ``k``."""
     positions = [j for j in case.differentiable if j != k]
     args = list(case.sample.args)
     args[k] = beside
@@ -109,13 +111,13 @@ def derivatives(case: Case, k: int, beside: Any) -> dict[str, Any]:
         return fg.vjp(lambda *x: of(*x, beside=beside), *x)[1](ct)
 
     return {
-        "vjp": pulled(of)(*point),
-        "vjp in general": pulled(lambda *x: of(*x, how=apply))(*point),
-        "vjp of jit": pulled(fg.jit(of))(*point),
-        "jit of vjp": fg.jit(staged)(beside, *point),
-        "jvp": fg.jvp(of, point, along)[1],
-        "linearize": fg.linearize(of, *point)[1](*along),
-        "second order": fg.jvp(pulled(of), point, along)[1],
+        "vjp": lambda: pulled(of)(*point),
+        "vjp in general": lambda: pulled(lambda *x: of(*x, how=apply))(*point),
+        "vjp of jit": lambda: pulled(fg.jit(of))(*point),
+        "jit of vjp": lambda: fg.jit(staged)(beside, *point),
+        "jvp": lambda: fg.jvp(of, point, along)[1],
+        "linearize": lambda: fg.linearize(of, *point)[1](*along),
+        "second order": lambda: fg.jvp(pulled(of), point, along)[1],
     }
 
 
@@ -127,33 +129,45 @@ def listed(found: Any) -> list[Any]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
-@pytest.mark.parametrize(("case", "k"), SUBJECTS, ids=lambda part: str(part))
-def test_other_dtypes_count_as_their_numbers(case: Case, k: int) -> None:
+def in_turn(paths: Sequence[str], turn: int, count: int) -> list[str]:
+    """Some of the paths, in the next turn the next ones."""
+    return [paths[(turn * count + k) % len(paths)] for k in range(count)]
+
+
+@pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=NAMES)
+def test_other_dtypes_count_as_their_numbers(number: int) -> None:
+    """For each dtype along some paths, which take turns: what a rule does with a dtype it does on
+    every path, and what a path does with a dtype it does to every rule."""
+    case, k = SUBJECTS[number]
     tried = 0
-    for dtype in NARROW:
+    for turn, dtype in enumerate(NARROW, start=number):
         other = narrowed(case.sample.args[k], dtype)
         if not accepts(case, k, other):
             continue
         tried += 1
-        expected = derivatives(case, k, np.asarray(other, np.float64)[()])
-        for path, found in derivatives(case, k, other).items():
-            for own, wide in zip(listed(found), listed(expected[path]), strict=True):
-                assert_allclose(own, wide, rtol=1e-12, atol=1e-12, err_msg=f"{path}, {dtype}")
+        narrow = derivatives(case, k, other)
+        wide = derivatives(case, k, np.asarray(other, np.float64)[()])
+        first, *others = narrow
+        for path in (first, *in_turn(others, turn, 2)):
+            for own, meant in zip(listed(narrow[path]()), listed(wide[path]()), strict=True):
+                assert_allclose(own, meant, rtol=1e-12, atol=1e-12, err_msg=f"{path}, {dtype}")
     assert tried
+
+
+def of_two_numbers() -> Iterator[Case]:
+    """The elementwise operations of two arguments, each at a sample."""
+    for primitive in PRIMITIVES:
+        if primitive.batch is batch_elementwise:
+            cases = every_case([primitive])
+            yield from islice((c for c in cases if len(c.differentiable) == 2 == len(c.args)), 1)
 
 
 @pytest.mark.parametrize(
     "number", [True, False, np.True_, np.uint8(1), np.int8(-128), np.array([True]), 3]
 )
-@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda p: p.name)
-def test_numbers_beside_a_scalar(primitive: Any, number: Any) -> None:
-    if primitive.batch is not batch_elementwise:
-        return
-    for case in every_case([primitive]):
-        if len(case.differentiable) == 2 == len(case.args):
-            break
-    else:
-        return
+@pytest.mark.parametrize("case", list(of_two_numbers()), ids=str)
+def test_numbers_beside_a_scalar(case: Case, number: Any) -> None:
+    primitive = case.primitive
     for k in (0, 1):
         sides = [lambda y, x: (x, y), lambda y, x: (y, x)]
 
@@ -240,32 +254,35 @@ def pairs() -> Iterator[Any]:
     yield "where", 2
 
 
-@pytest.mark.parametrize(("name", "k"), sorted(set(pairs())))
-def test_one_meaning_of_booleans_on_every_path(name: str, k: int) -> None:
+BOOLEANS = sorted(set(pairs()))
+TWICE = [path for path in PATHS if "grad" in path or path == "vjp"]
+SITUATIONS = list(product((False, True), SINGULAR, (0.0, 1.0, np.inf)))
+
+
+@pytest.mark.parametrize("number", range(len(BOOLEANS)), ids=map(str, BOOLEANS))
+def test_one_meaning_of_booleans_on_every_path(number: int) -> None:
+    """The paths take turns: each is tried with every operation, in some situations."""
+    name, k = BOOLEANS[number]
     primitive = next(p for p in PRIMITIVES if p.name == name)
-    for condition in (False, True):
-        for inner in SINGULAR.values():
+    for turn, (condition, inner, x) in enumerate(SITUATIONS, start=number):
 
-            def f(x: Any, condition: bool = condition, inner: Any = inner) -> Any:
-                other = x > 0 if condition else x <= 0  # both are booleans of the traced value
-                y = inner(x)
-                if name == "where":
-                    return fnp.where(other, *((y, 0.0) if k == 1 else (0.0, y)))
-                return apply2(primitive, *((y, other) if k == 0 else (other, y))).real
+        def f(x: Any, condition: bool = condition, inner: Any = SINGULAR[inner]) -> Any:
+            other = x > 0 if condition else x <= 0  # both are booleans of the traced value
+            y = inner(x)
+            if name == "where":
+                return fnp.where(other, *((y, 0.0) if k == 1 else (0.0, y)))
+            return apply2(primitive, *((y, other) if k == 0 else (other, y))).real
 
-            for x in (0.0, 1.0, np.inf):
-                try:
-                    expected = fg.grad(f)(x)
-                except TypeError:  # not defined for booleans
-                    continue
-                for path, of in PATHS.items():
-                    assert_allclose(of(f)(x), expected, rtol=1e-12, err_msg=f"{path} at {x}")
-                expected = fg.grad(fg.grad(f))(x)
-                for path, of in PATHS.items():
-                    if "grad" in path or path == "vjp":
-                        found = fg.grad(of(f))(x)
-                        text = f"{path}, twice, {x}"
-                        assert_allclose(found, expected, rtol=1e-12, atol=1e-15, err_msg=text)
+        try:
+            expected = fg.grad(f)(x)
+        except TypeError:  # not defined for booleans
+            continue
+        for path in in_turn(list(PATHS), turn, 3):
+            assert_allclose(PATHS[path](f)(x), expected, rtol=1e-12, err_msg=f"{path} at {x}")
+        expected = fg.grad(fg.grad(f))(x)
+        for path in in_turn(TWICE, turn, 2):
+            found, text = fg.grad(PATHS[path](f))(x), f"{path}, twice, {x}"
+            assert_allclose(found, expected, rtol=1e-12, atol=1e-15, err_msg=text)
 
 
 def test_a_boolean_in_a_product_is_a_number() -> None:

@@ -20,6 +20,7 @@ from funcgrad.primitives.elementwise import combined, complexes, edges, elementw
 from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.rounding import rint
 from funcgrad.primitives.selection import where
+from funcgrad.primitives.special_functions.quadrature import in_parts
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
     in_double,
@@ -126,6 +127,10 @@ _BERNOULLI: Final = (
 
 
 def _rise(a: Array, b: Array, order: int) -> Array:
+    return in_parts(lambda a, b: _rise_of_some(a, b, order), a, b)
+
+
+def _rise_of_some(a: Array, b: Array, order: int) -> Array:
     """The recurrence to arguments above 16, and Stirling's series there, term by term.
 
     Each term is a power, and a difference of powers is ``a**-p * expm1(-p * log1p(b / a))``: no
@@ -140,11 +145,13 @@ def _rise(a: Array, b: Array, order: int) -> Array:
     z = a + shift
     total = math.factorial(order - 1) * _power_rise(z, b, order) if order else -np.log1p(b / z)
     total += whole / 2 * _power_rise(z, b, order + 1)
+    log = np.log1p(b / z)
     for j, number in enumerate(_BERNOULLI, start=1):
-        weight = number * math.factorial(2 * j + order - 1) / math.factorial(2 * j)
-        total += weight * _power_rise(z, b, 2 * j + order)
-    for k in range(shift - 1, -1, -1):
-        total += whole * _power_rise(a + k, b, order + 1)
+        p = 2 * j + order
+        weight = number * math.factorial(p - 1) / math.factorial(2 * j)
+        total += weight * z**-p * np.expm1(-p * log)
+    steps = np.arange(shift - 1, -1, -1)[:, None]
+    total += whole * np.sum(_power_rise(a + steps, b, order + 1), 0)
     infinite = np.where(np.isposinf(b), direct, sign * total)
     return np.where(inside, infinite, np.where(np.isposinf(a) & np.isfinite(b), 0.0, direct))
 

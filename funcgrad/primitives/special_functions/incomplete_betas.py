@@ -212,9 +212,15 @@ def _shape_slope(a: Array, b: Array, x: Array, orders: Orders) -> Array:
     low = (at.x <= 0.3) & (at.b * at.x <= 1)
     high = ~low & (at.y <= 0.3) & (at.a * at.y <= 1)
     rest = ~(low | high)
-    found[low] = _by_series(at.chosen(low), orders)
-    found[high] = -_by_series(at.chosen(high).turned(), (orders[1], orders[0]))
-    found[rest] = in_parts(lambda *parts: _by_integral(_Point(*parts), orders), *at.chosen(rest))
+    if low.any():
+        found[low] = _by_series(at.chosen(low), orders)
+    if high.any():
+        found[high] = -_by_series(at.chosen(high).turned(), (orders[1], orders[0]))
+    if rest.any():
+        by_integral = in_parts(
+            lambda *parts: _by_integral(_Point(*parts), orders), *at.chosen(rest)
+        )
+        found[rest] = by_integral
     result[inside] = found
     return result
 
@@ -259,8 +265,10 @@ def _by_integral(at: _Point, orders: Orders) -> Array:
     sign = {1: to_a, -1: -to_b, 0: to_a - to_b}[np.sign(orders[0] - orders[1])]
     left = sign < 0
     result = np.zeros_like(at.x)
-    result[left] = _tail(at.chosen(left), orders)
-    result[~left] = -_tail(at.chosen(~left).turned(), (orders[1], orders[0]))
+    if left.any():
+        result[left] = _tail(at.chosen(left), orders)
+    if not left.all():
+        result[~left] = -_tail(at.chosen(~left).turned(), (orders[1], orders[0]))
     return result
 
 
