@@ -259,7 +259,9 @@ TWICE = [path for path in PATHS if "grad" in path or path == "vjp"]
 SITUATIONS = list(product((False, True), SINGULAR, (0.0, 1.0, np.inf)))
 
 
-@pytest.mark.parametrize("number", range(len(BOOLEANS)), ids=map(str, BOOLEANS))
+@pytest.mark.parametrize(
+    "number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS]
+)
 def test_one_meaning_of_booleans_on_every_path(number: int) -> None:
     """The paths take turns: each is tried with every operation, in some situations."""
     name, k = BOOLEANS[number]

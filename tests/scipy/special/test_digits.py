@@ -18,6 +18,7 @@ from mpmath import mp
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.primitives.special_functions.quadrature import EVEN, GRADED, integral
 from funcgrad.tensor import apply
 from tests.conformance import special_functions
 
@@ -378,3 +379,11 @@ def test_the_sweep_sees_lost_digits() -> None:
         return wrongly(a, b), (apply(psi, a) - whole) * da + (apply(psi, b) - whole) * db
 
     assert failures(wrongly, TWO["betaln"], points("betaln", 2), 20)
+
+
+@pytest.mark.parametrize("ends", [EVEN, GRADED])
+def test_the_rule_of_integrals_is_exact_for_polynomials(ends: Any) -> None:
+    length = np.array([0.5, 2.0])
+    for power in range(80):
+        found = integral(lambda s, power=power: (s / length) ** power, length, ends)
+        np.testing.assert_allclose(found, length / (power + 1), 4e-15)
