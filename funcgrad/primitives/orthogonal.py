@@ -129,27 +129,52 @@ def _pull(
     cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, complete: bool
 ) -> tuple[Value]:
     (qbar, rbar), (q, r) = cts, outs
-    k, n, columns = min(shape_of(x)[-2:]), shape_of(x)[-1], shape_of(q)[-1]
+    k, n = min(shape_of(x)[-2:]), shape_of(x)[-1]
     first, upper = _columns(q, 0, k), view(r, key=Key((..., slice(k), slice(None))))
-    qbar = q * 0 if qbar is None else qbar
-    rbar = r * 0 if rbar is None else rbar
-    given, rows = _columns(qbar, 0, k), view(rbar, key=Key((..., slice(k), slice(None))))
-    inside = matmul(adjoint(first), given)
-    within = inside - matmul(rows, adjoint(upper))
+    rows = None if rbar is None else view(rbar, key=Key((..., slice(k), slice(None))))
+    inside = moved = None
+    if qbar is not None:
+        inside, moved = _told(q, first, qbar)
+    within = inside
+    if rows is not None:
+        told = matmul(rows, adjoint(upper))
+        within = -told if inside is None else inside - told
     told = triangle(within - adjoint(within), lower=True, diagonal=0.0) + _turn(within)
-    moved = given + matmul(first, told - inside)
-    if columns > k:
-        rest, of_rest = _columns(q, k, columns), _columns(qbar, k, columns)
-        space = complement(matmul(adjoint(rest), of_rest))
-        turned = matmul(adjoint(of_rest), first)
-        moved = moved - matmul(rest, turned + matmul(space, turned))
     factor = of_full_rank(_leading(r, k))
-    scaled = triangular_solve(factor, adjoint(moved), lower=False, unit_diagonal=False)
-    pulled = matmul(first, rows)
-    if n == k:
-        return (adjoint(scaled) + pulled,)
-    zeros = np.zeros((*shape_of(x)[:-1], n - k), dtype_of(r))
-    return (concatenate(adjoint(scaled), zeros, axis=len(shape_of(x)) - 1) + pulled,)
+    if qbar is None:  # then everything is in the space of the first columns
+        inner = _over_adjoint(told, factor)
+        if n == k:
+            return (matmul(first, inner + rows),)
+        return (matmul(first, _widened(inner, n) + rows),)
+    scaled = _over_adjoint(moved + matmul(first, told - inside), factor)
+    pulled = scaled if n == k else _widened(scaled, n)
+    return (pulled if rows is None else pulled + matmul(first, rows),)
+
+
+def _told(q: Value, first: Value, qbar: Value) -> tuple[Value, Value]:
+    """What a cotangent of all columns says of turns within the first ones, and of where these
+    go."""
+    k, columns = shape_of(first)[-1], shape_of(q)[-1]
+    given = _columns(qbar, 0, k)
+    inside = matmul(adjoint(first), given)
+    if columns == k:
+        return inside, given
+    rest, of_rest = _columns(q, k, columns), _columns(qbar, k, columns)
+    space = complement(matmul(adjoint(rest), of_rest))
+    turned = matmul(adjoint(of_rest), first)
+    return inside, given - matmul(rest, turned + matmul(space, turned))
+
+
+def _over_adjoint(x: Value, factor: Value) -> Value:
+    """x times the adjoint inverse of an upper triangle."""
+    return adjoint(triangular_solve(factor, adjoint(x), lower=False, unit_diagonal=False))
+
+
+def _widened(x: Value, columns: int) -> Value:
+    """With columns of zeros behind."""
+    *lead, own = shape_of(x)
+    zeros = np.zeros((*lead, columns - own), dtype_of(x))
+    return concatenate(x, zeros, axis=len(lead))
 
 
 def _samples() -> Iterator[Sample]:

@@ -118,7 +118,11 @@ def of_one_matrix(given: Mapping[str, Array]) -> Iterator[Subject]:
     for order in (1, 2, 3, np.inf):
         yield pair("norm", x, f" {order} of rows", ord=order, axis=1)
     yield pair("vector_norm", x)
-    yield with_second("lstsq", x, other[:, :2], "")
+    whole = with_second("lstsq", x, other[:, :2], " all results")
+    yield whole
+    yield whole._replace(
+        name="lstsq", own=lambda x: whole.own(x)[0], other=lambda x: whole.other(x)[0]
+    )
     yield pair("qr", x[:, : n // 2], " tall")
     yield pair("qr", x[: n // 2], " wide")
     yield pair("svd", x[:, : n // 2], " tall, reduced", full_matrices=False)
