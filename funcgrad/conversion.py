@@ -90,7 +90,10 @@ class Conversions(ForeignAttributes):
     def __index__(self) -> int:
         value = self._scalar("t as an index", exact=False)
         if dtype_of(value).kind not in "iu":
-            raise DtypeError(f"Only integer tensors can be indices, not {self.dtype}.")
+            raise DtypeError(
+                f"Only integer tensors can be indices, not {self.dtype}. Where Python wants one of"
+                " its own numbers, write float(t), or int(t)."
+            )
         return int(value)
 
     def __float__(self) -> float:

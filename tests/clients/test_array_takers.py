@@ -21,6 +21,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -28,6 +29,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+import scipy.special
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import mean_squared_error
@@ -35,6 +37,7 @@ from sklearn.preprocessing import StandardScaler
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.errors import DtypeError, TracerError
 
 ROWS = np.random.default_rng(3).normal(size=(12, 3))
 V = np.array([3.0, 1.0, 2.0])
@@ -78,6 +81,19 @@ def _plain(result: Any) -> Any:
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_tensor_is_a_sequence_of_numbers(name: str) -> None:
     assert _plain(SEQUENCES[name](fg.tensor(V))) == _plain(SEQUENCES[name](NUMBERS))
+
+
+def test_what_takes_only_pythons_numbers_says_what_to_write() -> None:
+    for use in (time.sleep, range, "abc".__getitem__):
+        with pytest.raises(DtypeError, match=r"not float64\. .* write float\(t\), or int\(t\)"):
+            use(fg.tensor(0.0))
+
+
+def test_functions_of_scipy_that_are_no_ufuncs_have_one_of_ours() -> None:
+    assert fg.grad(lambda x: scipy.special.expit(x))(0.0) == 0.25
+    with pytest.raises(TracerError, match=r"scipy\.special\.softmax\(t\), the one of fg\.scipy"):
+        fg.grad(lambda x: scipy.special.softmax(x)[0])(V)
+    assert fg.grad(lambda x: fg.scipy.special.softmax(x)[0])(V)[0] > 0
 
 
 def test_integers_are_indices() -> None:
