@@ -88,7 +88,10 @@ def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool 
     Notes
     -----
     For the derivative at kinks see the docstring of the module, ``funcgrad.numpy.norms``: 0 at the
-    origin. The root of a sum of squares neither overflows nor vanishes on the way.
+    origin. So the Hessian of ``norm(x) ** 2`` is 0 there, though that of the sum of squares is 2:
+    the norm cannot know that it will be squared. Where ``x`` may be 0 write squares as sums, as
+    ``vdot(x, x)`` or ``sum(x * x)``. The root of a sum of squares neither overflows nor vanishes on
+    the way.
 
     Examples
     --------
@@ -96,6 +99,10 @@ def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool 
     Tensor([ 5., 10.])
     >>> norm([[3.0, 0.0], [0.0, -4.0]], "nuc")
     Tensor(7.0)
+    >>> import funcgrad as fg
+    >>> zero = fg.tensor([0.0])
+    >>> fg.hessian(lambda x: norm(x) ** 2)(zero), fg.hessian(lambda x: x @ x)(zero)
+    (Tensor([[0.]]), Tensor([[2.]]))
     """
     value = _numbers(x, "norm")
     rank = len(shape_of(value))

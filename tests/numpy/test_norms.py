@@ -62,6 +62,17 @@ def test_the_square_of_a_norm_has_the_gradient_of_the_sum_of_squares() -> None:
         assert_allclose(fg.grad(lambda x: fnp.linalg.norm(x) ** 2)(x), 2 * x, rtol=1e-12)
 
 
+def test_at_the_origin_sums_of_squares_are_curved_and_norms_count_as_flat() -> None:
+    """A documented convention, the same under jit."""
+    for square, curvature in (
+        (lambda x: fnp.linalg.norm(x) ** 2, 0.0),
+        (lambda x: fnp.sum(x * x), 2.0),
+        (lambda x: fnp.vdot(x, x), 2.0),
+    ):
+        for transformed in (fg.hessian(square), fg.jit(fg.hessian(square))):
+            assert_allclose(transformed(np.zeros(2)), curvature * np.eye(2))
+
+
 @pytest.mark.parametrize("scale", [1e200, 1e-200, 1e-310, 1e300])
 @pytest.mark.parametrize("ord", [None, 2, 3, 1.5, "fro", "nuc"])
 def test_norms_at_the_ends_of_the_range(ord: Any, scale: float) -> None:
