@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integers
-from funcgrad.primitives.convolution import sliding_windows
+from funcgrad.primitives.sliding import sliding_windows
 from funcgrad.shape import dtype_of, is_inexact, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value

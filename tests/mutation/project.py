@@ -104,6 +104,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
+        "convolving": ("tests/primitives/test_convolving.py",),
         "cumulative": (
             "tests/primitives/test_products_of_others.py",
             "tests/numpy/test_reductions.py",
@@ -133,6 +134,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "convolving": ("convolve", "correlate", "sliding_windows", "spread"),
         "einsum": ("contract", "matmul", "identity"),
         "logits": ("exp", "log"),
         "index_keys": ("deposit", "gather", "place", "view"),

@@ -12,7 +12,7 @@ from funcgrad.errors import ShapeError
 from funcgrad.numpy.creation import asarray, zeros
 from funcgrad.numpy.manipulation import moveaxis
 from funcgrad.numpy.options import integers
-from funcgrad.primitives.convolution import sliding_windows
+from funcgrad.primitives.sliding import sliding_windows
 from funcgrad.shape import AxisLike, ShapeLike, normalize_axis
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.users_values import operand
