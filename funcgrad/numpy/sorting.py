@@ -20,7 +20,7 @@ from funcgrad.numpy.options import choice
 from funcgrad.primitives import sorting as _p
 from funcgrad.primitives.joining import stack as _stack
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import normalize_axis, shape_of
+from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.users_values import explained, operand
@@ -270,20 +270,27 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     right : bool
         Whether an interval contains its right bound, instead of its left one.
 
+    Raises
+    ------
+    DtypeError
+        An argument is complex.
+
     Examples
     --------
     >>> digitize([0.5, 1.0, 2.5], [0.0, 1.0, 2.0])
     Tensor([1, 2, 3])
     """
-    bounds = revealed(bins, "digitize", "bins")
+    value, bounds = operand(x, "digitize"), revealed(bins, "digitize", "bins")
+    if "c" in (dtype_of(value).kind, bounds.dtype.kind):
+        raise DtypeError("digitize: complex numbers have no order.")
     if bounds.ndim != 1:
         raise ShapeError(f"digitize: the bins have to be 1-d, not of the shape {bounds.shape}.")
     side: Literal["left", "right"] = "left" if right else "right"
     if not (bounds[1:] < bounds[:-1]).any():
-        return searchsorted(bounds, x, side=side)
+        return searchsorted(bounds, value, side=side)
     if (bounds[1:] > bounds[:-1]).any():
         raise ArgumentError("digitize: the bins have to ascend or descend.")
-    return len(bounds) - searchsorted(bounds[::-1], x, side=side)
+    return len(bounds) - searchsorted(bounds[::-1], value, side=side)
 
 
 # ------------------------------------------------------------------------------ distinct elements

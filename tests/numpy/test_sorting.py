@@ -187,6 +187,9 @@ def test_bad_arguments_are_explained() -> None:
         fnp.searchsorted([[1.0]], 1.0)
     with pytest.raises(FuncgradError, match="ascend"):
         fnp.digitize(1.0, [1.0, 3.0, 2.0])
+    for x, bins in ((1j, [1.0, 2.0]), (1.0, [1j, 2.0])):
+        with pytest.raises(DtypeError, match="digitize: complex numbers have no order"):
+            fnp.digitize(x, bins)
 
 
 LONG = np.random.default_rng(0).standard_normal((3, 200))
