@@ -1,6 +1,6 @@
 """Whose mistakes the project's score counts, and which tests have to see them.
 
-The subjects are what computes numbers: primitives, passes, plans and the core of the
+The subjects are what computes numbers: primitives, densities, passes, plans and the core of the
 transformations. The tests of a subject come in rounds, the quickest first; a mutant that one round
 misses goes on to the next.
 """
@@ -100,31 +100,46 @@ _OF_TRANSFORM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "cholesky": ("tests/numpy/test_linalg.py", "tests/scipy/test_linalg.py"),
         "contraction": (
             "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
+        "convolution": ("tests/nn/test_convolution.py",),
         "convolving": ("tests/primitives/test_convolving.py",),
         "cumulative": (
             "tests/primitives/test_products_of_others.py",
             "tests/numpy/test_reductions.py",
         ),
+        "determinants": ("tests/numpy/test_linalg.py",),
+        "eigen": ("tests/numpy/test_eigen.py",),
+        "eigen_general": ("tests/numpy/test_norms.py", "tests/numpy/test_eigen.py"),
         "einsum": (
             "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
         "elementwise": ("tests/test_numbers_of_operators.py", "tests/numpy/test_elementwise.py"),
+        "fft": ("tests/scipy/test_fft.py",),
         "indexing": ("tests/numpy/test_indexing.py",),
         "index_keys": ("tests/numpy/test_indexing.py",),
+        "linear_systems": ("tests/numpy/test_linalg.py", "tests/scipy/test_linalg.py"),
+        "lu": ("tests/scipy/test_linalg.py",),
+        "matrix_equations": ("tests/scipy/test_linalg.py",),
+        "matrix_functions": ("tests/scipy/test_linalg.py",),
+        "norms": ("tests/numpy/test_norms.py",),
+        "orthogonal": ("tests/numpy/test_orthogonal.py",),
+        "polynomial_zeros": ("tests/numpy/test_polynomials.py",),
         "products": (
             "tests/numpy/test_contraction.py",
             "tests/backends/numpy/test_contraction_source.py",
         ),
         "logits": ("tests/nn/test_nn.py",),
+        "pseudoinverses": ("tests/numpy/test_norms.py",),
         "random_bits": ("tests/random/test_random.py", "tests/random/test_random_discrete.py"),
         "reduction": ("tests/numpy/test_reductions.py",),
         "rows": ("tests/numpy/test_indexing.py", "tests/numpy/test_contraction.py"),
         "scatter": ("tests/numpy/test_indexing.py",),
+        "singular_values": ("tests/numpy/test_orthogonal.py", "tests/numpy/test_norms.py"),
         "sorting": ("tests/numpy/test_sorting.py", "tests/numpy/test_reductions.py"),
         "special": ("tests/primitives/test_digits.py", "tests/random/test_random.py"),
         "structural": ("tests/numpy/test_manipulation.py",),
@@ -132,15 +147,29 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 
+_OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
+    {
+        "funcgrad/nn": (("tests/nn/test_convolution.py",),),
+        "funcgrad/primitives/special_functions": (
+            ("tests/scipy/special", "tests/scipy/stats"),
+        ),
+        "funcgrad/scipy/stats": (("tests/scipy/stats",),),
+    }
+)
+"""What is tried with the tests of a folder, before the conformance of the primitives in it."""
+
 _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "bessel_orders": ("iv", "ive", "jv", "kv", "kve", "yv"),
         "convolving": ("convolve", "correlate", "sliding_windows", "spread"),
         "einsum": ("contract", "matmul", "identity"),
         "logits": ("exp", "log"),
         "index_keys": ("deposit", "gather", "place", "view"),
         "movement": ("flip", "place", "reshape", "roll", "transpose", "view"),
         "products": ("contract", "matmul"),
+        "quadrature": ("betainc", "gammainc", "jv"),
         "rows": ("contract", "gather", "matmul"),
+        "scipys": ("gammaln", "i0", "psi"),
     }
 )
 """The primitives that use what a file without any has."""
@@ -149,7 +178,9 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def subjects(root: Path) -> list[str]:
     """The files whose mistakes are counted."""
     files = [
-        *(root / "funcgrad/primitives").glob("*.py"),
+        *(root / "funcgrad/primitives").rglob("*.py"),
+        *(root / "funcgrad/scipy/stats").glob("*.py"),
+        *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
         *(root / "funcgrad/passes").glob("*.py"),
         *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
         *(root / "funcgrad/backends/numpy").glob("*.py"),
@@ -209,13 +240,18 @@ def rounds_of(path: str) -> list[Round]:
 
 def _rounds_of(path: Path) -> Iterator[Round]:
     name, folder = path.stem, path.parent.name
-    if folder == "primitives":
+    yield from _OF_FOLDERS.get(str(path.parent), ())
+    if "primitives" in path.parts:
         names = " or ".join(_READERS.get(name, _names_of_primitives(path)))
         if not names:
             raise ValueError(f"mutation: {path} has no primitives; _READERS has to name some")
-        yield "tests/primitives/test_primitives.py", f"-k={names}"
         if name in _OF_PRIMITIVES:
             yield _OF_PRIMITIVES[name]
+        yield (
+            "tests/primitives/test_primitives.py",
+            "tests/primitives/test_several_results.py",
+            f"-k={names}",
+        )
         yield (
             "tests/primitives/test_mixed_dtypes.py",
             "tests/test_structural_zeros.py",
@@ -225,6 +261,8 @@ def _rounds_of(path: Path) -> Iterator[Round]:
         if name in _PASSES:
             yield tuple([f"tests/{each}.py" for each in _PASSES[name]])
         yield from _OF_ALL_PASSES
+    elif str(path.parent) in _OF_FOLDERS:
+        return
     elif folder != "transforms":
         yield from _OF_PLANS
     else:
