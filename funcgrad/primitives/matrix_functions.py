@@ -174,7 +174,7 @@ def _logm_along(x: Array, e: Array) -> Any:
     """The direction is scaled to the size of the matrix, or digits would be lost."""
     n, size = len(x), np.max(np.abs(e))
     if not size:
-        return e
+        return np.zeros_like(e)
     scale = np.max(np.abs(x)) / size
     both = np.block([[x, e * scale], [np.zeros_like(x), x]])
     return _logm(both)[:n, n:] / scale

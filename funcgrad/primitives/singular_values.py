@@ -62,6 +62,7 @@ def _is_zero(s: Array, size: int) -> Any:
 
 def _divide(s: Array, x: Array, rows: bool) -> Any:
     """By sums of two singular values, or each row by one."""
+    dtype = np.result_type(s, x)
     sums = s[..., :, None] if rows else s[..., :, None] + s[..., None, :]
     zero = _is_zero(s, s.shape[-1])
     none = np.broadcast_to(zero[..., :, None], sums.shape)
@@ -73,7 +74,7 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
             " asked for depends on them. Use svdvals for singular values alone, fnp.linalg.pinv for"
             " the inverse, or only the vectors of singular values that are not zero."
         )
-    return np.where(none, 0, x / np.where(none, 1, sums)).astype(x.dtype, copy=False)
+    return np.where(none, 0, x / np.where(none, 1, sums)).astype(dtype, copy=False)
 
 
 def _push_divide(tangents: tuple[Value, ...], out: Value, s: Value, x: Value, rows: bool) -> Value:
@@ -110,6 +111,7 @@ def _divide_samples() -> Iterator[Sample]:
             yield Sample((s, x), {"rows": rows})
             if number == 0:
                 yield Sample((s, x + 1j * x[::-1]), {"rows": rows})
+                yield Sample((s, (x + 1j * x[::-1]).astype(np.complex64)), {"rows": rows})
 
 
 divide_by_sums: Primitive = Primitive(

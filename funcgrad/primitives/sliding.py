@@ -49,7 +49,7 @@ def _parts(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Iterator[t
 
 
 def _sliding(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
-    return np.ascontiguousarray(windows_of(x, sizes, strides, dilations))
+    return windows_of(x, sizes, strides, dilations).copy()
 
 
 def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
@@ -93,6 +93,7 @@ sliding_windows: Primitive = movement(
         one=((2, 5), {**_ONE}),
         two=((1, 2, 5, 7), {**_TWO}),
         gaps=((7,), {"sizes": (2,), "strides": (3,), "dilations": (1,)}),
+        apart=((2, 1, 2), {"sizes": (2,), "strides": (2,), "dilations": (1,)}),
         none=((2, 1), {**_ONE}),
         empty=((0, 5), {**_ONE}),
     ),

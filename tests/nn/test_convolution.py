@@ -277,3 +277,15 @@ def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) ->
     with pytest.raises(kind) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_windows_that_lie_side_by_side_are_not_written_over() -> None:
+    x = np.arange(4.0).reshape(2, 1, 2)
+
+    def curved(x: Any) -> Any:
+        return fnp.sum(fnp.sin(fg.nn.max_pool(x, 2)))
+
+    def turned(x: Any, t: Any) -> Any:
+        return fg.hvp(curved, (x,), (t,))
+
+    np.testing.assert_allclose(fg.jit(turned)(x, x + 1), turned(x, x + 1), rtol=1e-12)
