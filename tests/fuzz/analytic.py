@@ -46,6 +46,8 @@ def is_analytic(program: fg.Program) -> bool:
 
 def _keeps(equation: Any) -> bool:
     primitive = equation.operation
+    if len(equation.results) > 1:
+        return False
     if all(spec.dtype != _DOUBLE for spec in equation.results):
         return False  # a look at numbers of which only the real part means anything
     linear = isinstance(primitive.differential, Linear)

@@ -23,6 +23,7 @@ from funcgrad import trees
 from funcgrad.backends.interface import Compiled, evaluated
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.prepare import prepared
+from funcgrad.errors import DifferentiationError, DtypeError, MatrixError
 from funcgrad.passes import relax
 from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.pipeline import optimize
@@ -37,7 +38,7 @@ from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import counting, every_rule, is_exact
 from tests.passes.test_passes import every_pass
 
-__all__ = ["CHECKS", "RULES", "Check", "derived", "passed", "valued"]
+__all__ = ["CHECKS", "RULES", "Check", "derived", "is_refused", "passed", "valued"]
 
 Way = Callable[[Subject], Any]
 
@@ -379,6 +380,34 @@ def _forward_over_forward(subject: Subject) -> None:
         return _inner(subject.second(xs, tangents, cotangents), tangents)
 
     _assert_one_number(subject, twice, curvature)
+
+
+def is_refused(subject: Subject, error: Exception) -> bool:
+    """Whether it is said, eagerly too, that there is no derivative, or no result at other numbers:
+    of a singular matrix, of eigenvectors to equal eigenvalues, or for complex numbers."""
+    return isinstance(error, (DifferentiationError, DtypeError, MatrixError)) and any(
+        _raises(error, way, subject)
+        for way in (
+            lambda s: s.push(*s.point),
+            lambda s: s.pull(*s.point),
+            lambda s: s.second(*s.point),
+            _reverse_over_forward,
+            _reverse_over_reverse,
+            _forward_over_forward,
+            lambda s: [s.f(*args) for args in s.others],
+            _batched,
+        )
+    )
+
+
+def _raises(error: Exception, way: Way, subject: Subject) -> bool:
+    try:
+        way(subject)
+    except type(error):
+        return True
+    except Exception:
+        return False
+    return False
 
 
 def _differences(subject: Subject) -> None:

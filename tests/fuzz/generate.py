@@ -22,6 +22,7 @@ from funcgrad.errors import FuncgradError
 from funcgrad.primitive import Sample
 from funcgrad.primitives.elementwise import batch_elementwise
 from tests.fuzz import prelude
+from tests.fuzz.families import FAMILIES
 from tests.fuzz.operations import (
     ARRAYS,
     LOOKS,
@@ -61,7 +62,8 @@ _BROADCAST: Final = frozenset(
 )
 _SEVERAL: Final = frozenset(
     "split array_split hsplit vsplit dsplit divmod modf frexp meshgrid unstack broadcast_arrays"
-    " tril_indices_from triu_indices_from diag_indices_from".split()
+    " tril_indices_from triu_indices_from diag_indices_from"
+    " eig eigh slogdet svd qr lstsq lu cho_factor".split()
 )
 """Functions with more than one result."""
 
@@ -203,10 +205,12 @@ class _Maker:
 
     def operation(self, name: str) -> bool:
         """A statement with a certain operation."""
-        if name.startswith("fnp."):
-            return self.function(name[4:])
+        if name in FUNCTIONS:
+            return self.function(name)
         if name.startswith("motif "):
             return self.motif(MOTIFS[int(name[6:])], name)
+        if name.startswith("family "):
+            return self.motif(FAMILIES[int(name[7:])], name)
         if name.startswith("look "):
             return not self.batched and self.motif(LOOKS[int(name[5:])], name)
         if name.startswith(("form ", "ground ")):
@@ -247,7 +251,7 @@ class _Maker:
         return self.tried(Step(self.name("v"), plain, reads, (name,) if name else ()))
 
     def function(self, name: str) -> bool:
-        """A function of ``funcgrad.numpy`` on what its parameters' names ask for."""
+        """A public function on what its parameters' names ask for."""
         texts, reads, ndim = [], [], 0
         for parameter in FUNCTIONS[name].parameters.values():
             required = parameter.default is parameter.empty
@@ -271,10 +275,10 @@ class _Maker:
                 continue
             keyword = parameter.kind is parameter.KEYWORD_ONLY or not required
             texts.append(f"{parameter.name}={text}" if keyword else text)
-        call = f"fnp.{name}({', '.join(texts)})"
-        if name in _SEVERAL:
-            call += f"[{int(self.rng.choice([0, -1]))}]"
-        return self.tried(Step(self.name("v"), call, tuple(reads), (f"fnp.{name}",)))
+        call = f"{name}({', '.join(texts)})"
+        if name.split(".")[-1] in _SEVERAL:
+            call += f"[{int(self.rng.choice([0, 1, -1]))}]"
+        return self.tried(Step(self.name("v"), call, tuple(reads), (name,)))
 
     def primitive(self, name: str) -> bool:
         """A primitive at one of its samples, or at values that are like those."""

@@ -95,7 +95,11 @@ class _Run:
         known = [*values, *[constant.value for constant in program.constants]]
         for equation in program.equations:
             operands = [known[variable] for variable in equation.operands]
-            known.append(self._result(equation.operation, operands, dict(equation.params)))
+            params = dict(equation.params)
+            if len(equation.results) == 1:
+                known.append(self._result(equation.operation, operands, params))
+            else:
+                known += self._results(equation.operation, operands, params)
         return [known[variable] for variable in program.outputs]
 
     def _result(self, primitive: Any, operands: list[Any], params: dict[str, Any]) -> Any:
@@ -117,6 +121,13 @@ class _Run:
             if primitive.form not in ("elementwise", "selecting"):  # one that adds up
                 exact = primitive.evaluate(*[self._moved(each) for each in operands], **params)
             return self._moved(exact, rounded)
+
+    def _results(self, primitive: Any, operands: list[Any], params: dict[str, Any]) -> list[Any]:
+        """Several, of all of which every element counts as rounded."""
+        if self._rng is not None:
+            operands = [self._moved(each) for each in operands]
+        exact = primitive.evaluate(*operands, **params)
+        return [*exact] if self._rng is None else [self._moved(each) for each in exact]
 
     def _moved(self, value: Any, where: Any = True) -> Any:
         array = np.asarray(value)

@@ -1,6 +1,6 @@
 """Which operations programs are made of: found, not listed.
 
-*Primitives* come with samples, which are valid arguments. *Functions* of ``funcgrad.numpy`` have
+*Primitives* come with samples, which are valid arguments. *Functions* of public namespaces have
 parameters whose names say what may stand there (``NAMED``); what their signature does not tell is
 tried, and dropped where NumPy's rules forbid it. *Motifs* are what the passes look for: texts with
 places for values of one kind, dense in nested and shared operands.
@@ -15,7 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+import funcgrad.nn
 import funcgrad.numpy as fnp
+import funcgrad.scipy.fft
+import funcgrad.scipy.linalg
+import funcgrad.scipy.special
 from funcgrad.primitive import Primitive
 from tests.conformance import every_primitive
 
@@ -27,11 +31,11 @@ PRIMITIVES: Final[Mapping[str, Primitive]] = MappingProxyType(
 
 ARRAYS: Final = frozenset(
     "x x1 x2 a b arr m v ary y A z val values a1 a2 array condition fill_value prepend append"
-    " to_end to_begin weights bins initial".split()
+    " to_end to_begin weights bins initial f p A c element test_elements logits".split()
 )
 """Parameters that are arrays."""
 
-MANY: Final = frozenset("arrays tup xi operands".split())
+MANY: Final = frozenset("arrays tup xi operands arrs".split())
 """Parameters that are several arrays."""
 
 Draw = Callable[[np.random.Generator, int], Any]
@@ -73,12 +77,24 @@ NAMED: Final[Mapping[str, Draw]] = MappingProxyType(
         "rowvar": lambda rng, ndim: bool(rng.integers(2)),
         "mode": lambda rng, ndim: ["constant", "edge", "reflect", "wrap"][rng.integers(4)],
         "nan": lambda rng, ndim: 0.5,
+        "ord": lambda rng, ndim: [None, 1, 2, 3, "fro", np.inf][rng.integers(6)],
+        "norm": lambda rng, ndim: ["ortho", "forward", "backward"][rng.integers(3)],
+        "s": lambda rng, ndim: [(2,), (3, 2)][rng.integers(2)],
+        "type": lambda rng, ndim: int(rng.integers(1, 5)),
+        "UPLO": lambda rng, ndim: str(rng.choice(["L", "U"])),
+        "hermitian": lambda rng, ndim: True,
+        "lower": lambda rng, ndim: bool(rng.integers(2)),
+        "trans": lambda rng, ndim: int(rng.integers(3)),
+        "d": lambda rng, ndim: int(rng.integers(1, 3)),
+        "window": lambda rng, ndim: int(rng.integers(1, 3)),
+        "output_size": lambda rng, ndim: int(rng.integers(1, 3)),
         "dx": lambda rng, ndim: 0.5,
     }
 )
 """What may stand for other parameters, given the number of axes of the first array."""
 
-# The shapes of results depend on numbers, or there are no arrays among the arguments.
+# The shapes or dtypes of results depend on numbers, nothing in them is an array, or the texts of
+# ``families`` have what the names of parameters do not tell.
 _LEFT_OUT: Final = frozenset(
     """nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse unique_values
     extract compress piecewise fromfunction finfo iinfo can_cast
@@ -87,20 +103,33 @@ _LEFT_OUT: Final = frozenset(
     ravel_multi_index unravel_index put_along_axis take_along_axis diag_indices eye identity tri
     tril_indices triu_indices ones zeros geomspace logspace bool_ einsum full digitize
     polymul polydiv roots trim_zeros union1d intersect1d setdiff1d setxor1d bincount histogram
-    histogram2d histogramdd histogram_bin_edges""".split()
+    histogram2d histogramdd histogram_bin_edges eig eigvals logm sqrtm""".split()
+)
+
+_NAMESPACES: Final = MappingProxyType(
+    {
+        "fnp": fnp,
+        "fnp.linalg": fnp.linalg,
+        "fnp.fft": fnp.fft,
+        "fg.nn": funcgrad.nn,
+        "fg.scipy.fft": funcgrad.scipy.fft,
+        "fg.scipy.linalg": funcgrad.scipy.linalg,
+        "fg.scipy.special": funcgrad.scipy.special,
+    }
 )
 
 
 def every_function() -> dict[str, inspect.Signature]:
-    """The public functions of ``funcgrad.numpy`` that take arrays, with their signatures."""
+    """The public functions that take arrays, as programs call them, with their signatures."""
     found = {}
-    for name in fnp.__all__:
-        value = getattr(fnp, name)
-        if not callable(value) or inspect.isclass(value) or name in _LEFT_OUT:
-            continue
-        signature = inspect.signature(value)
-        if any(each in ARRAYS | MANY for each in signature.parameters):
-            found[name] = signature
+    for place, namespace in _NAMESPACES.items():
+        for name in namespace.__all__:
+            value = getattr(namespace, name)
+            if not callable(value) or inspect.isclass(value) or name in _LEFT_OUT:
+                continue
+            signature = inspect.signature(value)
+            if any(each in ARRAYS | MANY for each in signature.parameters):
+                found[f"{place}.{name}"] = signature
     return found
 
 

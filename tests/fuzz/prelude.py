@@ -9,20 +9,34 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad as fg
+import funcgrad.nn
 import funcgrad.numpy as fnp
+import funcgrad.scipy.fft
+import funcgrad.scipy.linalg
+import funcgrad.scipy.special
+import funcgrad.scipy.stats
 from funcgrad.tensor import apply
 from tests.conformance import every_primitive
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule
 
 __all__ = [
+    "above",
+    "between",
+    "definite",
     "fg",
     "fit",
     "fnp",
     "form",
     "ground",
+    "image",
+    "matrix",
     "np",
+    "rebuilt",
+    "regular",
     "run",
+    "simplex",
+    "spectral",
     "total",
     "with_jvp",
     "with_linear_jvp",
@@ -35,7 +49,59 @@ def _operation(primitive: Any) -> Callable[..., Any]:
 
 
 run: Final = SimpleNamespace(**{each.name: _operation(each) for each in every_primitive()})
-"""Every primitive by its name: ``run.sin(x)``."""
+"""Every primitive with one result by its name: ``run.sin(x)``."""
+
+
+# What functions of a family want: made of any value, smoothly, with derivatives that flow.
+
+
+def between(x: Any, low: float, high: float) -> Any:
+    """Real numbers inside of an interval."""
+    return low + (high - low) * (0.5 + 0.45 * fnp.tanh(fnp.asarray(x).real))
+
+
+def above(x: Any, low: float) -> Any:
+    """Real numbers above a limit, and not far from it."""
+    return between(x, low, low + 4.0)
+
+
+def simplex(x: Any) -> Any:
+    """Three positive numbers whose sum is one."""
+    return fg.nn.softmax(fnp.tanh(fnp.resize(fnp.asarray(x).real, (3,))))
+
+
+def matrix(x: Any) -> Any:
+    """A matrix of three rows, or a stack of them; whatever its rank."""
+    x = fnp.asarray(x)
+    return x if x.shape[-2:] == (3, 3) else fnp.resize(x, (3, 3))
+
+
+def regular(x: Any) -> Any:
+    """A matrix far from singular ones, with distinct eigenvalues."""
+    return 0.25 * fnp.tanh(matrix(x)) + np.array([[2.0, 1.0, 0.0], [0, 3.0, 1.0], [0.5, 0, 4.0]])
+
+
+def definite(x: Any) -> Any:
+    """A Hermitian positive definite matrix."""
+    x = fnp.tanh(matrix(x))
+    return 0.25 * x @ fnp.conj(fnp.matrix_transpose(x)) + np.diag([1.0, 1.5, 2.0])
+
+
+def spectral(function: Callable[..., Any], x: Any) -> Any:
+    """A function of a Hermitian matrix, through its eigenvalues and eigenvectors."""
+    values, vectors = fnp.linalg.eigh(definite(x))
+    return (vectors * function(values)[..., None, :]) @ fnp.conj(fnp.matrix_transpose(vectors))
+
+
+def rebuilt(x: Any) -> Any:
+    """A matrix with its singular values squared, through its singular vectors."""
+    left, values, right = fnp.linalg.svd(regular(x), full_matrices=False)
+    return (left * (values * values)[..., None, :]) @ right
+
+
+def image(x: Any) -> Any:
+    """One image of one channel."""
+    return matrix(x)[..., None, None, :, :] if fnp.ndim(x) < 3 else fnp.resize(x, (1, 1, 3, 3))
 
 
 def total(x: Any) -> Any:

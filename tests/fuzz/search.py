@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.fuzz.checks import CHECKS, Check
+from funcgrad.errors import DifferentiationError, DtypeError, MatrixError
+from tests.fuzz.checks import CHECKS, Check, is_refused
 from tests.fuzz.compare import DifferenceError
 from tests.fuzz.generate import BrokenError, generate
 from tests.fuzz.operations import PRIMITIVES
@@ -130,6 +131,8 @@ class Search:
         try:
             program = generate(rng, self._weight)
         except BrokenError as broken:
+            if isinstance(broken.error, (DifferentiationError, DtypeError, MatrixError)):
+                return
             self._found("eager", broken.error, broken.program, number, tell)
             return
         self._drawn.update(names_of(program))
@@ -253,7 +256,7 @@ def _error_of(check: Check, subject: Subject) -> BaseException | None:
         try:
             check.run(subject)
         except Exception as error:
-            return error
+            return None if is_refused(subject, error) else error
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tests.fuzz.families import FAMILIES
 from tests.fuzz.operations import LOOKS, MOTIFS, PRIMITIVES, every_function
 from tests.fuzz.syntax import CALLS
 from tests.passes.forms_of_matrices import GROUNDS
@@ -23,10 +24,11 @@ BRANCHES: Final = ("if", "for", "while", "rows")
 
 _OPERATIONS: Final = (
     *PRIMITIVES,
-    *[f"fnp.{name}" for name in FUNCTIONS],
+    *FUNCTIONS,
     *[f"look {k}" for k in range(len(LOOKS))],
 )
 _MOTIFS: Final = tuple(f"motif {k}" for k in range(len(MOTIFS)))
+_FAMILIES: Final = tuple(f"family {k}" for k in range(len(FAMILIES)))
 _FORMS: Final = (
     *[f"form {name}" for name in FORMS],
     *[
@@ -41,7 +43,7 @@ Weights = Callable[[str], float]
 
 def operation_names() -> tuple[str, ...]:
     """Everything that a style draws from: primitives, functions, motifs, kinds of nesting."""
-    return (*_OPERATIONS, *_MOTIFS, *_FORMS, *BRANCHES, *CALLS)
+    return (*_OPERATIONS, *_MOTIFS, *_FAMILIES, *_FORMS, *BRANCHES, *CALLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ _SHAPES: Final = (
 _SQUARE: Final = (((2, 2),), ((3, 3),), ((5, 5),), ((8, 8),))
 
 _THEMES: Final = (
-    (0.55, (*_OPERATIONS, *_MOTIFS), _SHAPES),
+    (0.45, (*_OPERATIONS, *_MOTIFS), _SHAPES),
+    (0.1, (*_FAMILIES, *_MOTIFS), _SHAPES),
     (0.1, _MOTIFS, _SHAPES),
     (0.15, tuple(name for name in _MOTIFS if "@" in MOTIFS[int(name[6:])]), _SQUARE),
     (0.17, _FORMS, (((3, 3),), ((4, 4),))),

@@ -38,7 +38,7 @@ def test_programs_mean_the_same_in_every_way(seed):
     reached, _ = report.covered
     assert reached > 2000
     assert len(report.rules) > len(RULES) / 3
-    assert report.analytic >= 3
+    assert report.analytic >= 1
 
 
 def test_a_seed_makes_one_program():

@@ -150,9 +150,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
     {
         "funcgrad/nn": (("tests/nn/test_convolution.py",),),
-        "funcgrad/primitives/special_functions": (
-            ("tests/scipy/special", "tests/scipy/stats"),
-        ),
+        "funcgrad/primitives/special_functions": (("tests/scipy/special", "tests/scipy/stats"),),
         "funcgrad/scipy/stats": (("tests/scipy/stats",),),
     }
 )
