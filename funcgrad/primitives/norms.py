@@ -9,22 +9,28 @@ np.float64(5e+200)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from funcgrad.primitive import Linearized, Primitive, Sample
-from funcgrad.primitives.matrices import Array, conjugate, real_dtype, real_part
+from funcgrad.primitives.matrices import (
+    Array,
+    batch_matrices,
+    conjugate,
+    real_dtype,
+    real_part,
+)
 from funcgrad.primitives.reduction import batch_reduction, reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import reshape
-from funcgrad.shape import Shape, Spec, reduced_shape, shape_of
+from funcgrad.shape import Shape, Spec, dtype_of, reduced_shape, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Value
 
-__all__ = ["direction", "length"]
+__all__ = ["directed", "length"]
 
 Axes = tuple[int, ...]
 
@@ -72,14 +78,24 @@ def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
         return np.where(usual | np.isnan(squares), np.sqrt(squares), exact)[()]
 
 
-def _direction(x: Array, axis: Axes) -> Any:
+def _directed(c: Array, x: Array, axis: Axes) -> Any:
     with np.errstate(all="ignore"):
         squares = _squares(x, axis, True)
         if np.all(_is_moderate(squares)):
-            return x / np.sqrt(squares)
+            root = np.sqrt(squares)
+            over = root / c
+            info = np.finfo(over.dtype)
+            if np.all((np.abs(over) > info.tiny) & (np.abs(over) < np.inf)):
+                return x / over  # one pass, in the place of two
+            return x / root * c
         scaled = _scaled(x, axis)[0]
         root = np.sqrt(_squares(scaled, axis, True))
-        return scaled / np.where(root == 0, 1, root)
+        return scaled / np.where(root == 0, 1, root) * c
+
+
+def _direction(x: Value, axis: Axes) -> Value:
+    ones = np.ones(reduced_shape(shape_of(x), axis, keepdims=True), real_dtype(dtype_of(x)))
+    return directed(ones, x, axis=axis)
 
 
 def _across(change: Value, out: Value, x: Value, axis: Axes) -> Value:
@@ -90,31 +106,29 @@ def _across(change: Value, out: Value, x: Value, axis: Axes) -> Value:
     return where(at_origin, 0, (change - out * along) / where(at_origin, 1, size))
 
 
-def _samples(keeps: bool) -> Any:
-    def samples() -> Iterator[Sample]:
-        rng = np.random.default_rng(111)
-        for number, (shape, axis) in enumerate(
-            (((3,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 0), (0,)), ((0, 2), (1,)))
-        ):
-            own = {"keepdims": number % 2 == 1} if keeps else {}
-            x = rng.standard_normal(shape)
-            yield Sample((x,), {"axis": axis, **own})
-            if number < 3:
-                yield Sample((x + 1j * x[::-1] ** 2,), {"axis": axis, **own})
-        own = {"keepdims": False} if keeps else {}
-        yield Sample((rng.standard_normal((4, 9))[::-2, ::3],), {"axis": (1,), **own})
-        yield Sample((np.array([3e200, 4e200]),), {"axis": (0,), **own})
-        yield Sample((np.zeros((2, 3)),), {"axis": (1,), **own}, smooth=False)
-        for edge in (np.inf, np.nan, 1e-320) * keeps:
-            yield Sample((np.array([edge, 1e-320]),), {"axis": (0,), **own}, smooth=False)
-
-    return samples
+def _samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(111)
+    for number, (shape, axis) in enumerate(
+        (((3,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 0), (0,)), ((0, 2), (1,)))
+    ):
+        own = {"axis": axis, "keepdims": number % 2 == 1}
+        x = rng.standard_normal(shape)
+        yield Sample((x,), own)
+        if number < 3:
+            yield Sample((x + 1j * x[::-1] ** 2,), own)
+    yield Sample((rng.standard_normal((4, 9))[::-2, ::3],), {"axis": (1,), "keepdims": False})
+    yield Sample((rng.standard_normal((3, 2)),), {"axis": (0,), "keepdims": False})
+    yield Sample((np.array([3e200, 4e200]),), {"axis": (0,), "keepdims": False})
+    yield Sample((np.zeros((2, 3)),), {"axis": (1,), "keepdims": False}, smooth=False)
+    for edge in (np.inf, np.nan, 1e-320):
+        far = np.array([edge, 1e-320])
+        yield Sample((far,), {"axis": (0,), "keepdims": False}, smooth=False)
 
 
 def _push_length(
     tangents: tuple[Value, ...], out: Value, x: Value, axis: Axes, keepdims: bool
 ) -> Value:
-    along = conjugate(direction(x, axis=axis)) * tangents[0]
+    along = conjugate(_direction(x, axis)) * tangents[0]
     return real_part(reduce_sum(along, axis=axis, keepdims=keepdims))
 
 
@@ -124,13 +138,11 @@ length: Primitive = Primitive(
     lambda x, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), real_dtype(x.dtype)),
     Linearized(
         _push_length,
-        lambda ct, out, x, axis, keepdims: (
-            direction(x, axis=axis) * _kept(ct, axis, shape_of(x)),
-        ),
+        lambda ct, out, x, axis, keepdims: (directed(_kept(ct, axis, shape_of(x)), x, axis=axis),),
         mixes=True,
     ),
     batch_reduction,
-    _samples(True),
+    _samples,
     structure=Opaque(counted=0, owns=True),
 )
 """The square root of the sum of squares of absolute values along axes."""
@@ -143,20 +155,49 @@ def _batch(
     batched: tuple[bool, ...],
     params: Mapping[str, Any],
 ) -> Value:
-    return primitive(*args, axis=tuple([a + 1 for a in params["axis"]]))
+    further = {"axis": tuple([a + 1 for a in params["axis"]])}
+    return batch_matrices(primitive, size, args, batched, further)
 
 
-direction: Primitive = Primitive(
-    "direction",
-    _direction,
-    lambda x, axis: x,
-    Linearized(
-        lambda tangents, out, x, axis: _across(tangents[0], out, x, axis),
-        lambda ct, out, x, axis: (_across(ct, out, x, axis),),
-        mixes=True,
-    ),
+def _push_directed(
+    tangents: tuple[Value, ...], out: Value, c: Value, x: Value, axis: Axes
+) -> Value:
+    dc, dx = tangents
+    change = None if dc is None else directed(dc, x, axis=axis)
+    if dx is None:
+        return change
+    turned = c * _across(dx, _direction(x, axis), x, axis)
+    return turned if change is None else change + turned
+
+
+def _pull_directed(
+    ct: Value, out: Value, c: Value, x: Value, axis: Axes
+) -> tuple[Callable[[], Value], Callable[[], Value]]:
+    def of_number() -> Value:
+        along = conjugate(_direction(x, axis)) * ct
+        return real_part(reduce_sum(along, axis=axis, keepdims=True))
+
+    return of_number, lambda: c * _across(ct, _direction(x, axis), x, axis)
+
+
+def _directed_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(112)
+    for sample in _samples():
+        (x,), axis = sample.args, sample.params["axis"]
+        c = rng.standard_normal(reduced_shape(x.shape, axis, keepdims=True))
+        if sample.smooth or not np.any(x):
+            yield Sample((c, x), {"axis": axis}, smooth=sample.smooth)
+    yield Sample((np.array([0.0]), np.array([3.0, 4.0])), {"axis": (0,)})
+
+
+directed: Primitive = Primitive(
+    "directed",
+    _directed,
+    lambda c, x, axis: Spec(x.shape, np.result_type(c.dtype, x.dtype)),
+    Linearized(_push_directed, _pull_directed, linear_in=(0,), mixes=True),
     _batch,
-    _samples(False),
-    structure=Opaque(counted=0, owns=True),
+    _directed_samples,
+    structure=Opaque(counted=1, owns=True),
 )
-"""What is divided by its length; 0 where that is 0."""
+"""A real number times the direction of a vector: what is divided by its length; 0 where that is
+0."""
