@@ -7,17 +7,20 @@ harm. Where values tie, they share the gradient equally.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, DtypeError
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.complexes import imag, real
+from funcgrad.numpy.logic import isnan, isneginf, isposinf
 from funcgrad.numpy.options import common_dtype, converted, sequence
 from funcgrad.primitives import selection as _p
 from funcgrad.primitives.complexes import join_parts
 from funcgrad.primitives.logic import equal, logical_and
-from funcgrad.shape import dtype_of
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import operand
@@ -213,9 +216,9 @@ def _bounds(a: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Value, Va
 def nan_to_num(
     x: ArrayLike,
     copy: bool = True,
-    nan: float = 0.0,
-    posinf: float | None = None,
-    neginf: float | None = None,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike = None,
+    neginf: ArrayLike = None,
 ) -> Tensor:
     """Finite numbers for NaN and infinities, also in the parts of complex numbers.
 
@@ -224,29 +227,69 @@ def nan_to_num(
     x : array_like
     copy : bool, optional
         As in NumPy; tensors never change, so it makes no difference.
-    nan : float, optional
-        What replaces NaN.
-    posinf, neginf : float or None, optional
+    nan : array_like, optional
+        What replaces NaN: a number, or an array that broadcasts to the shape of ``x``.
+    posinf, neginf : array_like or None, optional
         What replaces the infinities; by default the greatest and the least finite number.
 
     Returns
     -------
     Tensor
-        No gradient flows into elements that were replaced.
+        No gradient flows into elements that were replaced, but into what replaces them.
+
+    Raises
+    ------
+    ShapeError
+        A replacement does not broadcast to the shape of ``x``.
 
     Examples
     --------
+    >>> import funcgrad as fg
     >>> import funcgrad.numpy as fnp
     >>> fnp.nan_to_num([1.0, float("nan"), float("inf")], posinf=9.0)
     Tensor([1., 0., 9.])
+
+    >>> x = fg.tensor([1.0, 3.0, float("nan")])
+    >>> fg.grad(lambda x: fnp.sum(fnp.nan_to_num(x, nan=fnp.nanmean(x))))(x)
+    Tensor([1.5, 1.5, 0. ])
     """
     value = operand(x, "nan_to_num")
+    if dtype_of(value).kind == "c":
+        parts = (real(value), imag(value))
+        first, second = [nan_to_num(part, copy, nan, posinf, neginf) for part in parts]
+        return apply2(join_parts, first, second)
     fills = {"nan": nan, "posinf": posinf, "neginf": neginf}
-    params = {key: float(y) if isinstance(y, Tensor) else y for key, y in fills.items()}
-    if dtype_of(value).kind != "c":
-        return apply(_p.nan_to_num, value, **params)
-    first, second = [apply(_p.nan_to_num, part, **params) for part in (real(value), imag(value))]
-    return apply2(join_parts, first, second)
+    arrays = {key: fill for key, fill in fills.items() if not _is_number(fill)}
+    numbers = fills | dict.fromkeys(arrays, 0.0)
+    params = {key: float(y) if isinstance(y, Tensor) else y for key, y in numbers.items()}
+    result: Value = apply(_p.nan_to_num, value, **params)
+    if dtype_of(value).kind == "f":
+        for key, fill in arrays.items():
+            result = apply(_p.where, _REPLACED[key](value), _like(fill, value, key), result)
+    return tensor(result)
+
+
+_REPLACED: Final = MappingProxyType({"nan": isnan, "posinf": isposinf, "neginf": isneginf})
+
+
+def _is_number(fill: ArrayLike) -> bool:
+    """Whether a replacement is known, so that it can be a parameter."""
+    if isinstance(fill, Tensor):
+        return type(fill) is Tensor and not fill.shape
+    return fill is None or isinstance(fill, bool | int | float | np.generic)
+
+
+def _like(fill: ArrayLike, x: Value, key: str) -> Value:
+    """A replacement in the dtype of what it replaces, whose shape it must not change."""
+    value = operand(fill, "nan_to_num")
+    if dtype_of(value).kind == "c":
+        raise DtypeError(f"nan_to_num: {key} has to be real; it is {dtype_of(value)}.")
+    if broadcast_shapes("nan_to_num", shape_of(value), shape_of(x)) != shape_of(x):
+        raise ShapeError(
+            f"nan_to_num: {key}, of the shape {shape_of(value)}, does not broadcast to the shape"
+            f" {shape_of(x)} of x."
+        )
+    return cast(value, dtype=dtype_of(x))
 
 
 def select(

@@ -150,9 +150,9 @@ def _nan_to_num(
     if dtype_of(x).kind != "f":
         return x
     most = float(np.finfo(dtype_of(x)).max)
-    x = m.where(m.isnan(x), nan, x)
-    x = m.where(m.equal(x, np.inf), most if posinf is None else posinf, x)
-    return m.where(m.equal(x, -np.inf), -most if neginf is None else neginf, x)
+    result = m.where(m.isnan(x), nan, x)  # which may be an infinity that stays
+    result = m.where(m.equal(x, np.inf), most if posinf is None else posinf, result)
+    return m.where(m.equal(x, -np.inf), -most if neginf is None else neginf, result)
 
 
 nan_to_num = elementwise(  # of real numbers

@@ -203,6 +203,40 @@ def test_nan_to_num_is_numpys():
     z.real, z.imag = x, x[::-1]
     given: Any = {"nan": 1.0, "posinf": 2.0, "neginf": -3.0}
     assert_same(fnp.nan_to_num(z, **given), np.nan_to_num(z, **given))
+    infinite: Any = {"nan": np.inf, "posinf": -np.inf}
+    assert_same(fnp.nan_to_num(x, **infinite), np.nan_to_num(x, **infinite))
+    assert_same(fg.jit(lambda x: fnp.nan_to_num(x, **infinite))(x), np.nan_to_num(x, **infinite))
+
+
+@pytest.mark.parametrize("dtype", "fdFi")
+def test_replacements_may_be_arrays(dtype):
+    x = np.array([[np.nan, np.inf, 1.0], [2.0, -np.inf, np.nan]])
+    if dtype in "Fi":
+        x = (np.where(np.isfinite(x), x, 0) if dtype == "i" else x + 1j * x[::-1]).astype(dtype)
+    fills: Any = {"nan": np.arange(3.0), "posinf": [[4.0], [5.0]], "neginf": np.array(-1)}
+    expected = np.nan_to_num(x.astype(dtype), **fills)
+    for function in (fnp.nan_to_num, np.nan_to_num):
+        assert_same(function(fg.tensor(x.astype(dtype)), **fills), expected)
+    batched = fg.vmap(lambda x, nan: fnp.nan_to_num(x, nan=nan))(x.astype(dtype), fills["nan"][:2])
+    assert_same(batched, np.nan_to_num(x.astype(dtype), nan=fills["nan"][:2, None]))
+
+
+def test_replacements_are_differentiated():
+    x = fg.tensor([1.0, 3.0, np.nan])
+
+    def filled(x, infinity):
+        return fnp.sum(fnp.nan_to_num(x, nan=fnp.nanmean(x), posinf=infinity) * [1.0, 2.0, 4.0])
+
+    for gradient in (fg.grad(filled), fg.jit(fg.grad(filled))):
+        np.testing.assert_allclose(gradient(x, 5.0), [3.0, 4.0, 0.0])
+    assert fg.grad(filled, 1)(fg.tensor([np.inf, 1.0, np.inf]), 5.0) == 5.0
+
+
+def test_replacements_that_do_not_fit():
+    with pytest.raises(ShapeError, match=r"nan_to_num: nan, of the shape \(2, 1\), does not broad"):
+        fnp.nan_to_num([1.0, 2.0], nan=np.ones((2, 1)))
+    with pytest.raises(DtypeError, match="nan_to_num: posinf has to be real"):
+        fnp.nan_to_num([1.0, 2.0], posinf=np.ones(2, complex))
 
 
 def test_select_and_piecewise_are_numpys():
