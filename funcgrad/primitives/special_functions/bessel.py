@@ -36,9 +36,9 @@ from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
-    "i0", "i0e", "i1", "i1e", "iv", "iv_in_order", "ive", "ive_derivative", "j0", "j1", "jv",
-    "jv_in_order", "k0", "k0e", "k1", "k1e", "kv", "kv_in_order", "kve", "kve_derivative", "y0",
-    "y1", "yv", "yv_in_order",
+    "hankel1", "hankel2", "i0", "i0e", "i1", "i1e", "iv", "iv_in_order", "ive", "ive_derivative",
+    "j0", "j1", "jv", "jv_in_order", "k0", "k0e", "k1", "k1e", "kv", "kv_in_order", "kve",
+    "kve_derivative", "y0", "y1", "yv", "yv_in_order",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -217,6 +217,40 @@ jv: Primitive = _function("jv", lambda: jv_in_order, _ROUND)
 yv: Primitive = _function("yv", lambda: yv_in_order, _ROUND)
 iv: Primitive = _function("iv", lambda: iv_in_order, _HYPERBOLIC)
 kv: Primitive = _function("kv", lambda: kv_in_order, _DECAYING)
+
+
+def _hankel(name: str, sign: int) -> Primitive:
+    """``jv + sign i yv``, without what cancels between them where they are large."""
+
+    def to_order(_: Value, v: Value, z: Value) -> Value:
+        parts = [_to_order(of_order, name)(_, v, z) for of_order in (_jv_order, _yv_order)]
+        return parts[0] + sign * 1j * parts[1]
+
+    own: Primitive = evaluated_by_scipy(
+        name,
+        partials=(to_order, lambda _, v, z: 0.5 * (own(v - 1, z) - own(v + 1, z))),
+        samples=combined(
+            lambda: [
+                Sample((np.array([0.5, 1.0, 2.7]), np.array([0.4, 2.0, 7.0]))),
+                Sample((1.5, 2.0)),
+                Sample((np.zeros((0, 2)), np.ones(2))),
+            ],
+            _COMPLEX,
+        ),
+    )
+    return own
+
+
+def _jv_order() -> Primitive:
+    return jv_in_order
+
+
+def _yv_order() -> Primitive:
+    return yv_in_order
+
+
+hankel1: Primitive = _hankel("hankel1", 1)
+hankel2: Primitive = _hankel("hankel2", -1)
 
 
 def _scaled_derivative(name: str, evaluate: Callable[..., Array]) -> Primitive:

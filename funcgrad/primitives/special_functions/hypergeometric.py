@@ -16,7 +16,7 @@ from funcgrad.primitives.elementwise import combined, divide
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 from funcgrad.trace import bind2
 
-__all__ = ["hyp0f1", "hyp1f1", "hyp2f1"]
+__all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
 
 _REMEDY = "Hold it constant by fg.stop_gradient, or write its series, which fg differentiates."
 
@@ -68,6 +68,22 @@ hyp2f1: Primitive = evaluated_by_scipy(
             Sample((np.array(2), np.array(1), np.array(3), np.array(0.3))),
             Sample((np.array([[1], [3]]), 2, 3, np.linspace(0.1, 0.9, 6)[::-2])),
             Sample((np.zeros((0, 2), np.int64), 1, 2, np.zeros(2))),
+        ],
+    ),
+)
+hyperu: Primitive = evaluated_by_scipy(
+    "hyperu",
+    partials=(
+        no_derivative("hyperu", "a", _REMEDY),
+        no_derivative("hyperu", "b", _REMEDY),
+        lambda _, a, b, x: -a * hyperu(a + 1, b + 1, x),
+    ),
+    samples=combined(
+        lambda: [
+            Sample((np.array([1, 2, 3]), np.array([2, 1, 5]), np.array([0.5, 2.0, 1.5]))),
+            Sample((2, 3, 0.3)),
+            Sample((np.array([[1], [3]]), 2, np.linspace(0.1, 0.9, 6)[::-2])),
+            Sample((np.zeros((0, 2), np.int64), 1, np.ones(2))),
         ],
     ),
 )

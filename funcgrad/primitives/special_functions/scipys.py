@@ -19,7 +19,14 @@ from funcgrad.primitives.elementwise import elementwise
 from funcgrad.structure import TRANSCENDENTAL, Trait
 from funcgrad.trace import Raw, Value
 
-__all__ = ["evaluated_by_scipy", "in_double", "in_half", "no_derivative", "scipy_special"]
+__all__ = [
+    "evaluated_by_scipy",
+    "in_double",
+    "in_half",
+    "no_derivative",
+    "scipy_special",
+    "whole_numbers",
+]
 
 HALF: Final = np.dtype(np.float16)
 
@@ -58,13 +65,13 @@ def evaluated_by_scipy(
     """
 
     def evaluate(*args: Raw) -> Raw:
-        own = [_integers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
+        own = [whole_numbers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
         return in_half(getattr(scipy_special(name), name)(*own), *args)
 
     return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits)
 
 
-def _integers(name: str, x: Raw) -> Raw:
+def whole_numbers(name: str, x: Raw) -> Raw:
     """Whole numbers of any dtype as integers."""
     if np.asarray(x).dtype.kind in "iub":
         return x

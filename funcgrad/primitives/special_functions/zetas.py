@@ -22,7 +22,7 @@ from funcgrad.primitives.special_functions.scipys import (
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value
 
-__all__ = ["riemann_zeta", "riemann_zeta_derivative", "zeta", "zeta_derivative"]
+__all__ = ["riemann_zeta", "riemann_zeta_derivative", "zeta", "zeta_derivative", "zetac"]
 
 Array = np.ndarray[Any, Any]
 
@@ -166,5 +166,12 @@ riemann_zeta: Primitive = elementwise(
     in_double("riemann_zeta", _riemann_zeta),
     partials=(lambda _, s: riemann_zeta_derivative(s, order=1),),
     samples=_LINE,
+    traits=TRANSCENDENTAL,
+)
+zetac: Primitive = elementwise(
+    "zetac",
+    in_double("zetac", lambda s: scipy_special("zetac").zetac(s)),
+    partials=(lambda _, s: riemann_zeta_derivative(s, order=1),),
+    samples=combined(reals(1.3, 4), edges(-2.0, 0.0, 30.0, smooth=True), edges(1.0, np.nan)),
     traits=TRANSCENDENTAL,
 )

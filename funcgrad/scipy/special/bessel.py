@@ -13,6 +13,8 @@ from funcgrad.primitives.special_functions import bessel as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
 __all__ = [
+    "hankel1",
+    "hankel2",
     "i0",
     "i0e",
     "i1",
@@ -21,15 +23,18 @@ __all__ = [
     "ive",
     "j0",
     "j1",
+    "jn",
     "jv",
     "k0",
     "k0e",
     "k1",
     "k1e",
+    "kn",
     "kv",
     "kve",
     "y0",
     "y1",
+    "yn",
     "yv",
 ]
 
@@ -236,3 +241,58 @@ def k1e(x: ArrayLike, /) -> Tensor:
     Tensor([1.63615349, 0.03964813])
     """
     return apply1(_p.k1e, x)
+
+
+def hankel1(v: ArrayLike, z: ArrayLike, /) -> Tensor:
+    """The Hankel function of the first kind, ``jv(v, z) + 1j * yv(v, z)``.
+
+    Examples
+    --------
+    >>> hankel1(0.5, [1.0])
+    Tensor([0.67139671-0.43109887j])
+    """
+    return apply2(_p.hankel1, v, z)
+
+
+def hankel2(v: ArrayLike, z: ArrayLike, /) -> Tensor:
+    """The Hankel function of the second kind, ``jv(v, z) - 1j * yv(v, z)``.
+
+    Examples
+    --------
+    >>> hankel2(0.5, [1.0])
+    Tensor([0.67139671+0.43109887j])
+    """
+    return apply2(_p.hankel2, v, z)
+
+
+def jn(v: ArrayLike, z: ArrayLike, /) -> Tensor:
+    """Another name of ``jv``.
+
+    Examples
+    --------
+    >>> jn(0, [0.0, 1.0])
+    Tensor([1.        , 0.76519769])
+    """
+    return apply2(_p.jv, v, z)
+
+
+def yn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """``yv`` of whole orders, for which it is meant; others are that of ``yv``.
+
+    Examples
+    --------
+    >>> yn(0, [0.0, 1.0])
+    Tensor([      -inf, 0.08825696])
+    """
+    return apply2(_p.yv, n, x)
+
+
+def kn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """``kv`` of whole orders, for which it is meant; others are that of ``kv``.
+
+    Examples
+    --------
+    >>> kn(0, [0.0, 1.0])
+    Tensor([       inf, 0.42102444])
+    """
+    return apply2(_p.kv, n, x)

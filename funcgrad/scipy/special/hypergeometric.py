@@ -9,7 +9,7 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import hypergeometric as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2
 
-__all__ = ["hyp0f1", "hyp1f1", "hyp2f1"]
+__all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
 
 
 def hyp0f1(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -43,3 +43,14 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, z: ArrayLike, /) -> Tensor:
     Tensor(1.3862943611198901)
     """
     return apply(_p.hyp2f1, a, b, c, z)
+
+
+def hyperu(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """Tricomi's confluent function U, for positive ``x``, in which it has derivatives.
+
+    Examples
+    --------
+    >>> hyperu(1.0, 2.0, 4.0)
+    Tensor(0.25)
+    """
+    return apply(_p.hyperu, a, b, x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import zetas as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = ["zeta"]
+__all__ = ["zeta", "zetac"]
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
@@ -36,3 +36,14 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
     Tensor(0.64493406684823)
     """
     return apply1(_p.riemann_zeta, x) if q is None else apply2(_p.zeta, x, q)
+
+
+def zetac(x: ArrayLike, /) -> Tensor:
+    """Riemann's zeta function less 1, with all digits where that is small.
+
+    Examples
+    --------
+    >>> zetac(60.0)
+    Tensor(8.67361738e-19)
+    """
+    return apply1(_p.zetac, x)

@@ -1,0 +1,166 @@
+"""Faddeeva's function w(z) = exp(-z**2) erfc(-i z), Voigt's profile and Owen's T.
+
+>>> wofz(0.0), owens_t(0.0, 1.0)
+(np.complex128(1+0j), np.float64(0.125))
+
+The derivatives of w follow from ``w' = 2 i / sqrt(pi) - 2 z w`` (DLMF 7.10.2), of which nearly all
+digits cancel for large z: there they are those of the asymptotic series, in the upper half-plane,
+and by ``w(z) = 2 exp(-z**2) - w(-z)`` in the lower one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.complexes import imag, join_parts, real
+from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
+from funcgrad.primitives.special import bell, erf
+from funcgrad.primitives.special_functions.scipys import (
+    evaluated_by_scipy,
+    in_half,
+    scipy_special,
+)
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Raw, Value, bind1, bind2
+
+__all__ = ["owens_t", "voigt_profile", "wofz", "wofz_derivative"]
+
+Array = np.ndarray[Any, Any]
+
+_FAR: Final = 7.0
+"""From here on the asymptotic series has all digits of float64."""
+
+_UNIT: Final = 2j / math.sqrt(math.pi)
+
+
+def _near(z: Array, order: int) -> Array:
+    """By the recurrence of the derivatives."""
+    last = scipy_special("wofz").wofz(z)
+    value: Array = _UNIT - 2 * z * last
+    for n in range(1, order):
+        last, value = value, -2 * z * value - 2 * n * last
+    return value
+
+
+def _far(z: Array, order: int) -> Array:
+    """``i / sqrt(pi)`` times the sum of ``(2 k - 1)!! / (2**k z**(2 k + 1))``, differentiated."""
+    terms, coefficient = [], 1.0
+    for k in range(24):
+        terms.append(coefficient * math.prod(range(2 * k + 1, 2 * k + 1 + order)) * (-1) ** order)
+        coefficient *= (2 * k + 1) / 2
+    inverse, total = 1 / z, np.zeros_like(z)
+    square = inverse * inverse
+    for term in reversed(terms):
+        total = total * square + term
+    result: Array = 1j / math.sqrt(math.pi) * total * inverse ** (order + 1)
+    return result
+
+
+def _bell(z: Array, order: int) -> Array:
+    """The derivatives of ``exp(-z**2)``."""
+    last: Array = np.exp(-z * z)
+    value: Array = -2 * z * last
+    for n in range(1, order):
+        last, value = value, -2 * z * value - 2 * n * last
+    return value
+
+
+def _wofz_derivative(z: Raw, order: int) -> Raw:
+    whole = np.asarray(z)
+    wide = np.atleast_1d(whole).astype(np.complex128)
+    with np.errstate(all="ignore"):
+        far = np.abs(wide) > _FAR + order
+        below = far & (wide.imag < 0)
+        out = np.where(far, np.where(below, -wide, wide), 1e3)
+        series = _far(out, order)
+        turned = _bell(np.where(below, wide, 1.0), order) * 2 - (-1) ** order * series
+        result = np.where(
+            far, np.where(below, turned, series), _near(np.where(far, 1.0, wide), order)
+        )
+    narrow = np.result_type(whole.dtype, np.complex64)
+    return result.reshape(whole.shape).astype(narrow)[()]
+
+
+_PLANE = combined(
+    lambda: [
+        Sample((np.array([-2.1, 0.0, 0.9, 20.0]),)),
+        Sample((0.7,)),
+        Sample((np.zeros((0, 2)),)),
+        Sample((np.array([0.5 + 0.4j, 3 - 2j, 20 + 5j, 12 - 0.3j])[::-1],)),
+    ],
+)
+wofz_derivative: Primitive = elementwise(
+    "wofz_derivative",
+    _wofz_derivative,
+    partials=(lambda _, z, order: wofz_derivative(z, order=order + 1),),
+    samples=combined(_PLANE, order=1),
+    traits=TRANSCENDENTAL,
+)
+wofz: Primitive = elementwise(
+    "wofz",
+    lambda z: in_half(scipy_special("wofz").wofz(z), z),
+    partials=(lambda _, z: wofz_derivative(z, order=1),),
+    samples=_PLANE,
+    traits=TRANSCENDENTAL,
+)
+
+
+def _place(x: Value, sigma: Value, gamma: Value) -> Value:
+    scale = bind2(divide, math.sqrt(0.5), sigma)
+    return join_parts(x * scale, gamma * scale)
+
+
+def _to_x(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
+    slope = real(wofz_derivative(_place(x, sigma, gamma), order=1))
+    return bind2(divide, slope, 2 * math.sqrt(math.pi) * sigma * sigma)
+
+
+def _to_gamma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
+    slope = imag(wofz_derivative(_place(x, sigma, gamma), order=1))
+    return bind2(divide, -slope, 2 * math.sqrt(math.pi) * sigma * sigma)
+
+
+def _to_sigma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
+    """By the equation of heat: sigma times the second derivative in x."""
+    bent = real(wofz_derivative(_place(x, sigma, gamma), order=2))
+    return bind2(divide, bent, 2 * math.sqrt(2 * math.pi) * sigma * sigma)
+
+
+voigt_profile: Primitive = evaluated_by_scipy(
+    "voigt_profile",
+    partials=(_to_x, _to_sigma, _to_gamma),
+    samples=lambda: [
+        Sample((np.array([-1.2, 0.4, 3.0]), np.array([0.7, 1.5, 0.3]), np.array([0.5, 1.0, 0.2]))),
+        Sample((0.7, 1.2, 0.4)),
+        Sample((np.array([[0.4], [2.0]]), 0.9, np.linspace(0.2, 1, 6)[::-2])),
+        Sample((np.zeros((0, 2)), np.ones(2), 1.0)),
+    ],
+)
+
+
+def _to_h(_: Value, h: Value, a: Value) -> Value:
+    return -bell(h, sharpness=0.5) * bind1(erf, a * h * math.sqrt(0.5)) / math.sqrt(8 * math.pi)
+
+
+def _to_a(_: Value, h: Value, a: Value) -> Value:
+    return bell(h, sharpness=0.5) * bell(a * h, sharpness=0.5) / (2 * math.pi * (1 + a * a))
+
+
+owens_t: Primitive = evaluated_by_scipy(
+    "owens_t",
+    partials=(_to_h, _to_a),
+    samples=combined(
+        lambda: [
+            Sample((np.array([-1.2, 0.4, 3.0]), np.array([0.7, -1.5, 0.3]))),
+            Sample((0.7, 1.2)),
+            Sample((np.array([[0.4], [2.0]]), np.linspace(-2, 1, 6)[::-2])),
+            Sample((np.zeros((0, 2)), np.ones(2))),
+        ],
+        edges((0.0, 1.0), (1.0, 0.0), (0.0, 0.0), smooth=True),
+        edges((np.nan, 1.0), (1.0, np.nan)),
+    ),
+)

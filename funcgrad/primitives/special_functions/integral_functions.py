@@ -1,0 +1,130 @@
+"""Integrals of sines, cosines, exponentials and logarithms that have names of their own.
+
+>>> spence(1.0), fresnel_sine(0.0), sine_integral(0.0)
+(np.float64(0.0), np.float64(0.0), np.float64(0.0))
+
+Their derivatives are what they are integrals of: DLMF 6.2, 7.2 and 25.12. That of Spence's function
+is minus the reciprocal of ``exprel(log(z))``, which has its digits near 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from funcgrad.primitive import Factor, Primitive, Sample
+from funcgrad.primitives.elementwise import (
+    combined,
+    divide,
+    edges,
+    elementwise,
+    log,
+)
+from funcgrad.primitives.rounding import fmod
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.special_functions.exponentials import exprel
+from funcgrad.primitives.special_functions.hypergeometric import hyp0f1
+from funcgrad.primitives.special_functions.scipys import (
+    evaluated_by_scipy,
+    in_half,
+    scipy_special,
+)
+from funcgrad.primitives.transcendental import cos, cosh, sin, sinc, sinh
+from funcgrad.shape import dtype_of
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Value, bind1, bind2
+
+__all__ = [
+    "cosine_integral",
+    "fresnel_cosine",
+    "fresnel_sine",
+    "hyperbolic_cosine_integral",
+    "hyperbolic_sine_integral",
+    "sine_integral",
+    "spence",
+]
+
+_POSITIVE = combined(
+    lambda: [
+        Sample((np.array([0.3, 1.2, 2.9]),)),
+        Sample((0.7,)),
+        Sample((np.linspace(0.4, 3, 24).reshape(4, 6)[::2, ::-3],)),
+        Sample((np.zeros((0, 2)),)),
+        Sample((np.array([0.5 + 0.4j, -1.1 + 0.3j]),)),
+    ],
+    edges(1e-9, 30.0, smooth=True),
+)
+_LINE = combined(_POSITIVE, edges(-2.3, -0.4, 0.0, smooth=True))
+
+
+def _slope_of_spence(_: Value, z: Value) -> Value:
+    if dtype_of(z).kind == "c":
+        return bind2(divide, bind1(log, z), 1 - z)
+    return bind2(divide, -1, bind1(exprel, bind1(log, z)))
+
+
+spence: Primitive = evaluated_by_scipy(
+    "spence",
+    partials=(_slope_of_spence,),
+    samples=combined(_POSITIVE, edges(1.0, smooth=True), edges(0.0, -1.0, np.nan)),
+)
+
+
+def _one_of_two(
+    name: str, scipys: str, number: int, slope: Factor, samples: Callable[[], Iterable[Sample]]
+) -> Primitive:
+    """One result of a function of SciPy's that has two."""
+    return elementwise(
+        name,
+        lambda x: in_half(getattr(scipy_special(scipys), scipys)(x)[number], x),
+        partials=(slope,),
+        samples=samples,
+        traits=TRANSCENDENTAL,
+    )
+
+
+def _turn(z: Value) -> Value:
+    """The angle, less whole turns, which are exact before they are multiplied by pi."""
+    square = z * z
+    return math.pi / 2 * (square if dtype_of(z).kind == "c" else bind2(fmod, square, 4.0))
+
+
+fresnel_sine: Primitive = _one_of_two(
+    "fresnel_sine", "fresnel", 0, lambda _, z: bind1(sin, _turn(z)), _LINE
+)
+fresnel_cosine: Primitive = _one_of_two(
+    "fresnel_cosine", "fresnel", 1, lambda _, z: bind1(cos, _turn(z)), _LINE
+)
+
+
+def _sine_over(_: Value, z: Value) -> Value:
+    if dtype_of(z).kind == "c":
+        return bind2(divide, bind1(sin, z), z)
+    return bind1(sinc, z / math.pi)
+
+
+def _hyperbolic_sine_over(_: Value, z: Value) -> Value:
+    """Near 0 by the series in the square (DLMF 10.16.9), whose derivatives lose no digits."""
+    if dtype_of(z).kind == "c":
+        return bind2(divide, bind1(sinh, z), z)
+    near = (z > -3) & (z < 3)
+    inner, outer = where(near, z, 0.0), where(near, 3.0, z)
+    return where(near, hyp0f1(1.5, inner * inner / 4), bind1(sinh, outer) / outer)
+
+
+sine_integral: Primitive = _one_of_two("sine_integral", "sici", 0, _sine_over, _LINE)
+cosine_integral: Primitive = _one_of_two(
+    "cosine_integral", "sici", 1, lambda _, z: bind2(divide, bind1(cos, z), z), _POSITIVE
+)
+hyperbolic_sine_integral: Primitive = _one_of_two(
+    "hyperbolic_sine_integral", "shichi", 0, _hyperbolic_sine_over, _LINE
+)
+hyperbolic_cosine_integral: Primitive = _one_of_two(
+    "hyperbolic_cosine_integral",
+    "shichi",
+    1,
+    lambda _, z: bind2(divide, bind1(cosh, z), z),
+    _POSITIVE,
+)

@@ -1,0 +1,56 @@
+"""Spherical Bessel functions of all kinds, of whole orders.
+
+>>> spherical_jn(0, 0.0), spherical_kn(0, 1.0)
+(np.float64(1.0), np.float64(0.5778636748954609))
+
+Their derivatives are sums of neighbouring orders, which lose no digits near 0: DLMF 10.51.2 and
+10.51.5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import combined, edges, elementwise
+from funcgrad.primitives.selection import maximum, where
+from funcgrad.primitives.special_functions.scipys import in_half, scipy_special, whole_numbers
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Raw, Value
+
+__all__ = ["spherical_in", "spherical_jn", "spherical_kn", "spherical_yn"]
+
+_SAMPLES = combined(
+    lambda: [
+        Sample((np.array([0, 1, 4]), np.array([0.7, 2.0, 5.0]))),
+        Sample((2, 1.5)),
+        Sample((np.array([[0], [3]]), np.linspace(0.5, 4, 6)[::-2])),
+        Sample((np.zeros((0, 2), np.int64), np.ones(2))),
+        Sample((np.array([0, 2]), np.array([0.5 + 0.4j, 1.5 - 0.3j]))),
+    ],
+    edges((0, 30.0), (2, 0.4), smooth=True),
+    edges((0, 0.0), (1, 0.0), (2, 0.0), (1, np.nan)),
+)
+
+
+def _kind(name: str, below: int, above: int) -> Primitive:
+    """With ``(2 n + 1) f_n' = below n f_(n - 1) + above (n + 1) f_(n + 1)``."""
+
+    def evaluate(n: Raw, z: Raw) -> Raw:
+        function = getattr(scipy_special(name), name)
+        return in_half(np.asarray(function(whole_numbers(name, n), z)), n, z)
+
+    def slope(_: Value, n: Value, z: Value) -> Value:
+        lower = where(n > 0, own(maximum(n - 1, 0), z), 0.0)
+        return (below * n * lower + above * (n + 1) * own(n + 1, z)) / (2 * n + 1)
+
+    own: Primitive = elementwise(
+        name, evaluate, partials=(None, slope), samples=_SAMPLES, traits=TRANSCENDENTAL
+    )
+    return own
+
+
+spherical_jn: Primitive = _kind("spherical_jn", 1, -1)
+spherical_yn: Primitive = _kind("spherical_yn", 1, -1)
+spherical_in: Primitive = _kind("spherical_in", 1, 1)
+spherical_kn: Primitive = _kind("spherical_kn", -1, -1)

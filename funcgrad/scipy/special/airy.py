@@ -1,0 +1,22 @@
+"""Airy's functions, of real and of complex numbers. SciPy evaluates them."""
+
+from __future__ import annotations
+
+from funcgrad.primitives.special_functions import airy as _p
+from funcgrad.tensor import ArrayLike, Tensor, apply1
+
+__all__ = [
+    "airy",
+]
+
+
+def airy(z: ArrayLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Airy's functions and their derivatives: Ai, Ai', Bi and Bi'.
+
+    Examples
+    --------
+    >>> airy(0.0)[0]
+    Tensor(0.3550280538878172)
+    """
+    ai, ai_slope = apply1(_p.airy_ai, z), apply1(_p.airy_ai_slope, z)
+    return ai, ai_slope, apply1(_p.airy_bi, z), apply1(_p.airy_bi_slope, z)

@@ -1,0 +1,319 @@
+"""Distribution functions under the names of the Cephes library, and their inverses.
+
+They are incomplete gamma and beta functions of their parameters, and differentiable in all but
+counts, ``k``, which are rounded down. ``funcgrad.scipy.stats`` has the distributions by name.
+"""
+
+from __future__ import annotations
+
+import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions import student
+from funcgrad.scipy.special.incomplete_betas import betainc, betaincc, betainccinv, betaincinv
+from funcgrad.scipy.special.incomplete_gammas import (
+    gammainc,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+)
+from funcgrad.tensor import ArrayLike, Tensor, apply2
+
+__all__ = [
+    "bdtr",
+    "bdtrc",
+    "bdtri",
+    "chdtr",
+    "chdtrc",
+    "chdtri",
+    "fdtr",
+    "fdtrc",
+    "fdtri",
+    "gdtr",
+    "gdtrc",
+    "gdtria",
+    "gdtrix",
+    "nbdtr",
+    "nbdtrc",
+    "nbdtri",
+    "pdtr",
+    "pdtrc",
+    "pdtri",
+    "stdtr",
+    "stdtrit",
+]
+
+
+def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The gamma distribution's: the probability up to x, of the rate a and the shape b.
+
+    Examples
+    --------
+    >>> round(float(gdtr(1.0, 2.0, 1.5)), 12)
+    0.442174599629
+    """
+    return gammainc(b, _product(a, x))
+
+
+def gdtrc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The gamma distribution's: the probability above x, of the rate a and the shape b.
+
+    Examples
+    --------
+    >>> round(float(gdtrc(1.0, 2.0, 1.5)), 12)
+    0.557825400371
+    """
+    return gammaincc(b, _product(a, x))
+
+
+def gdtrix(a: ArrayLike, b: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The x with ``gdtr(a, b, x) = p``.
+
+    Examples
+    --------
+    >>> round(float(gdtrix(1.0, 2.0, 0.5)), 12)
+    1.678346990017
+    """
+    return gammaincinv(b, p) / fnp.asarray(a)
+
+
+def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The a with ``gdtr(a, b, x) = p``.
+
+    Examples
+    --------
+    >>> round(float(gdtria(0.5, 2.0, 1.5)), 12)
+    1.118897993344
+    """
+    return gammaincinv(b, p) / fnp.asarray(x)
+
+
+def pdtr(k: ArrayLike, m: ArrayLike, /) -> Tensor:
+    """Poisson's distribution's: the probability of at most k, of the mean m.
+
+    Examples
+    --------
+    >>> round(float(pdtr(2.0, 1.5)), 12)
+    0.808846830538
+    """
+    return gammaincc(_next(k), m)
+
+
+def pdtrc(k: ArrayLike, m: ArrayLike, /) -> Tensor:
+    """Poisson's distribution's: the probability of more than k, of the mean m.
+
+    Examples
+    --------
+    >>> round(float(pdtrc(2.0, 1.5)), 12)
+    0.191153169462
+    """
+    return gammainc(_next(k), m)
+
+
+def pdtri(k: ArrayLike, y: ArrayLike, /) -> Tensor:
+    """The m with ``pdtr(k, m) = y``.
+
+    Examples
+    --------
+    >>> round(float(pdtri(2, 0.5)), 12)
+    2.674060313724
+    """
+    return gammainccinv(_next(k), y)
+
+
+def chdtr(v: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The chi-squared distribution's: the probability up to x, of v degrees of freedom.
+
+    Examples
+    --------
+    >>> round(float(chdtr(2.0, 1.5)), 12)
+    0.527633447259
+    """
+    return gammainc(_half(v), _half(x))
+
+
+def chdtrc(v: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The chi-squared distribution's: the probability above x, of v degrees of freedom.
+
+    Examples
+    --------
+    >>> round(float(chdtrc(2.0, 1.5)), 12)
+    0.472366552741
+    """
+    return gammaincc(_half(v), _half(x))
+
+
+def chdtri(v: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The x with ``chdtrc(v, x) = p``.
+
+    Examples
+    --------
+    >>> round(float(chdtri(2.0, 0.5)), 12)
+    1.38629436112
+    """
+    return 2 * gammainccinv(_half(v), p)
+
+
+def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The binomial distribution's: the probability of at most k of n, each with probability p.
+
+    Examples
+    --------
+    >>> round(float(bdtr(1.0, 3, 0.5)), 12)
+    0.5
+    """
+    return betaincc(*_of_counts(k, n), p)
+
+
+def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The binomial distribution's: the probability of more than k of n.
+
+    Examples
+    --------
+    >>> round(float(bdtrc(1.0, 3, 0.5)), 12)
+    0.5
+    """
+    return betainc(*_of_counts(k, n), p)
+
+
+def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
+    """The p with ``bdtr(k, n, p) = y``.
+
+    Examples
+    --------
+    >>> round(float(bdtri(1.0, 3, 0.5)), 12)
+    0.5
+    """
+    return betainccinv(*_of_counts(k, n), y)
+
+
+def nbdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The negative binomial distribution's: the probability of at most k failures.
+
+    Examples
+    --------
+    >>> round(float(nbdtr(1, 3, 0.5)), 12)
+    0.3125
+    """
+    return betainc(n, _next(k), p)
+
+
+def nbdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The negative binomial distribution's: the probability of more than k failures.
+
+    Examples
+    --------
+    >>> round(float(nbdtrc(1, 3, 0.5)), 12)
+    0.6875
+    """
+    return betaincc(n, _next(k), p)
+
+
+def nbdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
+    """The p with ``nbdtr(k, n, p) = y``.
+
+    Examples
+    --------
+    >>> round(float(nbdtri(1, 3, 0.5)), 12)
+    0.614272431868
+    """
+    return betaincinv(n, _next(k), y)
+
+
+def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The F distribution's: the probability up to x.
+
+    Examples
+    --------
+    >>> round(float(fdtr(2.0, 3.0, 1.5)), 12)
+    0.646446609407
+    """
+    return betainc(_half(dfn), _half(dfd), _share(dfn, dfd, x))
+
+
+def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The F distribution's: the probability above x.
+
+    Examples
+    --------
+    >>> round(float(fdtrc(2.0, 3.0, 1.5)), 12)
+    0.353553390593
+    """
+    return betainc(_half(dfd), _half(dfn), _rest(dfn, dfd, x))
+
+
+def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The x with ``fdtr(dfn, dfd, x) = p``.
+
+    Examples
+    --------
+    >>> round(float(fdtri(2.0, 3.0, 0.5)), 12)
+    0.881101577952
+    """
+    shapes = _half(dfn), _half(dfd)
+    share, rest = betaincinv(*shapes, p), betainccinv(*shapes[::-1], p)
+    return _odds(dfn, dfd, share, rest)
+
+
+def stdtr(df: ArrayLike, t: ArrayLike, /) -> Tensor:
+    """Student's distribution's: the probability up to t, of df degrees of freedom.
+
+    Examples
+    --------
+    >>> round(float(stdtr(3.0, 1.0)), 12)
+    0.804498890522
+    """
+    return apply2(student.stdtr, df, t)
+
+
+def stdtrit(df: ArrayLike, p: ArrayLike, /) -> Tensor:
+    """The t with ``stdtr(df, t) = p``.
+
+    Examples
+    --------
+    >>> round(float(stdtrit(3.0, 0.75)), 12)
+    0.764892328404
+    """
+    return apply2(student.stdtrit, df, p)
+
+
+def _product(a: ArrayLike, x: ArrayLike) -> Tensor:
+    result: Tensor = fnp.asarray(a) * fnp.asarray(x)
+    return result
+
+
+def _half(x: ArrayLike) -> Tensor:
+    result: Tensor = fnp.asarray(x) / 2
+    return result
+
+
+def _next(k: ArrayLike) -> Tensor:
+    """The number of things counted, and one more."""
+    result: Tensor = fnp.floor(fnp.asarray(k)) + 1.0
+    return result
+
+
+def _of_counts(k: ArrayLike, n: ArrayLike) -> tuple[Tensor, Tensor]:
+    """The shapes of the beta distribution of the share at which more than k of n come."""
+    first = _next(k)
+    rest: Tensor = fnp.asarray(n) - first + 1.0
+    return first, rest
+
+
+def _share(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:
+    """``dfn x / (dfd + dfn x)``, which is 1 at infinity."""
+    odds = fnp.asarray(dfn) * fnp.asarray(x) / fnp.asarray(dfd)
+    gone = fnp.isinf(odds)
+    odds = fnp.where(gone, 1.0, odds)
+    result: Tensor = fnp.where(gone, 1.0, odds / (1 + odds))
+    return result
+
+
+def _rest(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:
+    """1 less ``_share``, with all digits where that is small."""
+    odds = fnp.asarray(dfn) * fnp.asarray(x) / fnp.asarray(dfd)
+    result: Tensor = 1 / (1 + odds)
+    return result
+
+
+def _odds(dfn: ArrayLike, dfd: ArrayLike, share: Tensor, rest: Tensor) -> Tensor:
+    result: Tensor = fnp.asarray(dfd) * share / (fnp.asarray(dfn) * rest)
+    return result

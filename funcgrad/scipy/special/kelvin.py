@@ -1,0 +1,151 @@
+"""Kelvin's functions, which are Bessel functions along a diagonal. SciPy evaluates those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import funcgrad.numpy as fnp
+from funcgrad.scipy.special.bessel import jv, kv
+from funcgrad.tensor import ArrayLike, Tensor
+
+__all__ = ["bei", "beip", "ber", "berp", "kei", "keip", "kelvin", "ker", "kerp"]
+
+
+_TURN = complex(-math.sqrt(0.5), math.sqrt(0.5))
+"""The third of the eighth roots of unity."""
+
+
+def kelvin(x: ArrayLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Kelvin's functions and their derivatives: Be, Ke, Be' and Ke', complex ones.
+
+    Those of the second kind are NaN below 0, and infinite there.
+
+    Examples
+    --------
+    >>> kelvin(0.0)[0]
+    Tensor((1+0j))
+    """
+    value = fnp.asarray(x)
+    return _be(value), _ke(value), _be_slope(value), _ke_slope(value)
+
+
+def _be(x: Tensor) -> Tensor:
+    return jv(0.0, _TURN * x)
+
+
+def _be_slope(x: Tensor) -> Tensor:
+    result: Tensor = -_TURN * jv(1.0, _TURN * x)
+    return result
+
+
+def _ke(x: Tensor) -> Tensor:
+    return _of_positive(x, lambda x: kv(0.0, _ROOT * x))
+
+
+def _ke_slope(x: Tensor) -> Tensor:
+    return _of_positive(x, lambda x: -_ROOT * kv(1.0, _ROOT * x))
+
+
+_ROOT = complex(math.sqrt(0.5), math.sqrt(0.5))
+
+
+def _of_positive(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    result: Tensor = fnp.where(x < 0, fnp.nan, function(fnp.where(x < 0, 1.0, x)))
+    return result
+
+
+def ber(x: ArrayLike, /) -> Tensor:
+    """Kelvin's function ber: the real part of ``jv(0, x exp(3 pi i / 4))``.
+
+    Examples
+    --------
+    >>> round(float(ber(1.0)), 12)
+    0.984381781213
+    """
+    result: Tensor = _be(fnp.asarray(x)).real
+    return result
+
+
+def bei(x: ArrayLike, /) -> Tensor:
+    """Kelvin's function bei: the imaginary part of ``jv(0, x exp(3 pi i / 4))``.
+
+    Examples
+    --------
+    >>> round(float(bei(1.0)), 12)
+    0.249566040037
+    """
+    result: Tensor = _be(fnp.asarray(x)).imag
+    return result
+
+
+def ker(x: ArrayLike, /) -> Tensor:
+    """Kelvin's function ker: the real part of ``kv(0, x exp(pi i / 4))``; NaN below 0.
+
+    Examples
+    --------
+    >>> round(float(ker(1.0)), 12)
+    0.286706208728
+    """
+    result: Tensor = _ke(fnp.asarray(x)).real
+    return result
+
+
+def kei(x: ArrayLike, /) -> Tensor:
+    """Kelvin's function kei: the imaginary part of ``kv(0, x exp(pi i / 4))``; NaN below 0.
+
+    Examples
+    --------
+    >>> round(float(kei(1.0)), 12)
+    -0.494994636519
+    """
+    result: Tensor = _ke(fnp.asarray(x)).imag
+    return result
+
+
+def berp(x: ArrayLike, /) -> Tensor:
+    """The derivative of ``ber``.
+
+    Examples
+    --------
+    >>> round(float(berp(1.0)), 12)
+    -0.062445752179
+    """
+    result: Tensor = _be_slope(fnp.asarray(x)).real
+    return result
+
+
+def beip(x: ArrayLike, /) -> Tensor:
+    """The derivative of ``bei``.
+
+    Examples
+    --------
+    >>> round(float(beip(1.0)), 12)
+    0.497396511468
+    """
+    result: Tensor = _be_slope(fnp.asarray(x)).imag
+    return result
+
+
+def kerp(x: ArrayLike, /) -> Tensor:
+    """The derivative of ``ker``.
+
+    Examples
+    --------
+    >>> round(float(kerp(1.0)), 12)
+    -0.694603891101
+    """
+    result: Tensor = _ke_slope(fnp.asarray(x)).real
+    return result
+
+
+def keip(x: ArrayLike, /) -> Tensor:
+    """The derivative of ``kei``.
+
+    Examples
+    --------
+    >>> round(float(keip(1.0)), 12)
+    0.352369913336
+    """
+    result: Tensor = _ke_slope(fnp.asarray(x)).imag
+    return result

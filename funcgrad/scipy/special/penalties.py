@@ -1,0 +1,56 @@
+"""Loss functions. They need no SciPy."""
+
+from __future__ import annotations
+
+import funcgrad.numpy as fnp
+from funcgrad.tensor import ArrayLike, Tensor
+
+__all__ = ["huber", "pseudo_huber", "softplus"]
+
+
+def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
+    """Huber's loss: ``r**2 / 2`` up to delta, and ``delta * (abs(r) - delta / 2)`` beyond.
+
+    It is infinite for negative delta. Where the parts meet, both have the same derivatives but the
+    second, which is that of the inner one.
+
+    Examples
+    --------
+    >>> huber(1.0, [0.5, 3.0])
+    Tensor([0.125, 2.5  ])
+    """
+    bound, rest = fnp.asarray(delta), fnp.asarray(r)
+    size = fnp.abs(rest)
+    inner = fnp.where(size <= bound, rest, 0.0)
+    outer = bound * (fnp.where(size <= bound, 0.0, size) - bound / 2)
+    value = fnp.where(size <= bound, inner * inner / 2, outer)
+    result: Tensor = fnp.where(bound < 0, fnp.inf, value)
+    return result
+
+
+def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
+    """``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``, which is smooth; infinite for negative delta.
+
+    It is computed as ``delta r**2 / (delta + hypot(delta, r))``, of which no digits cancel.
+
+    Examples
+    --------
+    >>> pseudo_huber(3.0, [0.0, 4.0])
+    Tensor([0., 6.])
+    """
+    bound, rest = fnp.asarray(delta), fnp.asarray(r)
+    none = (bound == 0) & (rest == 0)
+    share = rest / fnp.where(none, 1.0, bound + fnp.hypot(fnp.where(none, 1.0, bound), rest))
+    result: Tensor = fnp.where(bound < 0, fnp.inf, bound * rest * share)
+    return result
+
+
+def softplus(x: ArrayLike) -> Tensor:
+    """``log(1 + exp(x))``, which neither overflows nor loses digits.
+
+    Examples
+    --------
+    >>> softplus([0.0, 1000.0])
+    Tensor([6.93147181e-01, 1.00000000e+03])
+    """
+    return fnp.logaddexp(x, 0.0)
