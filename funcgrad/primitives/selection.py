@@ -155,6 +155,8 @@ def _nan_to_num(
     return m.where(m.equal(x, -np.inf), -most if neginf is None else neginf, result)
 
 
+_UNLIMITED = edges(np.nan, np.inf, -np.inf, 0.0)
+
 nan_to_num = elementwise(  # of real numbers
     "nan_to_num",
     np.nan_to_num,
@@ -162,6 +164,7 @@ nan_to_num = elementwise(  # of real numbers
     partials=(lambda _, x, nan, posinf, neginf: bind1(isfinite, x),),
     selects=True,
     samples=combined(
-        reals(-3, 3), edges(np.nan, np.inf, -np.inf, 0.0), nan=0.5, posinf=None, neginf=-1.0
+        combined(reals(-3, 3), _UNLIMITED, nan=0.5, posinf=None, neginf=-1.0),
+        combined(_UNLIMITED, nan=np.inf, posinf=-np.inf, neginf=None),
     ),
 )
