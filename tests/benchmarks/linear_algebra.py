@@ -12,6 +12,24 @@ again::
     python -m tests.benchmarks.linear_algebra det cholesky # those with a word in their name
     python -m tests.benchmarks.linear_algebra --size 1000 norm
     python -m tests.benchmarks.linear_algebra --second     # second derivatives along a direction
+
+What stays above, and why. In units of the function, on one core at 200 x 200:
+
+- ``det`` and ``slogdet``: 5.7 at least. The gradient is an inverse; NumPy has no call that goes on
+  from factors, and its ``inv`` takes 4.7 of its ``det`` (8/3 n^3 operations, of which 2 n^3 are
+  substitutions at a third of a product's speed, to 2/3 n^3). LAPACK's own getri would take 2.1: in
+  all 3.2, if the determinant came from SciPy, too, with other bits where that is installed.
+- ``cholesky``: 2/3 n^3 operations backwards to 1/3 n^3, in a hundred calls of NumPy with 2 to 8 us
+  each, as LAPACK has no such routine: about 6. Of larger matrices less: 4 at 500.
+- ``scipy lu``: two substitutions with n columns (1.2 each) and two products (0.6 each), though the
+  factors take 2/3 n^3 operations alone: about 6.
+- ``qr r``: the derivative needs Q, which takes as long as R, so both are computed: the value 2.
+- ``lstsq`` with all results: singular values are a function of their own, with an own derivative.
+- ``scipy logm``: the derivative is a block of the logarithm of a matrix of twice the size, which
+  has 8 times the operations, less what does not grow so: 6. So is the second one of ``expm``.
+- Norms, products of vectors and parts of matrices, which take 1 to 20 us: a gradient is some 50 us
+  of Python, and it writes an array where the function only reads one.
+- ``fg.vmap`` itself takes 20 us, and 5 us for each operation.
 """
 
 import argparse
