@@ -182,8 +182,16 @@ def of_scipy(given: Mapping[str, Array]) -> Iterator[Subject]:
         lower,
     )
     yield made("lu", x)
-    for name in ("expm", "logm", "sqrtm"):
+    for name in ("expm", "logm", "sqrtm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"):
         yield made(name, right)
+    yield made("fractional_matrix_power", right, " 0.3", t=0.3)
+    yield made("det", right)
+    for name in ("inv", "eig", "eigvals", "svd", "svdvals", "pinv", "polar", "qr", "rq"):
+        yield made(name, x)
+    for name in ("eigh", "eigvalsh", "pinvh"):
+        yield made(name, given["positive"])
+    yield with_second("solve", right, other, "", scipy=True)
+    yield with_second("lstsq", x, other[:, :2], "", scipy=True)
     second = (fg.tensor(right.T), columns)
     yield Subject(
         "scipy solve_sylvester",
