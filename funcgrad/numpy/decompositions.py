@@ -189,7 +189,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Tensor:
     return wrap(eigen.eigvalsh(matrix, lower=lower))
 
 
-def _narrowed(values: Value, *found: Tensor) -> tuple[Tensor, ...]:
+def narrowed(values: Value, *found: Tensor) -> tuple[Tensor, ...]:
     """Real numbers where NumPy has such: of a real matrix whose eigenvalues all are real.
 
     In a batch one example may have real ones and another not, so there they are complex.
@@ -240,7 +240,7 @@ def eig(a: ArrayLike) -> EigResult:
     Tensor([0.+1.j, 0.-1.j])
     """
     matrix = square(a, "eig")
-    return EigResult(*_narrowed(matrix, *results(eigen_general.eig, matrix)))
+    return EigResult(*narrowed(matrix, *results(eigen_general.eig, matrix)))
 
 
 def eigvals(a: ArrayLike) -> Tensor:
@@ -258,7 +258,7 @@ def eigvals(a: ArrayLike) -> Tensor:
     Tensor([2., 3.])
     """
     matrix = square(a, "eigvals")
-    return _narrowed(matrix, wrap(eigen_general.eigvals(matrix)))[0]
+    return narrowed(matrix, wrap(eigen_general.eigvals(matrix)))[0]
 
 
 # ------------------------------------------------------------------------------ orthogonal factors

@@ -331,7 +331,8 @@ def eig(
     matrix = square(a, "eig")
     if not right:
         return wrap(eigen_general.eigvals(matrix))
-    return results(eigen_general.eig, matrix)[0], plain.eig(matrix).eigenvectors
+    values, vectors = results(eigen_general.eig, matrix)
+    return values, plain.narrowed(matrix, values, vectors)[1]
 
 
 def _refuse_pairs(operation: str, b: ArrayLike | None, homogeneous_eigvals: bool) -> None:
