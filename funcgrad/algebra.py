@@ -35,12 +35,12 @@ from funcgrad.primitives.elementwise import (
     divide,
     log,
     multiply,
-    power,
     reciprocal,
     square,
     subtract,
 )
 from funcgrad.primitives.logic import equal, isfinite, isinf, isnan
+from funcgrad.primitives.powers import power
 from funcgrad.primitives.rounding import (
     binary_exponent,
     copysign,

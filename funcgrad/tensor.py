@@ -27,7 +27,7 @@ from funcgrad.foreign_attributes import refuse_options
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import logic
+from funcgrad.primitives import logic, powers
 from funcgrad.primitives.complexes import imag, real
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.indexing import index
@@ -180,11 +180,11 @@ class Tensor(ArrayMethods, Conversions):
         if type(other) in (int, float):
             if other < 0 and is_weak(self):  # as of integers in Python
                 other = float(other)
-            return wrap(_operated(ew.constant_power, (self,), {"exponent": other}))
-        return operate_generally(ew.power, self, other)
+            return wrap(_operated(powers.constant_power, (self,), {"exponent": other}))
+        return operate_generally(powers.power, self, other)
 
     def __rpow__(self, other: ArrayLike) -> Tensor:
-        return operate_generally(ew.power, other, self)
+        return operate_generally(powers.power, other, self)
 
     def __matmul__(self, other: ArrayLike) -> Tensor:
         return operate_generally(matmul, self, other)
@@ -333,7 +333,7 @@ _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
         np.subtract: ew.subtract,
         np.multiply: ew.multiply,
         np.divide: ew.divide,
-        np.power: ew.power,
+        np.power: powers.power,
         np.matmul: matmul,
     }
 )

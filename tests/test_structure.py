@@ -19,6 +19,7 @@ from funcgrad.primitives import (
     cumulative,
     elementwise,
     logic,
+    powers,
     reduction,
     structural,
 )
@@ -452,7 +453,7 @@ EARLY = st.Movement(
         (assert_commutative, elementwise.subtract),
         (assert_commutative, logic.less),
         (assert_idempotent, elementwise.multiply),
-        (assert_rounded_once, elementwise.power),
+        (assert_rounded_once, powers.power),
         (assert_rounded_once, elementwise.log),
     ],
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad.primitives import elementwise as _p
+from funcgrad.primitives import powers
 from funcgrad.primitives import rounding as _r
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
@@ -166,8 +167,8 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     Tensor(12.0)
     """
     if type(x2) in (int, float):
-        return apply(_p.constant_power, x1, exponent=x2)
-    return apply2(_p.power, x1, x2)
+        return apply(powers.constant_power, x1, exponent=x2)
+    return apply2(powers.power, x1, x2)
 
 
 pow = power

@@ -16,7 +16,7 @@ from funcgrad.errors import DtypeError, FunctionError, TracerError
 from funcgrad.numpy.creation import astype, made
 from funcgrad.numpy.options import checked_device, choice, common_dtype, natural, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.elementwise import power
+from funcgrad.primitives.powers import power
 from funcgrad.primitives.rounding import floor
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, move_axis, reshape

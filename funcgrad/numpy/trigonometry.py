@@ -6,6 +6,7 @@ take complex numbers too; on a branch cut the derivative is that of the side the
 
 from __future__ import annotations
 
+from funcgrad.primitives import cardinal_sine
 from funcgrad.primitives import transcendental as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
@@ -279,4 +280,4 @@ def sinc(x: ArrayLike) -> Tensor:
     >>> fnp.sinc([0.0, 0.5, 1.0])
     Tensor([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
     """
-    return apply1(_p.sinc, x)
+    return apply1(cardinal_sine.sinc, x)

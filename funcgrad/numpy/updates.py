@@ -15,9 +15,10 @@ import numpy as np
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.primitives import scatter as _s
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.elementwise import add, divide, multiply, power, subtract
+from funcgrad.primitives.elementwise import add, divide, multiply, subtract
 from funcgrad.primitives.index_keys import IndexPlan, explain_index, plan_index
 from funcgrad.primitives.indexing import index, indexed_part
+from funcgrad.primitives.powers import power
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.structural import cast, inverse_axes, reshape, transpose
 from funcgrad.shape import Shape, dtype_of, shape_of

@@ -4,7 +4,9 @@ The derivative of a determinant with respect to an element is its cofactor, a po
 right where an inverse matrix is not to be had. Where a matrix is far from singular, cofactors are
 ``det(A) A^-T``. Elsewhere they come from the singular value decomposition A = U S V^H: the
 cofactors of S are products of all singular values but one, and those of A are ``det(U V^H)`` times
-``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two.
+``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two. Before,
+rows and columns are divided by powers of two near their greatest elements, as singular values say
+nothing about the small elements of a matrix beside great ones.
 
 >>> cofactors(np.array([[1.0, 2.0], [2.0, 4.0]]), np.float64(0.0))
 array([[ 4., -2.],
@@ -63,18 +65,14 @@ def _scaled(x: Array, exponent: Array) -> Any:
     """Matrices times powers of two of any size; zeros stay zeros."""
     if not np.any(np.abs(exponent) > 100):  # the usual, which is quicker
         return x * np.exp2(exponent).astype(x.real.dtype)[..., None, None]
-    exponent = np.clip(exponent, -10_000, 10_000).astype(np.int32)[..., None, None]
-    if x.dtype.kind != "c":
-        return np.ldexp(x, exponent)
-    out = np.empty_like(x)
-    out.real, out.imag = np.ldexp(x.real, exponent), np.ldexp(x.imag, exponent)
-    return out
+    return _shifted(x, exponent[..., None, None])
 
 
 def _parts(x: Array) -> tuple[Any, Any, Any, Any]:
     """Which matrices are nearly singular, inverses, and determinants as factors of powers of two.
 
-    For singular matrices inverses are those of the unit matrix.
+    So count those, too, whose inverses hold elements that multiply to what is out of range. For
+    singular matrices inverses are those of the unit matrix.
     """
     phase, logarithm = np.linalg.slogdet(x)
     singular = phase == 0
@@ -83,11 +81,45 @@ def _parts(x: Array) -> tuple[Any, Any, Any, Any]:
         logarithm = np.where(singular, 0, logarithm)
     inverse = np.linalg.inv(x)
     with np.errstate(all="ignore"):
-        condition = np.prod([np.max(np.sum(np.abs(y), -1), -1) for y in (x, inverse)], 0)
-    near = singular | ~(condition < np.finfo(x.dtype).eps ** -_FAR)
+        size, reach = [np.max(np.sum(np.abs(y), -1), -1) for y in (x, inverse)]
+        condition = size * reach
+    info = np.finfo(x.dtype)
+    near = singular | ~((condition < info.eps**-_FAR) & (reach < float(info.max) ** _FAR / 4))
     exponent = np.where(np.isfinite(logarithm), np.rint(logarithm / np.log(2.0)), 0)
     factor = phase * np.exp(logarithm - exponent * np.log(2.0))
     return near, inverse, factor.astype(x.dtype)[..., None, None], exponent
+
+
+def _exponents(x: Array, axis: int) -> Any:
+    """Of powers of two near the greatest elements along an axis; of zeros 0."""
+    exponent = np.frexp(np.abs(x))[1]
+    greatest = np.max(np.where(x == 0, -(1 << 20), exponent), axis, keepdims=True)
+    return np.where(greatest == -(1 << 20), 0, greatest)
+
+
+def _balanced(x: Array) -> tuple[Any, Any, Any]:
+    """``x / 2**(a + b)`` with elements up to 1, the exponents a of rows and those b of columns."""
+    rows = _exponents(x, -1)
+    half = _shifted(x, -rows)
+    columns = _exponents(half, -2)
+    return _shifted(half, -columns), rows, columns
+
+
+def _shifted(x: Array, exponent: Array) -> Any:
+    """Elements times powers of two, each its own."""
+    exponent = np.clip(exponent, -10_000, 10_000).astype(np.int32)
+    if x.dtype.kind != "c":
+        return np.ldexp(x, exponent)
+    out = np.empty(np.broadcast_shapes(x.shape, exponent.shape), x.dtype)
+    out.real, out.imag = np.ldexp(x.real, exponent), np.ldexp(x.imag, exponent)
+    return out
+
+
+def _restored(x: Array, exponent: Array, rows: Array, columns: Array) -> Any:
+    """The cofactors of a matrix, or their change, from those of the balanced one."""
+    others = np.sum(rows, -2, keepdims=True) - rows + np.sum(columns, -1, keepdims=True) - columns
+    with np.errstate(all="ignore"):
+        return _shifted(x, exponent[..., None, None] + others)
 
 
 def _phase(u: Array, vh: Array) -> Any:
@@ -151,10 +183,11 @@ def _cofactors(x: Array, d: Array) -> Any:
     with np.errstate(all="ignore"):
         out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
     if np.any(near):
-        u, s, vh = np.linalg.svd(x[near])
+        balanced, rows, columns = _balanced(x[near])
+        u, s, vh = np.linalg.svd(balanced)
         products, exponent = _all_but_one(s)
         inner = np.conj((u * products[..., None, :]) @ vh)
-        out[near] = _scaled(_phase(u, vh) * inner, exponent)
+        out[near] = _restored(_phase(u, vh) * inner, exponent, rows, columns)
     return out
 
 
@@ -181,7 +214,13 @@ def _along_by_values(x: Array, e: Array) -> Any:
     With E = U^H e V^H^H, of the derivative of cof(S) the element i, j is -E[j, i] times the product
     of all singular values but two; on the diagonal these products sum with those of E[j, j].
     """
-    u, s, vh = np.linalg.svd(x)
+    balanced, rows, columns = _balanced(x)
+    # The direction is divided alike, and by a power of two of its own, as it is of any size.
+    size = np.where(e == 0, -(1 << 20), np.frexp(np.abs(e))[1] - rows - columns)
+    greatest = np.max(size, (-2, -1), keepdims=True)
+    greatest = np.where(greatest == -(1 << 20), 0, greatest)
+    e = _shifted(e, -rows - columns - greatest)
+    u, s, vh = np.linalg.svd(balanced)
     diagonal = np.eye(s.shape[-1], dtype=bool)
     products, exponents = _all_but_one(np.where(diagonal, 1, s[..., None, :]))
     exponent = np.max(exponents, -1)
@@ -190,7 +229,8 @@ def _along_by_values(x: Array, e: Array) -> Any:
     turned = np.conj(np.swapaxes(u, -1, -2)) @ e @ np.conj(np.swapaxes(vh, -1, -2))
     sums = others @ np.diagonal(turned, 0, -2, -1)[..., None]
     inner = np.where(diagonal, sums, -np.swapaxes(turned, -1, -2) * others)
-    return _scaled(_phase(u, vh) * (np.conj(u) @ inner @ np.conj(vh)), exponent)
+    inner = _phase(u, vh) * (np.conj(u) @ inner @ np.conj(vh))
+    return _restored(inner, exponent + greatest[..., 0, 0], rows, columns)
 
 
 # -------------------------------------------------------------------------------------- derivatives

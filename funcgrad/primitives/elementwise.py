@@ -32,7 +32,7 @@ from funcgrad.primitive import (
     Sample,
 )
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import Spec, broadcast_shapes, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad.shape import Spec, broadcast_shapes, dtype_of, shape_of, spec_of
 from funcgrad.structure import (
     COMMUTATIVE,
     JUMPS,
@@ -51,7 +51,6 @@ __all__ = [
     "batch_elementwise",
     "combined",
     "complexes",
-    "constant_power",
     "divide",
     "edges",
     "elementwise",
@@ -63,9 +62,9 @@ __all__ = [
     "negative",
     "phase",
     "positive",
-    "power",
     "reals",
     "reciprocal",
+    "reciprocal_of_positive",
     "remainder",
     "sign",
     "square",
@@ -331,12 +330,32 @@ reciprocal = elementwise(
     traits=ROUNDED_ONCE,
 )
 
-# Powers.
+
+def _reciprocal_of_positive(m: Algebra, x: Value) -> Value:
+    if dtype_of(x).kind == "c":
+        return m.divide(1, x)
+    return m.where(x < 0, np.nan, m.divide(1, x + 0.0))  # -0.0 is 0, of which there is one side
+
+
+def _quick_reciprocal_of_positive(x: Raw) -> Raw:
+    if type(x) is np.ndarray and x.dtype.kind == "f" and not np.signbit(x).any():
+        return np.reciprocal(x)
+    return _reciprocal_of_positive(intrinsics, x)
+
+
+# The derivative of the logarithm, NaN where that is.
+reciprocal_of_positive: Primitive = elementwise(
+    "reciprocal_of_positive",
+    _quick_reciprocal_of_positive,
+    formula=_reciprocal_of_positive,
+    partials=(lambda y, _x: -y * y,),
+    samples=combined(reals(0.5, 3), complexes(), edges(0.0, -0.0, -1.0, np.inf, np.nan)),
+)
 
 log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
     "log",
     np.log,
-    partials=(lambda _, x: bind1(reciprocal, x),),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, x),),
     samples=combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
 )
@@ -356,76 +375,6 @@ square = elementwise(
     traits=ROUNDED_ONCE | PRODUCT,
 )
 
-
-def _power_to_base(_: Value, x: Value, y: Value) -> Value:
-    """``y x**(y - 1)``, which is 0 also where x and y are both 0."""
-    hole = (x == 0) & (y == 0)
-    return y * bind2(power, x, y - 1 + hole)
-
-
-def _real_part(x: Value) -> Value:
-    dtype = dtype_of(x)
-    return cast(x, dtype=np.dtype(dtype.char.lower())) if dtype.kind == "c" else x
-
-
-def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
-    """``x**y log(x)``, and 0 at x = 0 for y > 0, around which 0**y is 0.
-
-    At ``0**0`` it is -inf: from 1 there it falls to 0 for whatever y > 0.
-    """
-    if dtype_of(out).kind == "c" and dtype_of(x).kind != "c":
-        x = cast(x, dtype=dtype_of(out))  # a negative base has a complex logarithm
-    hole = (x == 0) & (_real_part(y) > 0)
-    return out * bind1(log, x + hole)
-
-
-power: Primitive = elementwise(
-    "power",
-    np.power,
-    operator="**",
-    partials=(_power_to_base, _power_to_exponent),
-    samples=combined(
-        reals(0.5, 3, 2),
-        complexes(arity=2),
-        edges((0.0, 2.5), (0.0, 1.5), (-2.0, 3.0), (0.0, 0.0), (0.0, -1.0), (0.0, 0.5)),
-        lambda: [
-            Sample((np.array([-2.0, 0.0, 1.5, 0.0]), np.array([3, 0, -2, 1]))),
-            Sample((np.array([-2.0, 0.0, 1.5]), np.array([3, 0, 0], np.uint8))),
-            Sample((np.array([2, 0, 3]), np.array([1.5, 2.0, -1.0]))),
-        ],
-    ),
-    traits=TRANSCENDENTAL,
-)
-
-
-def _constant_power(m: Algebra, x: Value, exponent: float) -> Value:
-    if type(exponent) is int and exponent == 2 and is_inexact(dtype_of(x)):
-        return m.square(x)  # six times quicker
-    return m.power(x, exponent)
-
-
-def _power_samples() -> Iterator[Sample]:
-    smooth = combined(reals(-2, 2), complexes(), edges(0.0, 0j, -1.0, smooth=True))
-    for whole in (0, 1, 2, 3, 5):
-        yield from combined(smooth, exponent=whole)()
-    for exponent in (-1, -2, 0.5, 2.0, 2.5):
-        yield from combined(reals(0.5, 3), complexes(), exponent=exponent)()
-        yield from combined(edges(0.0, np.inf, np.nan), exponent=exponent)()
-
-
-# Exact at every order, negative bases and 0 included, since the exponent is known to be constant.
-constant_power: Primitive = elementwise(
-    "constant_power",
-    formula=_constant_power,
-    operator="**",
-    partials=(
-        lambda _, x, exponent: (
-            exponent * constant_power(x, exponent=exponent - 1 if exponent else 0)
-        ),
-    ),
-    samples=_power_samples,
-    traits=TRANSCENDENTAL,
-)
 
 # Signs.
 
@@ -460,6 +409,11 @@ fabs = elementwise(
     samples=combined(reals(-3, 3), edges(*_INFINITE)),
     traits=ROUNDED_ONCE,
 )
+
+
+def _real_part(x: Value) -> Value:
+    dtype = dtype_of(x)
+    return cast(x, dtype=np.dtype(dtype.char.lower())) if dtype.kind == "c" else x
 
 
 def _push_phase(tangents: tuple[Value, ...], out: Value, z: Value) -> Value:

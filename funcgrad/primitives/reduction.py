@@ -420,14 +420,13 @@ def _logsumexp_body(x: Value, axis: Axes, keepdims: bool) -> Value:
 
 def _softmax(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     """The share of each summand; the limits where summands are infinite or all of them zero."""
-    if type(y) in RAW and not np.any(np.isinf(y)):
+    if type(y) in RAW and np.all(np.abs(y) < 16):
         return exp(x - y)
-    share = exp(x - where(isinf(y), 0.0, y))
-    if dtype_of(x).kind == "c":
-        return share
-    top = x == np.inf
-    count = reduce_sum(top, axis=axis, keepdims=True)
-    return where(count > 0, where(top, 1.0, 0.0) / where(count > 0, count, 1), share)
+    share = exp(x - where(isinf(y), np.inf, y))  # all off by one factor, as a large y is rounded
+    if dtype_of(x).kind != "c":
+        share = where(x == np.inf, 1.0, share)
+    total = reduce_sum(share, axis=axis, keepdims=True)
+    return share / where(total == 0, 1.0, total)
 
 
 def _logsumexp_samples() -> Iterator[Sample]:

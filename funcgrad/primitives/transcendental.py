@@ -16,13 +16,12 @@ for the factor, differentiated, would subtract what is nearly equal (``x / hypot
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -30,16 +29,19 @@ from funcgrad.primitives.elementwise import (
     elementwise,
     reals,
     reciprocal,
+    reciprocal_of_positive,
+    square,
 )
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.selection import where
-from funcgrad.shape import dtype_of, is_inexact
-from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, UNEVEN, Algebra
+from funcgrad.shape import dtype_of
+from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1
 
 __all__ = [
     "arccos",
     "arccosh",
+    "arccosh_slope",
     "arcsin",
     "arcsinh",
     "arctan",
@@ -64,8 +66,6 @@ __all__ = [
     "ratio_to_square_of_hypot",
     "sech_squared",
     "sin",
-    "sinc",
-    "sinc_derivative",
     "sinh",
     "sqrt",
     "tan",
@@ -100,21 +100,21 @@ _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan
 log2 = elementwise(
     "log2",
     np.log2,
-    partials=(lambda _, x: bind1(reciprocal, x) / math.log(2),),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, x) / math.log(2),),
     samples=_POSITIVE,
     traits=TRANSCENDENTAL,
 )
 log10 = elementwise(
     "log10",
     np.log10,
-    partials=(lambda _, x: bind1(reciprocal, x) / math.log(10),),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, x) / math.log(10),),
     samples=_POSITIVE,
     traits=TRANSCENDENTAL,
 )
 log1p = elementwise(
     "log1p",
     np.log1p,
-    partials=(lambda _, x: bind1(reciprocal, 1 + x),),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, 1 + x),),
     samples=combined(reals(-0.9, 3), complexes(), edges(-1.0, -2.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
 )
@@ -159,12 +159,17 @@ logaddexp2: Primitive = elementwise(
 # Roots and distances.
 
 sqrt = elementwise(
-    "sqrt", np.sqrt, partials=(lambda y, _x: 0.5 / y,), samples=_POSITIVE, traits=ROUNDED_ONCE
+    "sqrt",
+    np.sqrt,
+    partials=(lambda y, _x: 0.5 / (y + 0.0),),  # at -0.0 as at 0: there is no other side
+    samples=_POSITIVE,
+    traits=ROUNDED_ONCE,
 )
 cbrt = elementwise(
     "cbrt",
     np.cbrt,
-    partials=(lambda y, _x: 1 / (3 * y * y),),
+    # Not 1 / (3 * y * y), whose derivative would be 0 times infinity at an infinite root.
+    partials=(lambda y, _x: bind1(square, bind1(reciprocal, y)) / 3,),
     samples=combined(reals(0.1, 3), reals(-3, -0.1), edges(0.0, np.inf, np.nan)),
 )
 
@@ -183,7 +188,8 @@ _AROUND_ORIGIN = combined(
 
 
 def _part_of_radius(r: Value, x: Value, y: Value) -> Value:
-    if type(r) in RAW:  # then it is known already, and no derivative of the quotient is wanted
+    # Then it is known already, and no derivative of the quotient is wanted.
+    if type(r) in RAW and not np.any(np.isinf(r)):
         return x / _radius(intrinsics, r)
     return ratio_to_hypot(x, y)
 
@@ -199,10 +205,17 @@ hypot: Primitive = elementwise(
 )
 
 
+def _ratio_to_hypot(m: Algebra, x: Value, y: Value) -> Value:
+    """At infinity the limit: 1 along the infinite argument, which none is where both are."""
+    ratio = m.divide(x, _radius(m, m.hypot(x, y)))
+    ratio = m.where((x == np.inf) & m.isfinite(y), 1.0, ratio)
+    return m.where((x == -np.inf) & m.isfinite(y), -1.0, ratio)
+
+
 # x / r and x / r**2 with r = hypot(x, y), without overflow, and 0 at the origin.
 ratio_to_hypot: Primitive = elementwise(
     "ratio_to_hypot",
-    formula=lambda m, x, y: m.divide(x, _radius(m, m.hypot(x, y))),
+    formula=_ratio_to_hypot,
     partials=(
         lambda _, x, y: ratio_to_hypot(y, x) * ratio_to_square_of_hypot(y, x),
         lambda _, x, y: -ratio_to_hypot(x, y) * ratio_to_square_of_hypot(y, x),
@@ -213,13 +226,14 @@ ratio_to_hypot: Primitive = elementwise(
 
 def _ratio_to_square_of_hypot(m: Algebra, x: Value, y: Value) -> Value:
     r = _radius(m, m.hypot(x, y))
-    return m.divide(m.divide(x, r), r)
+    return m.where(m.isinf(r), 0.0, m.divide(m.divide(x, r), r))
 
 
 def _turned(x: Value, y: Value) -> Value:
     """``(y**2 - x**2) / r**4``; on the diagonal nothing cancels."""
     r = hypot(x, y)
-    r = where(r == 0, np.inf, r)
+    inside = (r > 0) & (r < np.inf)
+    x, y, r = where(inside, x, 0.0), where(inside, y, 0.0), where(inside, r, 1.0)
     return (y - x) / r / r * ((y + x) / r / r)
 
 
@@ -342,13 +356,32 @@ def _arccos_factor(y: Value, x: Value) -> Value:
     return -bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
 
 
+def _arctan_factor(_: Value, x: Value) -> Value:
+    if _is_complex(x):
+        return bind1(reciprocal, 1 + x * x)
+    return ratio_to_square_of_hypot(1, x)
+
+
 def _arcsinh_factor(y: Value, x: Value) -> Value:
     return bind1(reciprocal, bind1(cosh, y) if _is_complex(x) else hypot(x, 1))
 
 
 def _arccosh_factor(y: Value, x: Value) -> Value:
-    root = bind1(sinh, y) if _is_complex(x) else bind1(sqrt, x - 1) * bind1(sqrt, x + 1)
-    return bind1(reciprocal, root)
+    return bind1(reciprocal, bind1(sinh, y)) if _is_complex(x) else bind1(arccosh_slope, x)
+
+
+def _bend_of_arccosh(y: Value, x: Value) -> Value:
+    """``-x / (x**2 - 1)**1.5``, each factor of which is 0 at infinity and infinite at 1."""
+    return -y * (bind1(reciprocal, x - 1) / (1 + bind1(reciprocal, x)))
+
+
+arccosh_slope: Primitive = elementwise(
+    "arccosh_slope",
+    formula=lambda m, x: m.reciprocal(m.multiply(m.sqrt(x - 1), m.sqrt(x + 1))),
+    partials=(_bend_of_arccosh,),
+    samples=combined(reals(1.1, 3), edges(1.0, 0.5, np.inf), edges(1e200, smooth=True)),
+    traits=TRANSCENDENTAL,
+)
 
 
 arcsin = elementwise(
@@ -360,8 +393,8 @@ arccos = elementwise(
 arctan = elementwise(
     "arctan",
     np.arctan,
-    partials=(lambda _, x: bind1(reciprocal, 1 + x * x),),
-    samples=combined(_LINE, edges(*_CUT)),
+    partials=(_arctan_factor,),
+    samples=combined(_LINE, edges(1e200, smooth=True), edges(*_CUT)),
     traits=TRANSCENDENTAL,
 )
 arcsinh = elementwise(
@@ -381,97 +414,7 @@ arccosh = elementwise(
 arctanh = elementwise(
     "arctanh",
     np.arctanh,
-    partials=(lambda _, x: bind1(reciprocal, bind1(one_minus_square, x)),),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, bind1(one_minus_square, x)),),
     samples=_INTERVAL,
-    traits=TRANSCENDENTAL,
-)
-
-# The cardinal sine.
-
-
-def _sinc_derivative(x: Raw, order: int) -> Raw:
-    """As the formula has it, but each part is computed where it is wanted alone."""
-    array = np.asarray(x)
-    kind = np.result_type(array, np.sinc(array[:0] if array.ndim else array))
-    array = array.astype(np.result_type(kind, np.float64))
-    near = np.abs(np.pi * array) < order + 1
-    out = np.empty_like(array)
-    out[near] = _near_sinc(np.pi * array[near], order)
-    far = ~near
-    out[far] = _far_sinc(intrinsics, array[far], order)
-    return (out * np.pi**order).astype(kind)[()]
-
-
-def _formula_of_sinc_derivative(m: Algebra, x: Value, order: int) -> Value:
-    """The derivative of sin(u) / u, u = pi x, of a positive order.
-
-    With f = sin(u) / u, differentiating u f = sin(u) n times gives the recurrence
-    u f[n] + n f[n - 1] = sin(u + n pi / 2), which loses digits only where u < n: there the power
-    series is short. Its terms are (-1)^k (2k)! / ((2k + 1)! (2k - n)!) u^(2k - n).
-    """
-    kind = np.result_type(dtype_of(x), np.float16) if is_inexact(dtype_of(x)) else _DOUBLE
-    x = m.astype(x, np.result_type(kind, _DOUBLE))
-    near = m.absolute(np.pi * x) < order + 1
-    close = _near_sinc(np.pi * m.where(near, x, 0), order)
-    distant = _far_sinc(m, m.where(near, 1, x), order)
-    return m.astype(m.where(near, close, distant) * np.pi**order, kind)
-
-
-def _far_sinc(m: Algebra, x: Value, order: int) -> Value:
-    u, turns = np.pi * x, _waves(m, x)
-    value = turns[0] / u
-    for n in range(1, order + 1):
-        turn = turns[n % 2] if n % 4 < 2 else -turns[n % 2]
-        value = (turn - n * value) / u
-    return value
-
-
-def _near_sinc(u: Value, order: int) -> Value:
-    """By Horner's rule, in u^2."""
-    square, first = u * u, (order + 1) // 2
-    series = 0 * square
-    for k in range(2 * order + 20, first - 1, -1):
-        series *= square
-        series += (-1) ** k / ((2 * k + 1) * math.factorial(2 * k - order))
-    return series * u if order % 2 else series
-
-
-def _waves(m: Algebra, x: Value) -> tuple[Value, Value]:
-    """The sine and the cosine of pi x. Whole turns are taken off before the product rounds."""
-    whole = m.rint(m.real(x))
-    sign = 1 - 2 * m.absolute(m.fmod(whole, 2))
-    rest = x - whole
-    sine = sign * m.sin(np.pi * rest)
-    cosine = sign * m.sin(np.pi * (0.5 - m.where(m.real(rest) < 0, -rest, rest)))
-    return sine, cosine
-
-
-def _sinc_samples() -> Iterator[Sample]:
-    smooth = combined(reals(-3, 3), complexes(0.1, 1.0), edges(0.0, 1e-9, 0.3, 1.0, smooth=True))
-    for order in (1, 2, 3):
-        yield from combined(smooth, edges(np.inf, np.nan), order=order)()
-
-
-sinc_derivative: Primitive = elementwise(
-    "sinc_derivative",
-    _sinc_derivative,
-    formula=_formula_of_sinc_derivative,
-    partials=(lambda _, x, order: sinc_derivative(x, order=order + 1),),
-    samples=_sinc_samples,
-    traits=TRANSCENDENTAL | UNEVEN,
-)
-
-
-def _sinc(m: Algebra, x: Value) -> Value:
-    u = m.multiply(np.pi, x)
-    u = m.where(u, u, np.finfo(dtype_of(u)).eps)
-    return m.sin(u) / u
-
-
-sinc = elementwise(
-    "sinc",
-    formula=_sinc,
-    partials=(lambda _, x: sinc_derivative(x, order=1),),
-    samples=combined(_LINE, edges(0.0, 1e-9, smooth=True)),
     traits=TRANSCENDENTAL,
 )

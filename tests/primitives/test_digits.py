@@ -34,7 +34,7 @@ SMALLEST, GREATEST = 1e-290, 1e290
 
 # Where the exponent of something is computed, its rounding counts as often as the exponent's size:
 # x**(y - 1) and e**(x - y), each some 700 at the ends of the range.
-OF_EXPONENTS = {"power": 1e-13, "logaddexp": 1e-13, "logaddexp2": 1e-13}
+OF_EXPONENTS = {"power": 1e-13, "power_derivative": 1e-13, "logaddexp": 1e-13, "logaddexp2": 1e-13}
 # Through its own value y, whose rounding counts y**2 times in e**(y**2 / 2).
 OF_EXPONENTS |= {"ndtri": 1e-12}
 
@@ -95,6 +95,13 @@ def _cbrt(x: Any) -> Any:
     return mp.sign(x) * mp.cbrt(abs(x))
 
 
+def _power_derivative(x: Any, y: Any, orders: tuple[int, int]) -> Any:
+    """Of order 1 at most in each."""
+    factor, rest = (y, y - 1) if orders[0] else (1, y)
+    slope = 1 if orders[0] else 0
+    return x**rest * ((factor * mp.log(x) + slope) if orders[1] else factor)
+
+
 def _remainder(x: Any, y: Any) -> Any:
     return x - y * mp.floor(x / y)
 
@@ -108,6 +115,7 @@ ONE: dict[str, Twin] = {
     "absolute": abs,
     "arccos": mp.acos,
     "arccosh": mp.acosh,
+    "arccosh_slope": lambda x: 1 / (mp.sqrt(x - 1) * mp.sqrt(x + 1)),
     "arcsin": mp.asin,
     "arcsinh": mp.asinh,
     "arctan": mp.atan,
@@ -141,6 +149,7 @@ ONE: dict[str, Twin] = {
     "rad2deg": lambda x: x * 180 / mp.pi,
     "real": lambda x: x,
     "reciprocal": lambda x: 1 / x,
+    "reciprocal_of_positive": lambda x: 1 / x,
     "relu": lambda x: max(x, 0 * x),
     "sech_squared": lambda x: mp.sech(x) ** 2,
     "sigmoid": _sigmoid,
@@ -172,6 +181,7 @@ TWO: dict[str, Twin] = {
     "multiply": lambda x, y: x * y,
     "nextafter": lambda x, y: x,
     "power": mp.power,
+    "power_derivative": _power_derivative,
     "ratio_to_hypot": lambda x, y: x / mp.sqrt(x * x + y * y),
     "ratio_to_square_of_hypot": lambda x, y: x / (x * x + y * y),
     "remainder": _remainder,
@@ -184,7 +194,9 @@ UP_TO = dict.fromkeys(["cos", "sin", "sinc", "sinc_derivative", "tan"], 1e16) | 
 JUMPING = frozenset({"fmod", "remainder"})
 
 # Derivatives themselves: the second of theirs are of third and higher order.
-OF_FIRST_ORDER = frozenset({"bell", "ratio_to_square_of_hypot", "sinc_derivative"})
+OF_FIRST_ORDER = frozenset(
+    {"bell", "power_derivative", "ratio_to_square_of_hypot", "sinc_derivative"}
+)
 
 
 # ---------------------------------------------------------------------------------- points

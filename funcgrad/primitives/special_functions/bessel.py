@@ -125,10 +125,23 @@ def _ive_derivative(v: Array, x: Array, orders: Orders) -> Array:
 def _of_i_at_zero(v: Array, n: int, m: int) -> Array:
     if n:
         return np.where(v > m, 0.0, np.nan)
-    if m == 1:
-        slope = np.where(v == 1, 0.5, np.where((v > 0) & (v < 1), np.inf, np.nan))
-        return np.where((v > 1) | (v == 0), 0.0, slope)
-    return np.where(v > m, 0.0, np.nan)
+    steep = np.where((v > 0) & (v < 1) & (m == 1), np.inf, np.nan)
+    smooth = np.where(v > m, 0.0, steep)
+    for order in range(m + 1):
+        smooth = np.where(np.abs(v) == order, _of_whole_i_at_zero(order, m), smooth)
+    return smooth
+
+
+def _of_whole_i_at_zero(order: int, m: int) -> float:
+    """From the power series; 0, between opposite numbers, where sides differ."""
+    if (order + m) % 2:
+        return 0.0
+    total = 0.0
+    for k in range((m - order) // 2 + 1):
+        power = order + 2 * k
+        share = 0.5**power / (math.factorial(k) * math.factorial(order + k))
+        total += share * (-1) ** (m - power) / math.factorial(m - power)
+    return math.factorial(m) * total
 
 
 def _kve_derivative(v: Array, x: Array, orders: Orders) -> Array:

@@ -51,8 +51,8 @@ def _ellipk_derivative(m: Array, order: int, less: Array | None = None) -> Array
     """
     special = scipy_special("ellipk")
     rest = 1 - m if less is None else less
-    large = np.abs(m) > _SERIES
-    n, complement = np.where(large & (m < 1), m, 0.7), np.where(large & (m < 1), rest, 0.3)
+    large, inside = np.abs(m) > _SERIES, rest > 0
+    n, complement = np.where(large & inside, m, 0.7), np.where(large & inside, rest, 0.3)
     last = special.ellipkm1(complement)
     last = np.where(n < 0, special.ellipk(n), last)
     value = (special.ellipe(n) - complement * last) / (2 * n * complement)
@@ -60,8 +60,8 @@ def _ellipk_derivative(m: Array, order: int, less: Array | None = None) -> Array
         following = ((k + 0.5) ** 2 * last - (k + 1) * (1 - 2 * n) * value) / (n * complement)
         last, value = value, following
     series = _by_series(np.where(large, 0.0, m), order, 0.5)
-    ends = np.where(m == 1, np.inf, np.where(np.isneginf(m), 0.0, np.nan))
-    return np.where(large, np.where((m < 1) & np.isfinite(m), value, ends), series)
+    ends = np.where(rest == 0, np.inf, np.where(np.isneginf(m), 0.0, np.nan))
+    return np.where(large, np.where(inside & np.isfinite(m), value, ends), series)
 
 
 def _ellipe_derivative(m: Array, order: int) -> Array:

@@ -4,7 +4,8 @@
 np.float64(0.0)
 
 Where a product is 0 because of its first factor, it stays 0 whatever the second does, and so do
-its derivatives with respect to that one: ``ratio_or_zero`` is their factor.
+its derivatives with respect to that one: ``ratio_or_zero`` is their factor, of logarithms, and so
+NaN for negative divisors.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def _reals(name: str, *args: Raw) -> list[Any]:
 
 def _ratio_or_zero(x: Raw, y: Raw) -> Raw:
     x, y = _common(x, y)
-    return np.where((x == 0) & (y == 0), x, np.true_divide(x, y))
+    ratio = np.where((x == 0) & (y == 0), x, np.true_divide(x, y))
+    return ratio if ratio.dtype.kind == "c" else np.where(y < 0, np.nan, ratio)
 
 
 ratio_or_zero: Primitive = elementwise(

@@ -12,7 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
+from funcgrad.primitives.elementwise import (
+    combined,
+    complexes,
+    divide,
+    edges,
+    elementwise,
+    reals,
+    reciprocal_of_positive,
+)
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.quadrature import in_parts, integral
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
@@ -21,7 +30,7 @@ from funcgrad.primitives.special_functions.scipys import (
 )
 from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
-from funcgrad.trace import Raw, Value, bind1, bind2
+from funcgrad.trace import Raw, bind1, bind2
 
 __all__ = ["exp1", "expi", "expn", "exponential_moment", "exprel"]
 
@@ -30,19 +39,17 @@ Array = np.ndarray[Any, Any]
 _POSITIVE = combined(reals(0.2, 3), edges(0.0, 1e-3, 30.0, 800.0, np.inf, np.nan))
 
 
-def _ratio(x: Value, sign: int) -> Value:
-    return bind2(divide, bind1(exp, x if sign > 0 else -x), x)
-
-
 exp1: Primitive = evaluated_by_scipy(
     "exp1",
-    partials=(lambda _, z: -_ratio(z, -1),),
+    partials=(lambda _, z: -bind1(exp, -z) * bind1(reciprocal_of_positive, z),),
     samples=combined(_POSITIVE, complexes()),
 )
 expi: Primitive = evaluated_by_scipy(
     "expi",
-    partials=(lambda _, x: _ratio(x, 1),),
-    samples=combined(reals(0.2, 3), reals(-3, -0.2), complexes(), edges(0.0, -np.inf, np.nan)),
+    partials=(lambda _, x: where(x == np.inf, np.inf, bind2(divide, bind1(exp, x), x)),),
+    samples=combined(
+        reals(0.2, 3), reals(-3, -0.2), complexes(), edges(0.0, -np.inf, np.inf, np.nan)
+    ),
 )
 
 

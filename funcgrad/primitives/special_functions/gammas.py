@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.cardinal_sine import sinc, sinc_derivative
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
 from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.rounding import rint
@@ -26,7 +27,7 @@ from funcgrad.primitives.special_functions.scipys import (
     in_double,
     scipy_special,
 )
-from funcgrad.primitives.transcendental import cos, sinc, sinc_derivative
+from funcgrad.primitives.transcendental import cos
 from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
@@ -198,9 +199,16 @@ gamma: Primitive = evaluated_by_scipy(
 gammaln: Primitive = evaluated_by_scipy(
     "gammaln", partials=(lambda _, x: bind1(psi, x),), samples=_LINE
 )
+
+
+def _slope_of_loggamma(_: Value, z: Value) -> Value:
+    """NaN for negative real numbers, as the function is."""
+    return bind1(psi, z if dtype_of(z).kind == "c" else where(z < 0, np.nan, z))
+
+
 loggamma: Primitive = evaluated_by_scipy(
     "loggamma",
-    partials=(lambda _, z: bind1(psi, z),),
+    partials=(_slope_of_loggamma,),
     samples=combined(reals(0.3, 4), complexes(), edges(-1.5, 0.0, np.inf, np.nan)),
 )
 gammasgn: Primitive = evaluated_by_scipy("gammasgn", partials=None, samples=_LINE)

@@ -57,7 +57,7 @@ lambertw: Primitive = elementwise(
 # A quotient whose derivative, by the rule for quotients, would cancel for large arguments.
 odds_to_share: Primitive = elementwise(
     "odds_to_share",
-    lambda w: np.divide(w, 1 + w),
+    lambda w: np.where(np.isinf(w), 1, np.divide(w, 1 + w))[()],
     partials=(lambda _, w: bind1(square, bind2(divide, 1, 1 + w)),),
     samples=combined(reals(0.3, 3), complexes(), edges(0.0, smooth=True), edges(-1.0, np.nan)),
 )

@@ -10,10 +10,16 @@ import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.activations import sigmoid
-from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, reals
+from funcgrad.primitives.elementwise import (
+    combined,
+    edges,
+    elementwise,
+    reals,
+    reciprocal_of_positive,
+)
 from funcgrad.primitives.special import real_floating
 from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import Raw, bind1, bind2
+from funcgrad.trace import Raw, bind1
 
 __all__ = ["log_expit", "logit"]
 
@@ -30,7 +36,10 @@ def _logit(p: Raw) -> Raw:
 logit: Primitive = elementwise(
     "logit",
     _logit,
-    partials=(lambda _, p: bind2(divide, 1, p * (1 - p)),),
+    # As a sum its own derivative has no factors that are 0 and infinite.
+    partials=(
+        lambda _, p: bind1(reciprocal_of_positive, p) + bind1(reciprocal_of_positive, 1 - p),
+    ),
     samples=combined(reals(0.05, 0.95), edges(0.0, 1.0, -0.5, 1.5, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
 )

@@ -13,15 +13,27 @@ from typing import Final
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives.elementwise import absolute, combined, divide, edges, log
+from funcgrad.primitives.elementwise import (
+    absolute,
+    combined,
+    divide,
+    edges,
+    elementwise,
+    log,
+)
 from funcgrad.primitives.logic import isinf, logical_not
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.gammas import betaln
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density, betainc_in_shapes
-from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
+from funcgrad.primitives.special_functions.scipys import (
+    evaluated_by_scipy,
+    in_half,
+    scipy_special,
+)
 from funcgrad.primitives.transcendental import exp, log1p
 from funcgrad.shape import dtype_of
-from funcgrad.trace import Value, bind1, bind2
+from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = ["stdtr", "stdtrit"]
 
@@ -103,8 +115,16 @@ def _inverse_to_df(t: Value, df: Value, p: Value) -> Value:
     return where(gone, 0.0, bind2(divide, -_to_df(p, df, inner), _density(df, inner)))
 
 
-stdtrit: Primitive = evaluated_by_scipy(
+def _stdtrit(df: Raw, p: Raw) -> Raw:
+    """SciPy's is positive infinity at 0, too."""
+    found = scipy_special("stdtrit").stdtrit(df, p)
+    return in_half(np.where(np.equal(p, 0) & np.isinf(found), -np.inf, found)[()], df, p)
+
+
+stdtrit: Primitive = elementwise(
     "stdtrit",
+    _stdtrit,
+    traits=TRANSCENDENTAL,
     partials=(_inverse_to_df, lambda t, df, _p: bind2(divide, 1, _density(df, t))),
     samples=_LEVELS,
 )

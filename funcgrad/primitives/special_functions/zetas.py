@@ -27,6 +27,12 @@ __all__ = ["riemann_zeta", "riemann_zeta_derivative", "zeta", "zeta_derivative",
 Array = np.ndarray[Any, Any]
 
 _TERMS: Final = 14
+_FLAT: Final = 1100.0
+"""From here on Riemann's function is 1, up to less than the smallest number."""
+
+_GAMMA_ENDS: Final = 170.0
+"""From here on the gamma function is too large for a number."""
+
 _BERNOULLI: Final = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
     -174611 / 330,
@@ -114,7 +120,9 @@ zeta: Primitive = evaluated_by_scipy(
 def _riemann_zeta_derivative(s: Array, order: int) -> Array:
     """As Hurwitz's from near 0 on; to the left by the functional equation, DLMF 25.4.2."""
     right, inside = ~(s < -0.5), np.isfinite(s) & (s != 1)
-    above = _by_sum(np.where(right & inside, s, 2.0), np.ones_like(s), order)
+    flat = s > _FLAT
+    above = _by_sum(np.where(right & inside & ~flat, s, 2.0), np.ones_like(s), order)
+    above = np.where(flat, 0.0, above)
     below = _reflected(np.where(right | ~inside, -1.0, s), order)
     ends = np.where(np.isposinf(s), 0.0, np.nan)
     return np.where(inside, np.where(right, above, below), ends)
@@ -136,7 +144,9 @@ def _reflected(s: Array, order: int) -> Array:
             k = order - i - j
             count = math.factorial(order) // math.prod(map(math.factorial, (i, j, k)))
             total += count * bell[i] * waves[j] * zetas[k]
-    result: Array = 2 * (2 * math.pi) ** (s - 1) * special.gamma(r) * total
+    scale = (2 * math.pi) ** (s - 1) * special.gamma(r)
+    beyond = np.exp((s - 1) * math.log(2 * math.pi) + special.gammaln(r))
+    result: Array = 2 * np.where(r > _GAMMA_ENDS, beyond, scale) * total
     return result
 
 

@@ -131,6 +131,14 @@ def _cauchy_above(z: Tensor) -> Tensor:
     return fnp.arctan2(1.0, z) / math.pi
 
 
+def _log_cauchy_below(z: Tensor) -> Tensor:
+    """Far out ``-1 / (pi z)`` has all digits, and a slope that is no square."""
+    far = z < -1e9
+    near = log_probability(_cauchy_below, _cauchy_above)(fnp.where(far, 0.0, z))
+    result: Tensor = fnp.where(far, -fnp.log(-math.pi * fnp.where(far, z, -1.0)), near)
+    return result
+
+
 def _cauchy_quantile(q: Tensor) -> Tensor:
     """Minus the cotangent, of the nearer end: the tangent would lose the digits of both."""
     middle = fnp.abs(q - 0.5) < 0.25
@@ -156,8 +164,8 @@ cauchy = ContinuousDistribution(
     density=lambda z: 1 / (math.pi * (1 + z * z)),
     below=_cauchy_below,
     above=_cauchy_above,
-    log_below=log_probability(_cauchy_below, _cauchy_above),
-    log_above=log_probability(_cauchy_above, _cauchy_below),
+    log_below=_log_cauchy_below,
+    log_above=lambda z: _log_cauchy_below(-z),
     quantile=_cauchy_quantile,
 )
 uniform = ContinuousDistribution(

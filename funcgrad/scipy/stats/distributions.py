@@ -130,10 +130,9 @@ class ContinuousDistribution:
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The value below which is the probability ``q``: the inverse of ``cdf``."""
         level, shapes, location, scale, valid = self._parameters("ppf", q, args, kwds)
-        within = (level > 0) & (level < 1)
+        within = (level >= 0) & (level <= 1)
         z = self.quantile(fnp.where(within, level, 0.5), *shapes)
-        z = fnp.where(within, z, fnp.where(level == 0, self.low, self.high))
-        valid = valid & (level >= 0) & (level <= 1)
+        valid = valid & within
         return _chosen(valid, location + scale * z, level)
 
     def _parameters(

@@ -1,0 +1,185 @@
+"""Powers: of any base and exponent, and with exponents that are constants.
+
+>>> power(2.0, 3.0), power_derivative(0.0, 1.0, orders=(1, 0))
+(np.float64(8.0), np.float64(1.0))
+
+All derivatives of ``x**y`` have one form, so that they are one operation. Written as products of
+powers and logarithms they would be NaN where a factor is 0 and another infinite: at bases of 0, and
+at exponents of 0 or 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, log, reals
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of, is_inexact
+from funcgrad.structure import TRANSCENDENTAL, Algebra
+from funcgrad.trace import RAW, Raw, Value, bind1, bind2
+
+__all__ = ["constant_power", "power", "power_derivative"]
+
+Orders = tuple[int, int]
+
+
+def _falling(y: Value, count: int, order: int) -> Value:
+    """The derivative of some order of ``y (y - 1) ...``, a product of so many factors."""
+    if order > count:
+        return 0.0
+    if order:
+        total, *rest = np.polyder(np.poly(np.arange(count)), order).tolist()
+        for coefficient in rest:
+            total = total * y + coefficient
+        return total
+    product: Value = 1.0
+    for k in range(count):
+        product = product * (y - k) if k else y
+    return product
+
+
+def _inexact(m: Algebra, x: Value) -> Value:
+    if is_inexact(dtype_of(x)):
+        return x
+    if type(x) in (int, bool):
+        return float(x)  # which stays a number without a dtype of its own
+    return m.astype(x, np.result_type(dtype_of(x), np.float16))
+
+
+def _power_derivative(m: Algebra, x: Value, y: Value, orders: Orders) -> Value:
+    """``x**(y - n)`` times a polynomial in ``log(x)``, for the orders n in x and k in y.
+
+    The coefficients are derivatives of ``y (y - 1) ... (y - n + 1)``, by Leibniz. Where one factor
+    is 0, so is the product, whatever the other: as close by.
+    """
+    count, order = orders
+    x, y = _inexact(m, x), _inexact(m, y)
+    power = m.power(x, y - count if count else y)
+    if not order:
+        factor = _falling(y, count, 0)
+        return m.where((factor == 0) | (power == 0), 0, power * factor)
+    logarithm = m.log(x)
+    terms = [math.comb(order, k) * _falling(y, count, k) for k in range(order + 1)]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total * logarithm + term
+    product = m.where((power == 0) & (x >= 0), 0, power * total)
+    product = _with_zeros(m, x, power, total, product, terms) if count else product
+    return m.astype(product, dtype_of(power))  # which the logarithm of a Python number may exceed
+
+
+def _with_zeros(
+    m: Algebra, x: Value, power: Value, total: Value, product: Value, terms: list[Value]
+) -> Value:
+    """What a product is where a factor is 0; at x = 0 the highest power of the logarithm decides.
+
+    Its coefficient is the first of the terms that is not 0.
+    """
+    lead, order = terms[0], len(terms) - 1
+    for k, term in enumerate(terms[1:], start=1):
+        lead = m.where(m.equal(lead, 0), (-1.0) ** k * term, lead)
+    at_zero = m.where(m.equal(power, 0), 0, power * ((-1.0) ** order * lead) * np.inf)
+    return m.where(m.equal(x, 0), at_zero, m.where(m.equal(total, 0), 0, product))
+
+
+def _derivative_samples() -> Iterator[Sample]:
+    for orders in ((1, 0), (0, 1), (1, 1)):
+        yield from combined(
+            reals(0.5, 3, 2),
+            edges((0.0, 2.5), (0.0, 0.0), (0.0, -1.0), (0.0, 1.0), (0.0, 0.5), (-2.0, 3.0)),
+            edges((np.inf, -1.0), (np.inf, 1.0), (1e-200, 0.0), (1.0, np.inf), (np.nan, 1.0)),
+            orders=orders,
+        )()
+
+
+power_derivative: Primitive = elementwise(
+    "power_derivative",
+    formula=_power_derivative,
+    partials=(
+        lambda _, x, y, orders: power_derivative(x, y, orders=(orders[0] + 1, orders[1])),
+        lambda _, x, y, orders: power_derivative(x, y, orders=(orders[0], orders[1] + 1)),
+    ),
+    samples=_derivative_samples,
+    traits=TRANSCENDENTAL,
+)
+"""The derivative of ``x**y`` of some order in x and some order in y, of real numbers."""
+
+
+def _is_complex(x: Value) -> bool:
+    return dtype_of(x).kind == "c"
+
+
+def _power_to_base(out: Value, x: Value, y: Value) -> Value:
+    if not _is_complex(out):
+        return power_derivative(x, y, orders=(1, 0))
+    hole = (x == 0) & (y == 0)
+    return y * bind2(power, x, y - 1 + hole)
+
+
+def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
+    if not _is_complex(out):
+        raw = type(out) in RAW and type(x) in RAW
+        return _times_log(out, x) if raw else power_derivative(x, y, orders=(0, 1))
+    if not _is_complex(x):
+        x = cast(x, dtype=dtype_of(out))  # a negative base has a complex logarithm
+    real = cast(y, dtype=np.dtype(dtype_of(y).char.lower())) if _is_complex(y) else y
+    return out * bind1(log, x + ((x == 0) & (real > 0)))
+
+
+def _times_log(out: Raw, x: Raw) -> Raw:
+    """The derivative in y from what is known already, ``x**y``; no derivative of it is wanted."""
+    vanishes = np.equal(out, 0) & np.greater_equal(x, 0)
+    return np.where(vanishes, 0, out * np.log(x)).astype(dtype_of(out))[()]
+
+
+power: Primitive = elementwise(
+    "power",
+    np.power,
+    operator="**",
+    partials=(_power_to_base, _power_to_exponent),
+    samples=combined(
+        reals(0.5, 3, 2),
+        complexes(arity=2),
+        edges((0.0, 2.5), (0.0, 1.5), (-2.0, 3.0), (0.0, 0.0), (0.0, -1.0), (0.0, 0.5)),
+        lambda: [
+            Sample((np.array([-2.0, 0.0, 1.5, 0.0]), np.array([3, 0, -2, 1]))),
+            Sample((np.array([-2.0, 0.0, 1.5]), np.array([3, 0, 0], np.uint8))),
+            Sample((np.array([2, 0, 3]), np.array([1.5, 2.0, -1.0]))),
+        ],
+    ),
+    traits=TRANSCENDENTAL,
+)
+
+
+def _constant_power(m: Algebra, x: Value, exponent: float) -> Value:
+    if type(exponent) is int and exponent == 2 and is_inexact(dtype_of(x)):
+        return m.square(x)  # six times quicker
+    return m.power(x, exponent)
+
+
+def _power_samples() -> Iterator[Sample]:
+    smooth = combined(reals(-2, 2), complexes(), edges(0.0, 0j, -1.0, smooth=True))
+    for whole in (0, 1, 2, 3, 5):
+        yield from combined(smooth, exponent=whole)()
+    for exponent in (-1, -2, 0.5, 2.0, 2.5):
+        yield from combined(reals(0.5, 3), complexes(), exponent=exponent)()
+        yield from combined(edges(0.0, np.inf, np.nan), exponent=exponent)()
+
+
+# Exact at every order, negative bases and 0 included, since the exponent is known to be constant.
+constant_power: Primitive = elementwise(
+    "constant_power",
+    formula=_constant_power,
+    operator="**",
+    partials=(
+        lambda _, x, exponent: (
+            exponent * constant_power(x, exponent=exponent - 1 if exponent else 0)
+        ),
+    ),
+    samples=_power_samples,
+    traits=TRANSCENDENTAL,
+)

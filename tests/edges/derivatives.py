@@ -1,0 +1,87 @@
+"""The first and second derivatives of functions of numbers, on every way that leads to them.
+
+>>> import funcgrad.numpy as fnp
+>>> found = Found(fnp.multiply, (np.array([2.0, 3.0]), np.array([5.0, 7.0])))
+>>> found.first(1)["forward"], found.second(0, 1)["reverse over forward"]
+(array([2., 3.]), array([1., 1.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import funcgrad as fg
+
+__all__ = ["Found", "agree", "pulled", "pushed"]
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+
+def pushed(function: Function, k: int) -> Function:
+    """The derivative of an elementwise function in its operand k, by forward mode."""
+
+    def derivative(*x: Any) -> Any:
+        at = lambda each: function(*x[:k], each, *x[k + 1 :])  # noqa: E731
+        return fg.jvp(at, (x[k],), (np.ones(np.shape(x[k])),))[1]
+
+    return derivative
+
+
+def pulled(function: Function, k: int) -> Function:
+    """The same by reverse mode."""
+
+    def derivative(*x: Any) -> Any:
+        out, pull = fg.vjp(lambda each: function(*x[:k], each, *x[k + 1 :]), x[k])
+        return pull(np.ones(out.shape, out.dtype))[0]
+
+    return derivative
+
+
+@dataclass(frozen=True)
+class Found:
+    """Derivatives of an elementwise function at operands of one shape."""
+
+    function: Function
+    operands: tuple[Array, ...]
+
+    def value(self) -> Array:
+        return np.asarray(self.function(*self.operands))
+
+    def first(self, k: int) -> dict[str, Array]:
+        """With respect to operand k, in both modes."""
+        ways = {"forward": pushed(self.function, k), "reverse": pulled(self.function, k)}
+        return self._computed(ways)
+
+    def second(self, k: int, j: int) -> dict[str, Array]:
+        """With respect to k, of that with respect to j, in nested modes."""
+        forward, reverse = pushed(self.function, j), pulled(self.function, j)
+        ways = {
+            "forward over forward": pushed(forward, k),
+            "forward over reverse": pushed(reverse, k),
+            "reverse over forward": pulled(forward, k),
+        }
+        return self._computed(ways)
+
+    def others(self) -> dict[str, tuple[Array, Array]]:
+        """What staged and batched functions compute, and what they have to: values and slopes."""
+        found = {}
+        for name, own in {"value": self.function, "slope": pulled(self.function, 0)}.items():
+            expected = np.asarray(own(*self.operands))
+            found[f"jit of {name}"] = np.asarray(fg.jit(own)(*self.operands)), expected
+            found[f"vmap of {name}"] = np.asarray(fg.vmap(own)(*self.operands)), expected
+        return found
+
+    def _computed(self, ways: dict[str, Function]) -> dict[str, Array]:
+        return {name: np.asarray(way(*self.operands)) for name, way in ways.items()}
+
+
+def agree(first: Array, second: Array, rtol: float = 1e-9) -> Any:
+    """Where numbers are nearly equal, equal infinities, or both NaN."""
+    with np.errstate(all="ignore"):
+        near = np.abs(first - second) <= rtol * np.abs(second)
+    return near | (first == second) | (np.isnan(first) & np.isnan(second))

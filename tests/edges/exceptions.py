@@ -1,0 +1,94 @@
+"""Where functions are excused from the laws of edges, each with its reason.
+
+>>> excused("fnp.mod", 1.0, 0.0), excused("fnp.mod", 1.0, 2.0)
+(True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+__all__ = ["EXCUSES", "excused"]
+
+
+class Excuse(NamedTuple):
+    """At which operands, and why the laws do not hold there."""
+
+    where: Callable[..., bool]
+    why: str
+
+
+def _pole(x: float) -> bool:
+    return x <= 0 and x == np.rint(x)
+
+
+_BY_ZERO = Excuse(lambda x, y: y == 0, "has no value; wherever it has one, the slope in x is 1")
+_POLES = Excuse(_pole, "at a pole the slope is infinite, whatever side the value is on")
+_OF_NOTHING = Excuse(
+    lambda x: 0 < x < 1e-100,
+    "the slope of a density that has vanished: its own slope is a product of 0 and infinity",
+)
+_POWER = Excuse(
+    lambda x, y: x < 0 or (x == 1 and np.isinf(y)),
+    "of a negative base only whole exponents have a value: in the exponent it has no slope",
+)
+_SECOND_AT_ENDS = Excuse(
+    lambda *x: bool({0.0, 1.0} & {x[-1]}),
+    "the second derivative at an end of the domain is a product of 0 and infinity",
+)
+_SLOPES_NEAR_ZERO = Excuse(
+    lambda x: abs(x) == 1e-200, "the slope is a difference of numbers near 1, whose digits it has"
+)
+
+EXCUSES: Final = MappingProxyType(
+    {
+        "fnp.mod": _BY_ZERO,
+        "fnp.fmod": _BY_ZERO,
+        "fnp.divide": Excuse(
+            lambda x, y: x == y == 0, "0 / 0 has no value; the slope in x is 1 / y everywhere"
+        ),
+        "fnp.pow": _POWER,
+        "fnp.float_power": _POWER,
+        "special.digamma": _POLES,
+        "special.psi": _POLES,
+        "special.gammaln": _POLES,
+        "special.rgamma": Excuse(np.isneginf, "it swings between the infinities"),
+        "special.xlogy": Excuse(
+            lambda x, y: y < 0, "is 0 at x = 0, but has no value on either side of it"
+        ),
+        "special.xlog1py": Excuse(
+            lambda x, y: y < -1, "is 0 at x = 0, but has no value on either side of it"
+        ),
+        "stats.lognorm.ppf": Excuse(
+            lambda x: x < 1e-100, "the slope, infinite, is a product of 0 and infinity"
+        ),
+        "special.zeta": Excuse(
+            lambda x: x == -1e200, "there it swings between zeros closer than numbers are"
+        ),
+        **dict.fromkeys(
+            ["special." + name for name in "gammaincinv gammainccinv iv ive jv".split()],
+            _SECOND_AT_ENDS,
+        ),
+        "stats.t.ppf": Excuse(lambda x: x == 1e-200, "SciPy's value has no digit right there"),
+        "stats.chi2.logsf": Excuse(
+            lambda x: x == 800, "of a probability of 1e-173, the square is no number"
+        ),
+        "stats.logistic.logpdf": _SLOPES_NEAR_ZERO,
+        "stats.logistic.pdf": _SLOPES_NEAR_ZERO,
+        **dict.fromkeys(
+            """stats.beta.pdf stats.chi2.pdf stats.chi2.logcdf stats.gamma.pdf stats.lognorm.logpdf
+            stats.lognorm.pdf stats.lognorm.cdf stats.lognorm.sf stats.lognorm.logsf""".split(),
+            _OF_NOTHING,
+        ),
+    }
+)
+
+
+def excused(name: str, *operands: float) -> bool:
+    """Whether the laws do not hold for a function at some operands."""
+    excuse = EXCUSES.get(name)
+    return excuse is not None and bool(excuse.where(*operands))

@@ -1,0 +1,128 @@
+"""Laws that functions of numbers keep at every edge, for all functions, found by discovery.
+
+Warnings are errors here: what a derivative does on its way is not the user's to hear of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.edges.derivatives import Found, agree, pushed
+from tests.edges.exceptions import excused
+from tests.edges.quotients import bounds, within
+from tests.edges.subjects import elementwise
+
+# What is no operation on numbers, or refuses what the others are tried at.
+APART = frozenset(
+    """fnp.array fnp.asanyarray fnp.asarray fnp.asarray_chkfinite fnp.astype fnp.from_dlpack
+    fnp.block fnp.permute_dims fnp.squeeze fnp.transpose fnp.trim_zeros fnp.empty_like
+    special.hyp0f1""".split()
+)
+ONE = {name: each for name, each in elementwise(1).items() if name not in APART}
+TWO = {name: each for name, each in elementwise(2).items() if name not in APART}
+SUBJECTS = (*ONE, *TWO)
+_FINITE = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, 1.7, 30.0, -30.0, 800.0, -800.0)
+_SCALES = (1e-200, -1e-200, 1e200, -1e200)
+LINE = np.array([*_FINITE, *_SCALES, np.inf, -np.inf, np.nan])
+
+
+def plane(first: Sequence[float], second: Sequence[float]) -> tuple[Any, ...]:
+    return tuple([x.ravel() for x in np.meshgrid(first, second, indexing="ij")])
+
+
+GRID = (0.0, 0.5, 1.0, -1.0, 2.0, 1e-200, 1e200, np.inf, -np.inf)
+PLANE = plane(GRID, GRID)
+# Where functions of two parameters are regular, but for their ends.
+QUADRANT = plane((0.5, 1.0, 2.0, 7.5), (0.0, 0.3, 0.5, 1.0, 2.0, 30.0))
+OF_LOGARITHMS = frozenset("kl_div rel_entr xlog1py xlogy".split())
+
+
+def operands_of(name: str) -> tuple[Any, ...]:
+    if name in ONE:
+        return (LINE,)
+    space, _, own = name.rpartition(".")
+    return QUADRANT if space == "special" and own not in OF_LOGARITHMS else PLANE
+
+
+KINDS = [pytest.param(name, operands_of(name), id=name) for name in SUBJECTS]
+
+
+def function_of(name: str) -> Any:
+    return {**ONE, **TWO}[name]
+
+
+def told(name: str, operands: tuple[Any, ...], wrong: Any, **columns: Any) -> list[str]:
+    """The operands at which something is wrong, in words."""
+    return [
+        f"{name}({', '.join(repr(float(x[i])) for x in operands)}): "
+        + ", ".join(f"{key} {column[i]}" for key, column in columns.items())
+        for i in np.flatnonzero(wrong)
+    ]
+
+
+def usual(name: str, operands: tuple[Any, ...]) -> Any:
+    """At which operands a function is not excused."""
+    return np.array([not excused(name, *x) for x in zip(*operands, strict=True)])
+
+
+def test_functions_are_found() -> None:
+    assert len(ONE) > 150
+    assert len(TWO) > 35
+
+
+@pytest.mark.parametrize(("name", "operands"), KINDS)
+def test_ways_agree(name: str, operands: tuple[Any, ...]) -> None:
+    found, wrong = Found(function_of(name), operands), []
+    places, known = range(len(operands)), usual(name, operands)
+    for k in places:
+        first = found.first(k)
+        wrong += told(name, operands, ~agree(*first.values()), **first)
+        finite = np.isfinite(first["forward"])
+        for j in places:
+            second = found.second(j, k)
+            one, two, three = second.values()
+            differ = known & finite & ~(agree(one, two) & agree(one, three))
+            wrong += told(name, operands, differ, **second)
+    for way, (own, expected) in found.others().items():
+        wrong += told(name, operands, ~agree(own, expected), **{way: own, "expected": expected})
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("name", "operands"), KINDS)
+def test_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
+    name: str, operands: tuple[Any, ...]
+) -> None:
+    found, wrong = Found(function_of(name), operands), []
+    value, places = found.value(), range(len(operands))
+    known = usual(name, operands)
+    for k in places:
+        first = found.first(k)["reverse"]
+        wrong += told(name, operands, known & np.isfinite(value) & np.isnan(first), value=value)
+        # Or 0, where a NaN was chosen by a condition: what is not chosen has no derivative.
+        outside = known & np.isnan(value) & ~np.isnan(first) & (first != 0)
+        wrong += told(name, operands, outside & np.all(np.isfinite(operands), 0), slope=first)
+        for j in places:
+            second = found.second(j, k)["forward over reverse"]
+            lost = np.isfinite(value) & np.isfinite(first) & np.isnan(second)
+            wrong += told(name, operands, known & lost, value=value, first=first, second=second)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_derivatives_lie_between_quotients(name: str) -> None:
+    function, wrong = function_of(name), []
+    slope = pushed(function, 0)
+    points = LINE[np.abs(LINE) < 1e3]
+    first, second = np.asarray(slope(points)), np.asarray(pushed(slope, 0)(points))
+    if not np.any(first):
+        return  # locally constant, with jumps
+    for x, d, dd in zip(points.tolist(), first, second, strict=True):
+        for order, f, derivative in ((1, function, d), (2, slope, dd)):
+            limits = bounds(f, x)
+            if limits and not excused(name, x) and not within(derivative, limits):
+                wrong.append(f"{name}({x}), order {order}: {derivative}, quotients {limits}")
+    assert wrong == []
