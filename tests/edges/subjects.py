@@ -19,6 +19,7 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special, stats
+from funcgrad.scipy.stats.distributions import ContinuousDistribution, DiscreteDistribution
 from tests.differential.compare import called
 
 __all__ = ["AT_ENDS", "elementwise", "functions"]
@@ -48,12 +49,12 @@ def _densities() -> Iterator[tuple[str, Function]]:
     """Of distributions, with parameters that say least; of masses, functions of a probability."""
     for name in stats.__all__:
         distribution = getattr(stats, name)
-        shapes = getattr(distribution, "shapes", None)
-        if isinstance(distribution, stats.distributions.ContinuousDistribution):
+        shapes = getattr(distribution, "shapes", ())
+        if isinstance(distribution, ContinuousDistribution):
             for method in ("logpdf", "pdf", "cdf", "logcdf", "sf", "logsf", "ppf"):
                 values = [2.5, 3.5][: len(shapes)]
                 yield f"stats.{name}.{method}", partial(_called, distribution, method, values)
-        elif shapes is not None:
+        elif isinstance(distribution, DiscreteDistribution):
             for method in ("logpmf", "cdf"):
                 values = [3.0, 4.0][: len(shapes)]
                 yield f"stats.{name}.{method}", partial(_called_last, distribution, method, values)
@@ -82,7 +83,7 @@ def elementwise(count: int) -> dict[str, Function]:
 def _is_elementwise(function: Function, count: int) -> bool:
     operands = [fg.tensor(AT_ENDS + 0.05 * k) for k in range(count)]
     whole = called(function, operands, {}).value
-    if not isinstance(whole, fg.Tensor) or (whole.shape, whole.dtype) != ((3,), np.float64):
+    if not isinstance(whole, fg.Tensor) or whole.shape != (3,) or whole.dtype != np.float64:
         return False
     parts = [called(function, [x[k] for x in operands], {}).value for k in range(3)]
     return all(

@@ -1,17 +1,18 @@
 """Laws that functions of numbers keep at every edge, for all functions, found by discovery.
 
-Warnings are errors here: what a derivative does on its way is not the user's to hear of.
+Where they are excused from them, ``exceptions.py`` says why.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.edges.derivatives import Found, agree, pushed
+from tests.edges.derivatives import Found, agree, pulled, pushed
 from tests.edges.exceptions import excused
 from tests.edges.quotients import bounds, within
 from tests.edges.subjects import elementwise
@@ -48,6 +49,12 @@ def operands_of(name: str) -> tuple[Any, ...]:
     return QUADRANT if space == "special" and own not in OF_LOGARITHMS else PLANE
 
 
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
 KINDS = [pytest.param(name, operands_of(name), id=name) for name in SUBJECTS]
 
 
@@ -80,7 +87,7 @@ def test_ways_agree(name: str, operands: tuple[Any, ...]) -> None:
     places, known = range(len(operands)), usual(name, operands)
     for k in places:
         first = found.first(k)
-        wrong += told(name, operands, ~agree(*first.values()), **first)
+        wrong += told(name, operands, ~agree(first["forward"], first["reverse"]), **first)
         finite = np.isfinite(first["forward"])
         for j in places:
             second = found.second(j, k)
@@ -110,6 +117,23 @@ def test_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
             lost = np.isfinite(value) & np.isfinite(first) & np.isnan(second)
             wrong += told(name, operands, known & lost, value=value, first=first, second=second)
     assert wrong == []
+
+
+def warnings_of(function: Any, operands: tuple[Any, ...]) -> set[str]:
+    """What NumPy warns of: "overflow", say."""
+    with warnings.catch_warnings(record=True) as heard, np.errstate(all="warn", under="ignore"):
+        warnings.simplefilter("always")
+        function(*operands)
+    return {str(each.message).partition(" encountered")[0] for each in heard}
+
+
+@pytest.mark.parametrize(("name", "operands"), KINDS)
+def test_derivatives_warn_of_no_more_than_values(name: str, operands: tuple[Any, ...]) -> None:
+    function = function_of(name)
+    known = warnings_of(function, operands)
+    for k in range(len(operands)):
+        assert warnings_of(pulled(function, k), operands) <= known
+        assert warnings_of(pushed(pulled(function, k), k), operands) <= known
 
 
 @pytest.mark.parametrize("name", ONE)
