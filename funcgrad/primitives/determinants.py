@@ -172,6 +172,16 @@ def _squares(x: Array) -> Any:
     return np.vecdot(rows, rows).real
 
 
+def _finite_ones(x: Array, near: Array, out: Array) -> Any:
+    """Which of the matrices that are nearly singular are finite; results of others become NaN.
+
+    With infinities the singular value decomposition may never end.
+    """
+    finite = np.all(np.isfinite(x), (-2, -1))
+    out[near & ~finite] = np.nan
+    return near & finite
+
+
 def _cofactors(x: Array, d: Array) -> Any:
     x = np.asarray(x, linalg_dtype("det", x.dtype))
     if not x.size or x.shape[-1] == 1:
@@ -182,6 +192,7 @@ def _cofactors(x: Array, d: Array) -> Any:
     near, inverse, factor, exponent = _parts(x)
     with np.errstate(all="ignore"):
         out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
+    near = _finite_ones(x, near, out)
     if np.any(near):
         balanced, rows, columns = _balanced(x[near])
         u, s, vh = np.linalg.svd(balanced)
@@ -203,6 +214,7 @@ def _cofactors_along(x: Array, e: Array) -> Any:
     with np.errstate(all="ignore"):
         inner = np.swapaxes(trace * inverse - first @ inverse, -1, -2)
         out = _scaled(inner * factor, exponent)
+    near = _finite_ones(x, near, out)
     if np.any(near):
         out[near] = _along_by_values(x[near], e[near])
     return out

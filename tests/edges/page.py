@@ -1,0 +1,65 @@
+"""The table of the page about edges: ``python -m tests.edges.page`` writes it.
+
+It stands in ``funcgrad/numpy/EDGES.md``, behind the line ``BEGIN``. A test compares, so that it is
+never out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from tests.edges.exceptions import EXCUSES
+from tests.edges.policy import POLICY
+
+__all__ = ["BEGIN", "PAGE", "table"]
+
+PAGE = Path(fnp.__file__).parent / "EDGES.md"
+BEGIN = "<!-- Written by python -m tests.edges.page from here on. -->\n"
+
+
+def _number(x: float) -> str:
+    return f"{float(x):.4g}"
+
+
+def _written(x: Any) -> str:
+    if x is None:
+        return ""
+    if np.ndim(x):
+        return f"({', '.join(map(_number, x))})"
+    return _number(x)
+
+
+def _rows() -> Iterator[str]:
+    yield "| function | at | value | first derivative | second derivative | why |"
+    yield "|---|---|---|---|---|---|"
+    for edge in POLICY:
+        cells = [_written(x) for x in (edge.at, edge.value, edge.first, edge.second)]
+        yield f"| `{edge.name}` | {' | '.join(cells)} | {edge.why} |"
+    yield ""
+    yield "| excused from a law somewhere | because there |"
+    yield "|---|---|"
+    reasons: dict[str, list[str]] = {}
+    for name, excuse in EXCUSES.items():
+        reasons.setdefault(excuse.why, []).append(f"`{name}`")
+    for why, names in reasons.items():
+        yield f"| {' '.join(names)} | {why} |"
+
+
+def table() -> str:
+    """The policy at edges, and where functions are excused from the laws."""
+    return "\n".join([*_rows(), ""])
+
+
+def main() -> None:
+    """Write the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(text.partition(BEGIN)[0] + BEGIN + "\n" + table(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Laws that functions of arrays keep at ties, zeros, infinities and scales, by discovery.
+
+Calls are those of ``tests/differential``, whose generators say what functions take; the numbers in
+them are drawn from small pools, so that arrays are full of what is hard.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import DegenerateError, MatrixError, TracerError
+from tests.differential.calls import generator_of
+from tests.differential.compare import called
+from tests.differential.test_derivatives import (
+    ASKS_FOR_NUMBERS,
+    NAMES,
+    OF_ANY_BASIS,
+    Apart,
+    Case,
+)
+from tests.differential.test_values import pair_of
+
+POOLS: Final = (
+    (0.0, -0.0, 1.0, 1.0),
+    (2.0,),
+    (0.0,),
+    (0.0, 1.0, -1.0, np.inf),
+    (1e200, 0.0, 1e200, -1e200),
+    (1e-200, 0.0, -1e-200, 1.0),
+)
+MOST = 24
+"""The greatest number of elements: pools are small, and Jacobians are not."""
+
+
+class AtEdges(Apart):
+    """Draws numbers from a pool."""
+
+    def __init__(self, pool: Sequence[float], *seed: int) -> None:
+        super().__init__(*seed)
+        self.pool = np.array(pool)
+
+    def numbers(self, dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Elements of a dtype."""
+        if np.dtype(dtype).kind != "f":
+            return super().numbers(dtype, shape)
+        return self.rng.choice(self.pool, shape).astype(dtype)
+
+
+class EdgeCase(Case):
+    """A call at such numbers."""
+
+    def __init__(self, name: str, pool: int, number: int) -> None:
+        self.own, self.peer = pair_of(name)
+        generator = generator_of(name)
+        assert generator is not None
+        draw = AtEdges(POOLS[pool], zlib.crc32(name.encode()), pool, number)
+        self.args, self.kwargs = generator(draw)
+        self.stages = pool in (0, 3)  # which takes longest
+        self.leaves = []
+        self._exchanged((self.args, self.kwargs), self._collected)
+
+    def flat(self, *leaves: Any) -> Any:
+        """The real results, one after the other."""
+        parts = [part for part in self(*leaves) if np.dtype(part.dtype).kind == "f"]
+        return fnp.concatenate([fnp.ravel(part) for part in parts]) if parts else fnp.zeros(0)
+
+    def is_real(self) -> bool:
+        """Whether it is a call of real arguments with real results, and no more than a few."""
+        outcome = called(self.flat, self.leaves, {}).value
+        few = 0 < sum(x.size for x in self.leaves) <= MOST
+        real = all(x.dtype == np.float64 for x in self.leaves)
+        return bool(few and real and outcome is not None and 0 < outcome.size <= MOST)
+
+
+def cases(name: str) -> Iterator[EdgeCase]:
+    """One real call for each pool, of the first few that are drawn."""
+    for pool, numbers in enumerate(POOLS):
+        if name.startswith("linalg.") and not {np.inf, 1e200}.isdisjoint(numbers):
+            continue  # of which there is no decomposition, and whose products are out of range
+        drawn = (called(EdgeCase, (name, pool, number), {}).value for number in range(4))
+        found = next((case for case in drawn if case is not None and case.is_real()), None)
+        if found is not None:
+            yield found
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def joined(parts: Any) -> Any:
+    return np.concatenate([np.asarray(part, float).ravel() for part in parts])
+
+
+def weighted(case: EdgeCase, mask: Any) -> Any:
+    """A function of all leaves: some of the results, each with a weight of its own."""
+    weights = np.linspace(1.0, 2.0, mask.size)[mask]
+    return lambda *leaves: fnp.sum(case.flat(*leaves)[mask] * weights)
+
+
+def wrong_with(case: EdgeCase) -> list[str]:
+    """What laws a call breaks, in words. Of results that are finite alone."""
+    places = tuple(range(len(case.leaves)))
+    finite = np.isfinite(np.asarray(case.flat(*case.leaves)))
+    function = weighted(case, finite)
+    slope = fg.grad(function, places)
+    gradient = joined(slope(*case.leaves))
+    along = [np.linspace(0.5, 1.5, x.size).reshape(x.shape) for x in case.leaves]
+    found = []
+    if np.isnan(gradient).any():
+        found.append(f"NaN in the gradient {gradient.tolist()}")
+    if not np.isfinite(gradient).all():
+        return found
+    size = float(np.abs(gradient) @ np.abs(joined(along))) or 1.0
+    forward = float(fg.jvp(function, tuple(case.leaves), tuple(along))[1])
+    if np.isfinite(size) and not abs(forward - gradient @ joined(along)) <= 1e-9 * size:
+        found.append(f"forward {forward}, reverse {gradient.tolist()}")
+    staged = called(fg.jit(slope) if case.stages else slope, case.leaves, {})
+    if staged.error is None and not np.allclose(joined(staged.value), gradient, 1e-9, 0):
+        found.append(f"staged {joined(staged.value).tolist()}, eager {gradient.tolist()}")
+    elif staged.error is not None and not isinstance(staged.error, TracerError):
+        found.append(f"staged: {staged.error}")
+    return found + list(wrong_at_second_order(case, function, slope, along))
+
+
+def wrong_at_second_order(case: EdgeCase, function: Any, slope: Any, along: Any) -> Iterator[str]:
+    primals, tangents = tuple(case.leaves), tuple(along)
+    change = joined(fg.jvp(slope, primals, tangents)[1])
+    pushed = lambda *x: fg.jvp(function, x, tangents)[1]  # noqa: E731
+    turned = joined(fg.grad(pushed, tuple(range(len(primals))))(*primals))
+    if np.isnan(change).any():
+        yield f"NaN at second order: {change.tolist()}"
+    elif np.isfinite(change).all() and np.isfinite(turned).all():
+        size = float(np.abs(turned).max(initial=0))
+        if not np.allclose(change, turned, 1e-9, 1e-9 * size):
+            yield f"forward over reverse {change.tolist()}, reverse over forward {turned.tolist()}"
+
+
+EXCUSED = {
+    **dict.fromkeys(
+        ("float_power", "pow", "power"), "of negative bases there are whole powers alone"
+    ),
+    "linalg.pinv": "it jumps where the rank does: derivatives are those at the same rank",
+}
+SUBJECTS = [n for n in NAMES if n not in OF_ANY_BASIS | ASKS_FOR_NUMBERS | set(EXCUSED)]
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_laws_hold_at_edges(name: str) -> None:
+    wrong = []
+    for case in cases(name):
+        try:
+            wrong += [(words, case.args, case.kwargs) for words in wrong_with(case)]
+        except (DegenerateError, MatrixError):
+            continue  # which say what is not determined
+    assert wrong == []
