@@ -40,6 +40,10 @@ _SECOND_AT_ENDS = Excuse(
     lambda *x: bool({0.0, 1.0} & {x[-1]}),
     "the second derivative at an end of the domain is a product of 0 and infinity",
 )
+_ZETA = Excuse(lambda x: x == -1e200, "there it swings between zeros closer than numbers are")
+_OF_COMPLEX_NUMBERS = Excuse(
+    lambda x: abs(x) == 1e-200, "the slope is a difference of numbers near 1e200, and has no digits"
+)
 _SLOPES_NEAR_ZERO = Excuse(
     lambda x: abs(x) == 1e-200, "the slope is a difference of numbers near 1, whose digits it has"
 )
@@ -66,11 +70,16 @@ EXCUSES: Final = MappingProxyType(
         "stats.lognorm.ppf": Excuse(
             lambda x: x < 1e-100, "the slope, infinite, is a product of 0 and infinity"
         ),
-        "special.zeta": Excuse(
-            lambda x: x == -1e200, "there it swings between zeros closer than numbers are"
+        "special.zeta": _ZETA,
+        "special.zetac": _ZETA,
+        **dict.fromkeys(
+            ["special." + name for name in "beip kei keip ker kerp".split()], _OF_COMPLEX_NUMBERS
         ),
         **dict.fromkeys(
-            ["special." + name for name in "gammaincinv gammainccinv iv ive jv".split()],
+            [
+                "special." + name
+                for name in "chdtri gammaincinv gammainccinv iv ive ivp jn jv jvp".split()
+            ],
             _SECOND_AT_ENDS,
         ),
         "stats.t.ppf": Excuse(lambda x: x == 1e-200, "SciPy's value has no digit right there"),

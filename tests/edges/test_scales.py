@@ -64,6 +64,8 @@ def derivatives(case: Case, leaves: Any) -> tuple[Any, Any, Any]:
 def degree_of(case: Case) -> int | None:
     """The degree of a homogeneous function, if it is a whole number."""
     once, twice = case(*case.leaves), called(case, scaled(case.leaves, 1), {}).value
+    if not any(np.any(part) for part in once):
+        return None  # zeros are of every degree
     for degree in range(-2, 5):
         expected = scaled(once, degree)
         if twice and all(map(same, twice, expected)) and wrong_at(case, degree, 1) is None:

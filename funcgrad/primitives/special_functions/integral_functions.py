@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from funcgrad.primitive import Factor, Primitive, Sample
+from funcgrad.primitives.cardinal_sine import sinc
 from funcgrad.primitives.elementwise import (
     combined,
     divide,
@@ -31,7 +32,7 @@ from funcgrad.primitives.special_functions.scipys import (
     in_half,
     scipy_special,
 )
-from funcgrad.primitives.transcendental import cos, cosh, sin, sinc, sinh
+from funcgrad.primitives.transcendental import cos, cosh, sin, sinh
 from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Value, bind1, bind2

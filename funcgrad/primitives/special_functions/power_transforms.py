@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives.elementwise import combined, divide, edges, log, power
+from funcgrad.primitives.elementwise import combined, divide, edges, log
+from funcgrad.primitives.powers import power
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.exponentials import exponential_moment
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
