@@ -6,7 +6,10 @@ Tensor([[[5., 4.]]])
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import gcd, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +17,11 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integers
-from funcgrad.primitives.sliding import sliding_windows
-from funcgrad.shape import dtype_of, is_inexact, shape_of
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.sliding import sliding_windows, window_sums
+from funcgrad.primitives.structural import cast, view
+from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
@@ -67,8 +73,11 @@ def max_pool(
     """
     value = operand(x, "max_pool")
     least = _lowest(dtype_of(value))
-    parts, axes = _windows(value, window, stride, padding, dilation, least, "max_pool")
-    result: Tensor = fnp.max(parts, axes)
+    parts, sizes = _slid(
+        sliding_windows, value, window, stride, padding, dilation, least, "max_pool"
+    )
+    lead = len(shape_of(value)) - len(sizes)
+    result: Tensor = fnp.max(wrap(parts), tuple(range(lead, lead + len(sizes))))
     return result
 
 
@@ -107,15 +116,13 @@ def avg_pool(
     Tensor([[[2., 2.]]])
     """
     value = operand(x, "avg_pool")
-    parts, axes = _windows(value, window, stride, padding, 1, 0, "avg_pool")
-    if count_include_pad:
-        result: Tensor = fnp.mean(parts, axes)
-        return result
-    ones = np.ones(shape_of(value)[len(shape_of(value)) - len(axes) :])
-    sizes = numbers_of(window, len(axes), 1, "avg_pool", "window")
-    counts, own = _windows(ones, sizes, stride, padding, 1, 0, "avg_pool")
-    means: Tensor = fnp.sum(parts, axes) / np.sum(np.asarray(counts), own)
-    return means
+    shape = shape_of(value)
+    found, sizes = _slid(window_sums, _summable(value), window, stride, padding, 1, 0, "avg_pool")
+    counts: Any = prod(sizes)
+    if not count_include_pad:
+        ones = np.ones(shape[len(shape) - len(sizes) :])
+        counts, _ = _slid(window_sums, ones, sizes, stride, padding, 1, 0, "avg_pool")
+    return _as_mean(wrap(found) / counts, value)
 
 
 def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
@@ -145,9 +152,20 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     >>> adaptive_avg_pool([[[1.0, 2.0, 3.0, 4.0, 5.0]]], 2)
     Tensor([[[2., 4.]]])
     """
-    parts, mask, axes = _adaptive_windows(x, output_size, "adaptive_avg_pool")
-    means: Tensor = fnp.mean(parts, axis=axes, where=mask)
-    return means
+    value = operand(x, "adaptive_avg_pool")
+    axes = _stretches(value, output_size, "adaptive_avg_pool")
+
+    def mean(part: Value, sizes: Shape, strides: Shape) -> Tensor:
+        found = window_sums(part, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
+        means: Tensor = wrap(found) / prod(sizes)
+        return means
+
+    found = _summable(value)
+    for axis, own in enumerate(axes):  # the mean of a box is one of means along its axes
+        others = shape_of(found)[len(shape_of(found)) - len(axes) :]
+        single = [[_Stretch(0, 1, 1, n)] for n in others]
+        found = operand(_put_together(found, [*single[:axis], own, *single[axis + 1 :]], mean), "")
+    return _as_mean(wrap(found), value)
 
 
 def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
@@ -161,10 +179,15 @@ def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     >>> adaptive_max_pool([[[1.0, 2.0, 3.0, 5.0, 4.0]]], 2)
     Tensor([[[3., 5.]]])
     """
-    parts, mask, axes = _adaptive_windows(x, output_size, "adaptive_max_pool")
-    lowest = _lowest(dtype_of(parts))
-    greatest: Tensor = fnp.max(parts, axis=axes, where=mask, initial=lowest)
-    return greatest
+    value = operand(x, "adaptive_max_pool")
+
+    def greatest(part: Value, sizes: Shape, strides: Shape) -> Tensor:
+        found = sliding_windows(part, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
+        lead = len(shape_of(part)) - len(sizes)
+        maxima: Tensor = fnp.max(wrap(found), tuple(range(lead, lead + len(sizes))))
+        return maxima
+
+    return _put_together(value, _stretches(value, output_size, "adaptive_max_pool"), greatest)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -173,31 +196,65 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return -np.inf if is_inexact(dtype) else np.iinfo(dtype).min
 
 
-def _adaptive_windows(
-    x: ArrayLike, output_size: Sizes, name: str
-) -> tuple[Tensor, np.ndarray[Any, Any], tuple[int, ...]]:
-    """Windows that cover the last axes, all as long as the longest; which of their numbers belong
-    to them; and the axes along which they lie."""
-    value = operand(x, name)
+class _Stretch(NamedTuple):
+    """Windows of one size that come again and again along an axis, as far apart each time."""
+
+    start: int
+    size: int
+    stride: int
+    times: int
+
+
+def _stretches(value: Value, output_size: Sizes, name: str) -> list[list[_Stretch]]:
+    """The windows that cover each of the last axes: of n along a size, the first few, as many as n
+    over the common divisor of both, come again."""
     rank = _rank(value, output_size, name, "output_size")
     counts = numbers_of(output_size, rank, 1, name, "output_size")
-    lead = len(shape_of(value)) - rank
-    sizes = shape_of(value)[lead:]
+    sizes = shape_of(value)[len(shape_of(value)) - rank :]
     if 0 in sizes:
         raise ShapeError(f"{name}: the sizes {sizes} leave nothing to make windows of.")
-    keys: list[Any] = []
-    mask = np.ones((1,) * (2 * rank), bool)
-    for place, (size, count) in enumerate(zip(sizes, counts, strict=True)):
-        starts = np.arange(count) * size // count
-        lengths = -(-(np.arange(count) + 1) * size // count) - starts
-        offsets = np.arange(int(np.max(lengths)))
-        shape = [1] * (2 * rank)
-        shape[place], shape[rank + place] = count, len(offsets)
-        own = offsets < lengths[:, None]
-        keys.append(np.where(own, starts[:, None] + offsets, 0).reshape(shape))
-        mask = mask & own.reshape(shape)
-    parts: Tensor = wrap(value)[(..., *keys)]
-    return parts, mask, tuple(range(lead + rank, lead + 2 * rank))
+    found = []
+    for size, count in zip(sizes, counts, strict=True):
+        times = gcd(size, count)
+        starts = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count // times)]
+        found.append([_Stretch(a, b - a, size // times, times) for a, b in starts])
+    return found
+
+
+def _put_together(
+    value: Value,
+    axes: Sequence[Sequence[_Stretch]],
+    pool: Callable[[Value, Shape, Shape], Tensor],
+) -> Tensor:
+    """What ``pool`` makes of the windows of each combination of stretches, in the order of all."""
+    rank = len(axes)
+    parts = []
+    for chosen in product(*axes):
+        slices = [slice(s.start, s.start + (s.times - 1) * s.stride + s.size) for s in chosen]
+        part = view(value, key=Key((..., *slices)))
+        parts.append(pool(part, tuple([s.size for s in chosen]), tuple([s.stride for s in chosen])))
+    if len(parts) == 1:
+        return parts[0]
+    lead = parts[0].shape[: len(parts[0].shape) - rank]
+    together = fnp.stack(parts).reshape((*map(len, axes), *parts[0].shape))
+    order = [each for axis in range(rank) for each in (rank + len(lead) + axis, axis)]
+    turned = fnp.transpose(together, (*range(rank, rank + len(lead)), *order))
+    result: Tensor = turned.reshape((*lead, *[len(own) * own[0].times for own in axes]))
+    return result
+
+
+def _summable(value: Value) -> Value:
+    """A value as numbers whose sums are not too coarse: floats, and no half precision."""
+    dtype = dtype_of(value)
+    if not is_inexact(dtype):
+        return cast(value, dtype=np.dtype(np.float64))
+    return cast(value, dtype=np.dtype(np.float32)) if dtype == np.float16 else value
+
+
+def _as_mean(found: Tensor, value: Value) -> Tensor:
+    """Means in the precision of the numbers that they are of."""
+    result: Tensor = found.astype(np.float16) if dtype_of(value) == np.float16 else found
+    return result
 
 
 def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
@@ -213,7 +270,8 @@ def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
     return rank
 
 
-def _windows(
+def _slid(
+    operation: Primitive,
     value: Value,
     window: Sizes,
     stride: Sizes | None,
@@ -221,26 +279,24 @@ def _windows(
     dilation: Sizes,
     filler: float,
     name: str,
-) -> tuple[Tensor, tuple[int, ...]]:
-    """The windows of a value, and the axes along which one of them lies."""
+) -> tuple[Value, Shape]:
+    """What an operation makes of the windows of a value, and the sizes of these."""
     rank = _rank(value, window, name, "window")
     sizes = numbers_of(window, rank, 1, name, "window")
     strides = sizes if stride is None else numbers_of(stride, rank, 1, name, "stride")
     dilations = numbers_of(dilation, rank, 1, name, "dilation")
-    shape = shape_of(value)
-    own = shape[len(shape) - rank :]
+    own = shape_of(value)[len(shape_of(value)) - rank :]
     widths = padding_of(padding, own, sizes, strides, dilations, name)
     if any(map(any, widths)):
         value = _filled(value, widths, filler)
-    found = sliding_windows(value, sizes=sizes, strides=strides, dilations=dilations)
-    lead = len(shape) - rank
-    if 0 in shape_of(found)[lead + rank :] and 0 not in own:
+    found = operation(value, sizes=sizes, strides=strides, dilations=dilations)
+    shape = shape_of(found)
+    if 0 in shape[len(shape) - rank :] and 0 not in own:
         raise ShapeError(
             f"{name}: a window of {sizes} with the dilation {dilations} is larger than the sizes"
             f" {own} with the padding {widths}."
         )
-    result: Tensor = wrap(found)
-    return result, tuple(range(lead, lead + rank))
+    return found, sizes
 
 
 def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: float) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from operator import lt
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Raw, Value
 
-__all__ = ["overlapped", "sliding_windows"]
+__all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
 
 
 def _sizes_of(shape: Shape, rank: int) -> Shape:
@@ -58,8 +59,52 @@ def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
     out = np.zeros((*y.shape[:lead], *shape), y.dtype)
     if 0 not in y.shape:
         for offsets, part in _parts(out, sizes, strides, dilations):
-            part += y[_within(lead, offsets)]
+            _put(part, y[_within(lead, offsets)], offsets, strides, dilations)
     return out
+
+
+def _put(part: Any, y: Any, offsets: Shape, strides: Shape, dilations: Shape) -> None:
+    """Add to the part for one place in a window; nothing is there yet if no window before it has
+    come so far."""
+    reach = [n * dilation for n, dilation in zip(offsets, dilations, strict=True)]
+    if all(map(lt, reach, strides)):
+        np.copyto(part, y)
+    else:
+        np.add(part, y, out=part)
+
+
+def _axis_by_axis(
+    sizes: Shape, strides: Shape, dilations: Shape
+) -> Iterator[tuple[int, Shape, Shape, Shape]]:
+    """Windows along one axis after the other, which have single numbers along those behind it."""
+    for axis in range(len(sizes)):
+        one = (1,) * (len(sizes) - axis - 1)
+        yield axis, (sizes[axis], *one), (strides[axis], *one), (dilations[axis], *one)
+
+
+def _summed(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+    """Without a copy of the windows, and with as few sums as there are numbers along their axes."""
+    for _, *along in _axis_by_axis(sizes, strides, dilations):
+        places = places_of(x.shape, *along)
+        out = np.zeros((*x.shape[: x.ndim - len(places)], *places), x.dtype)
+        if out.size:
+            for _, part in _parts(x, *along):
+                np.add(out, part, out=out)
+        x = out
+    return np.array(x) if not sizes else x
+
+
+def _handed_out(y: Raw, shape: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+    for axis, *along in reversed([*_axis_by_axis(sizes, strides, dilations)]):
+        rank = len(sizes) - axis
+        out = np.zeros(
+            (*y.shape[: y.ndim - rank], shape[axis], *y.shape[y.ndim - rank + 1 :]), y.dtype
+        )
+        if y.size:
+            for offsets, part in _parts(out, *along):
+                _put(part, y, offsets, *along[1:])
+        y = out
+    return np.array(y) if not sizes else y
 
 
 def _index_map(
@@ -94,6 +139,7 @@ sliding_windows: Primitive = movement(
         two=((1, 2, 5, 7), {**_TWO}),
         gaps=((7,), {"sizes": (2,), "strides": (3,), "dilations": (1,)}),
         apart=((2, 1, 2), {"sizes": (2,), "strides": (2,), "dilations": (1,)}),
+        both=((7,), {"sizes": (2,), "strides": (2,), "dilations": (2,)}),
         none=((2, 1), {**_ONE}),
         empty=((0, 5), {**_ONE}),
     ),
@@ -102,7 +148,7 @@ sliding_windows: Primitive = movement(
 """``x[..., s]`` as ``y[..., w, p]`` with s = strides * p + dilations * w, for the last axes."""
 
 
-def _overlapped_batch(
+def _along_last_axes(
     primitive: Primitive, size: int, args: tuple[Value, ...], _: object, params: dict[str, Any]
 ) -> Value:
     return primitive(args[0], **params)
@@ -125,13 +171,66 @@ overlapped: Primitive = Primitive(
         ),
         structural=True,
     ),
-    _overlapped_batch,
+    _along_last_axes,
     arrays(
         one=((2, 2, 4), {"shape": (5,), "strides": (1,), "dilations": (1,)}),
         two=((1, 2, 3, 2, 3), {"shape": (5, 7), "strides": (2, 1), "dilations": (1, 2)}),
         gaps=((2, 2), {"shape": (7,), "strides": (3,), "dilations": (1,)}),
+        both=((2, 3), {"shape": (7,), "strides": (2,), "dilations": (2,)}),
         none=((2, 2, 0), {"shape": (1,), "strides": (1,), "dilations": (1,)}),
     ),
     structure=Opaque(counted=0, owns=True),
 )
 """The transpose of ``sliding_windows``: what comes to one place is added up."""
+
+window_sums: Primitive = Primitive(
+    "window_sums",
+    _summed,
+    lambda x, sizes, strides, dilations: Spec(
+        (*x.shape[: len(x.shape) - len(sizes)], *places_of(x.shape, sizes, strides, dilations)),
+        x.dtype,
+    ),
+    Linear(
+        (
+            lambda ct, x, sizes, **params: window_shares(
+                ct, shape=shape_of(x)[len(shape_of(x)) - len(sizes) :], sizes=sizes, **params
+            ),
+        ),
+        structural=True,
+        gaps=True,
+    ),
+    _along_last_axes,
+    arrays(
+        one=((2, 5), {**_ONE}),
+        two=((1, 2, 5, 7), {**_TWO}),
+        gaps=((7,), {"sizes": (2,), "strides": (3,), "dilations": (1,)}),
+        both=((7,), {"sizes": (2,), "strides": (2,), "dilations": (2,)}),
+        none=((2, 1), {**_ONE}),
+        still=((3,), {"sizes": (), "strides": (), "dilations": ()}),
+        empty=((0, 5), {**_ONE}),
+    ),
+    structure=Opaque(owns=True),
+)
+"""The sums of windows of the last axes."""
+
+window_shares: Primitive = Primitive(
+    "window_shares",
+    _handed_out,
+    lambda y, shape, sizes, strides, dilations: Spec(
+        (*y.shape[: len(y.shape) - len(sizes)], *shape), y.dtype
+    ),
+    Linear(
+        (lambda ct, y, shape, **params: window_sums(ct, **params),),
+        structural=True,
+    ),
+    _along_last_axes,
+    arrays(
+        one=((2, 4), {"shape": (5,), **_ONE}),
+        two=((1, 2, 2, 3), {"shape": (5, 7), **_TWO}),
+        gaps=((2,), {"shape": (7,), "sizes": (2,), "strides": (3,), "dilations": (1,)}),
+        both=((3,), {"shape": (7,), "sizes": (2,), "strides": (2,), "dilations": (2,)}),
+        none=((2, 0), {"shape": (1,), **_ONE}),
+    ),
+    structure=Opaque(owns=True),
+)
+"""The transpose of ``window_sums``: each number of a window gets what its place has."""

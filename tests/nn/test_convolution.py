@@ -184,6 +184,49 @@ def test_ties_of_a_window_share_equally() -> None:
     np.testing.assert_allclose(shares, three / 3)
 
 
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_stays_in_its_windows(special: float) -> None:
+    x = np.arange(42.0).reshape(1, 1, 6, 7)
+    x[0, 0, 2, 3] = special
+    widths: Any = ((1, 0), (0, 2))
+    for pool, filler, f in ((nn.max_pool, -np.inf, np.max), (nn.avg_pool, 0.0, np.mean)):
+        found = pool(x, (3, 2), stride=(2, 1), padding=widths)
+        expected = slow_pool(x, (3, 2), (2, 1), widths, filler, f)
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+    for adaptive, f in ((nn.adaptive_max_pool, np.max), (nn.adaptive_avg_pool, np.mean)):
+        found = adaptive(x, (4, 3))
+        rows, columns = [(0, 2), (1, 3), (3, 5), (4, 6)], [(0, 3), (2, 5), (4, 7)]
+        parts = [[f(x[0, 0, a:b, c:d]) for c, d in columns] for a, b in rows]
+        np.testing.assert_allclose(found, [[parts]], rtol=1e-15)
+
+
+def test_the_least_number_of_all_is_the_greatest_of_its_window() -> None:
+    x = np.full((1, 1, 4), -np.inf)
+    for pool in (lambda x: nn.max_pool(x, 2, padding=1), lambda x: nn.adaptive_max_pool(x, 3)):
+        np.testing.assert_array_equal(pool(x), np.full((1, 1, 3), -np.inf))
+        np.testing.assert_array_equal(pool(np.full((1, 1, 4), -128, np.int8)), [[[-128] * 3]])
+
+
+def test_means_are_rounded_once() -> None:
+    x = np.full((1, 1, 3, 3), 60000.0, np.float16)
+    for found in (nn.avg_pool(x, 2), nn.adaptive_avg_pool(x, 2)):
+        assert found.dtype == np.float16
+        assert (np.asarray(found) == 60000.0).all()
+    tiny = np.full((1, 1, 4, 4), 100, np.int8)
+    for found in (nn.avg_pool(tiny, 2), nn.adaptive_avg_pool(tiny, 3)):
+        assert found.dtype == float
+        assert (np.asarray(found) == 100.0).all()
+
+
+def test_pooling_of_complex_numbers_and_truth_values() -> None:
+    z = np.array([[[1.0 + 2.0j, 3.0, 5.0j]]])
+    np.testing.assert_array_equal(nn.avg_pool(z, 2, stride=1), [[[2.0 + 1.0j, 1.5 + 2.5j]]])
+    np.testing.assert_array_equal(nn.adaptive_avg_pool(z, 2), [[[2.0 + 1.0j, 1.5 + 2.5j]]])
+    flags = np.array([[[True, False, False]]])
+    np.testing.assert_array_equal(nn.max_pool(flags, 2, stride=1), [[[True, False]]])
+    np.testing.assert_array_equal(nn.adaptive_max_pool(flags, 2), [[[True, False]]])
+
+
 def test_what_no_window_reaches_is_absent() -> None:
     x = np.array([[[1.0, 2.0, 0.0]]])
     for pool in (nn.max_pool, nn.avg_pool):
@@ -201,6 +244,8 @@ def test_adaptive_pooling(size: int, count: int) -> None:
             for j, (c, d) in enumerate([(0, 2), (1, 3)]):
                 np.testing.assert_allclose(found[:, i, j], f(x[:, a:b, c:d], (1, 2)), rtol=1e-12)
         fg.testing.check_grads(lambda x, p=pool: fnp.sum(fnp.sin(p(x, (count, 2)))), (x,), order=2)
+        np.testing.assert_allclose(fg.jit(lambda x, p=pool: p(x, (count, 2)))(x), found, rtol=1e-12)
+        np.testing.assert_array_equal(fg.vmap(lambda x, p=pool: p(x, (count, 2)))(x), found)
 
 
 def test_pooling_keeps_what_it_is_given() -> None:
