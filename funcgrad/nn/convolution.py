@@ -10,7 +10,7 @@ Tensor([[[1., 2., 4.]]])
 from __future__ import annotations
 
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
+from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integer
 from funcgrad.primitives.convolution import convolve, spread
 from funcgrad.primitives.elementwise import add
@@ -63,7 +63,8 @@ def conv(
     Raises
     ------
     ShapeError
-        The shapes do not fit one another; the message says which, and what was expected.
+        The shapes do not fit one another, or the window is larger than what it slides over; the
+        message says which, and what was expected.
     ArgumentError
         ``padding`` is an unknown word.
 
@@ -88,6 +89,7 @@ def conv(
     strides = numbers_of(stride, rank, 1, "conv", "stride")
     dilations = numbers_of(dilation, rank, 1, "conv", "dilation")
     widths = padding_of(padding, shape[2:], window[2:], strides, dilations, "conv")
+    check_window(shape[2:], window[2:], dilations, widths, "conv")
     found = convolve(
         padded(value, widths), weights, strides=strides, dilations=dilations, groups=parts
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
-from funcgrad.nn.windows import Padding, Sizes, numbers_of, padded, padding_of
+from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integers
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
@@ -287,15 +287,10 @@ def _slid(
     dilations = numbers_of(dilation, rank, 1, name, "dilation")
     own = shape_of(value)[len(shape_of(value)) - rank :]
     widths = padding_of(padding, own, sizes, strides, dilations, name)
+    check_window(own, sizes, dilations, widths, name)
     if any(map(any, widths)):
         value = _filled(value, widths, filler)
     found = operation(value, sizes=sizes, strides=strides, dilations=dilations)
-    shape = shape_of(found)
-    if 0 in shape[len(shape) - rank :] and 0 not in own:
-        raise ShapeError(
-            f"{name}: a window of {sizes} with the dilation {dilations} is larger than the sizes"
-            f" {own} with the padding {widths}."
-        )
     return found, sizes
 
 

@@ -12,7 +12,7 @@ from funcgrad.primitives.structural import place, view
 from funcgrad.shape import Shape, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["Padding", "Sizes", "numbers_of", "padded", "padding_of"]
+__all__ = ["Padding", "Sizes", "check_window", "numbers_of", "padded", "padding_of"]
 
 _MOST: Final = 2**31 - 1
 
@@ -103,3 +103,30 @@ def padded(value: Value, widths: Sequence[tuple[int, int]]) -> Value:
     key = [slice(before, before + size) for size, (before, _) in zip(own, widths, strict=True)]
     outer = [size + sum(width) for size, width in zip(own, widths, strict=True)]
     return place(value, key=Key((*(slice(None),) * len(lead), *key)), shape=(*lead, *outer))
+
+
+def check_window(
+    sizes: Shape,
+    window: Shape,
+    dilations: Shape,
+    widths: Sequence[tuple[int, int]],
+    operation: str,
+) -> None:
+    """Refuse a window that has no place on axes, unless one of these is empty.
+
+    Raises
+    ------
+    ShapeError
+        A window has no numbers, or is larger than what it slides over.
+    """
+    if 0 in window:
+        raise ShapeError(f"{operation}: a window of {window} has no numbers.")
+    fits = [
+        size + sum(width) > dilation * (n - 1)
+        for size, width, dilation, n in zip(sizes, widths, dilations, window, strict=True)
+    ]
+    if not all(fits) and 0 not in sizes:
+        raise ShapeError(
+            f"{operation}: a window of {window} with the dilation {dilations} is larger than the"
+            f" sizes {sizes} with the padding {tuple(widths)}."
+        )

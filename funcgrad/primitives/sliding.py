@@ -63,7 +63,7 @@ def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
     return out
 
 
-def _put(part: Any, y: Any, offsets: Shape, strides: Shape, dilations: Shape) -> None:
+def _put(part: Raw, y: Raw, offsets: Shape, strides: Shape, dilations: Shape) -> None:
     """Add to the part for one place in a window; nothing is there yet if no window before it has
     come so far."""
     reach = [n * dilation for n, dilation in zip(offsets, dilations, strict=True)]

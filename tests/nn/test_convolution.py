@@ -134,6 +134,21 @@ def test_dtypes_and_single_examples() -> None:
     assert nn.conv(np.ones((1, 1, 3)), np.ones((1, 1, 2), "f")).dtype == float
 
 
+def test_empty_arrays() -> None:
+    for shape, kernel, expected in (
+        ((0, 2, 5), (3, 2, 2), (0, 3, 4)),  # no examples
+        ((2, 0, 5), (3, 0, 2), (2, 3, 4)),  # no channels
+        ((2, 2, 5), (0, 2, 2), (2, 0, 4)),  # no filters
+        ((2, 2, 0), (3, 2, 2), (2, 3, 0)),  # no numbers
+        ((2, 2, 0, 5), (3, 2, 1, 9), (2, 3, 0, 0)),
+    ):
+        x, weights = np.ones(shape), np.ones(kernel)
+        np.testing.assert_array_equal(nn.conv(x, weights), np.zeros(expected))
+        slopes = fg.grad(lambda x, k: fnp.sum(nn.conv(x, k)), argnums=(0, 1))(x, weights)
+        assert [each.shape for each in slopes] == [shape, kernel]
+        assert not any(map(np.any, slopes))
+
+
 # ----------------------------------------------------------------------------------------- pooling
 
 
@@ -312,6 +327,21 @@ def test_pooling_keeps_what_it_is_given() -> None:
             "negative size",
         ),
         (lambda: nn.max_pool(np.ones((1, 1, 2)), 3), ShapeError, "larger than the sizes"),
+        (
+            lambda: nn.conv(np.ones((1, 1, 9, 4)), np.ones((1, 1, 2, 3)), padding=1, dilation=3),
+            ShapeError,
+            "window of (2, 3) with the dilation (3, 3) is larger than the sizes (9, 4) with the",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 0))),
+            ShapeError,
+            "a window of (0,) has no numbers",
+        ),
+        (
+            lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), groups=0),
+            ShapeError,
+            "cannot be divided into 0 groups",
+        ),
         (lambda: nn.max_pool(np.ones(4), 2), ShapeError, "does not fit an array of shape (4,)"),
         (lambda: nn.avg_pool(np.ones((1, 1, 4)), (2, 2, 2, 2)), ShapeError, "does not fit"),
         (lambda: nn.adaptive_avg_pool(np.ones((1, 1, 0)), 1), ShapeError, "leave nothing"),
