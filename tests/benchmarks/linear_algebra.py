@@ -2,7 +2,8 @@
 
 For each function of ``numpy.linalg`` and of ``funcgrad.scipy.linalg`` at matrices of 200 x 200: its
 value, over NumPy's or SciPy's own call; and value and gradient together of a weighted sum of its
-results, eager and jitted, over that sum by NumPy or SciPy. Then stacks of 1,000 matrices of 4 x 4:
+results, eager and jitted, over that sum by NumPy or SciPy, with the memory that the gradient takes
+at most, in arrays of the argument's size. Then stacks of 1,000 matrices of 4 x 4:
 the function on the stack, and ``fg.vmap`` of it. A mark is at what takes more than 4 times the
 function (6 where there are singular vectors or eigenvectors of any matrix), or 1.5 times for
 stacks. The calls are timed by turns, and the least of each counts, with memory that is used
@@ -258,7 +259,9 @@ def numbers(found: Any) -> list[Any]:
 
 
 def by_turns(works: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The least processor time of each of some pieces of work, in seconds."""
+    """The least processor time of each of some pieces of work, in seconds, but for the first."""
+    for work in works.values():
+        work()
     taken = {name: [seconds(work, most=0.03)] for name, work in works.items()}
     for _ in range(rounds - 1):
         for name, work in works.items():
@@ -285,6 +288,7 @@ def costs(subject: Subject, rounds: int) -> dict[str, float]:
         "value": taken["value"] / taken["numpy"],
         "eager": taken["eager"] / of_sum,
         "jit": taken["jit"] / of_sum,
+        "arrays": peak(gradients["eager"]) / subject.point.nbytes,
     }
 
 
