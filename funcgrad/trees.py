@@ -417,6 +417,8 @@ def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) 
     def stands(value: Any) -> bool:
         return value is None or (is_leaf is not None and is_leaf(value)) or _open(value) is None
 
+    if stands(prefix):  # for everything, as it mostly does
+        return [prefix] * _as_structure(tree).num_leaves
     return _align(_as_structure(tree), prefix, name, at_leaf=stands, above_leaf=stands)
 
 

@@ -259,7 +259,7 @@ def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> li
         axes = trees.broadcast_prefix(in_axes, tuple(args), "in_axes")
     except FuncgradError as error:
         raise BatchError(f"vmap: in_axes does not fit the arguments: {error}") from None
-    return axes + [0] * len(trees.leaves(dict(kwargs)))
+    return axes + [0] * len(trees.leaves(dict(kwargs))) if kwargs else axes
 
 
 def _normal(
