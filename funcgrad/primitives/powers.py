@@ -1,7 +1,7 @@
 """Powers: of any base and exponent, and with exponents that are constants.
 
->>> power(2.0, 3.0), power_derivative(0.0, 1.0, orders=(1, 0))
-(np.float64(8.0), np.float64(1.0))
+>>> power(2.0, 3.0), power_derivative(np.array([0.0]), 1.0, orders=(1, 0))
+(8.0, array([1.]))
 
 All derivatives of ``x**y`` have one form, so that they are one operation. Written as products of
 powers and logarithms they would be NaN where a factor is 0 and another infinite: at bases of 0, and
@@ -26,6 +26,8 @@ __all__ = ["constant_power", "power", "power_derivative"]
 
 Orders = tuple[int, int]
 
+_DOUBLE = np.dtype(np.float64)
+
 
 def _falling(y: Value, count: int, order: int) -> Value:
     """The derivative of some order of ``y (y - 1) ...``, a product of so many factors."""
@@ -42,12 +44,14 @@ def _falling(y: Value, count: int, order: int) -> Value:
     return product
 
 
-def _inexact(m: Algebra, x: Value) -> Value:
+def _inexact(m: Algebra, x: Value, beside: Value) -> Value:
+    """Integers in the precision in which NumPy computes with them beside another operand."""
     if is_inexact(dtype_of(x)):
         return x
     if type(x) in (int, bool):
         return float(x)  # which stays a number without a dtype of its own
-    return m.astype(x, np.result_type(dtype_of(x), np.float16))
+    known = is_inexact(dtype_of(beside)) and type(beside) is not float
+    return m.astype(x, np.result_type(dtype_of(x), dtype_of(beside)) if known else _DOUBLE)
 
 
 def _power_derivative(m: Algebra, x: Value, y: Value, orders: Orders) -> Value:
@@ -57,7 +61,7 @@ def _power_derivative(m: Algebra, x: Value, y: Value, orders: Orders) -> Value:
     is 0, so is the product, whatever the other: as close by.
     """
     count, order = orders
-    x, y = _inexact(m, x), _inexact(m, y)
+    x, y = _inexact(m, x, y), _inexact(m, y, x)
     power = m.power(x, y - count if count else y)
     if not order:
         factor = _falling(y, count, 0)
