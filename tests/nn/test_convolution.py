@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import correlate
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
@@ -132,6 +133,31 @@ def test_dtypes_and_single_examples() -> None:
     z = nn.conv(1j * np.ones((1, 1, 3)), 1j * np.ones((1, 1, 2)))
     np.testing.assert_array_equal(z, np.full((1, 1, 2), -2.0))
     assert nn.conv(np.ones((1, 1, 3)), np.ones((1, 1, 2), "f")).dtype == float
+
+
+def test_modes_agree_with_one_another() -> None:
+    rng = np.random.default_rng(1)
+    x, kernel = rng.standard_normal((2, 4, 7, 6)), rng.standard_normal((6, 2, 3, 2))
+    options: Any = {"stride": (2, 1), "padding": ((1, 2), (0, 1)), "dilation": (1, 2), "groups": 2}
+    out, pullback = fg.vjp(lambda x: nn.conv(x, kernel, **options), x)
+    (transposed,) = fg.linear_transpose(lambda x: nn.conv(x, kernel, **options), x)(out)
+    np.testing.assert_allclose(transposed, pullback(out)[0], rtol=1e-12)
+
+    def slopes(x: Any, kernel: Any) -> Any:
+        return fg.grad(lambda x: fnp.sum(fnp.sin(nn.conv(x, kernel, **options))))(x)
+
+    direction = rng.standard_normal(x.shape)
+    forward = fg.jvp(lambda x: slopes(x, kernel), (x,), (direction,))[1]
+    reverse = fg.grad(lambda x: fnp.sum(slopes(x, kernel) * direction))
+    np.testing.assert_allclose(forward, reverse(x), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(fg.jit(reverse)(x), reverse(x), rtol=1e-10, atol=1e-12)
+
+
+def test_integers_and_complex_numbers_are_scipys() -> None:
+    x, kernel = np.arange(40).reshape(5, 8) % 7, np.arange(6).reshape(2, 3) - 2
+    for a, b in ((x, kernel), (x + 1j, 1j * kernel - 2.0)):
+        expected = correlate(a, b.conj(), "valid")  # which conjugates the second one itself
+        np.testing.assert_allclose(nn.conv(a[None, None], b[None, None])[0, 0], expected)
 
 
 def test_empty_arrays() -> None:
