@@ -86,8 +86,14 @@ EXCUSES: Final = MappingProxyType(
         "stats.chi2.logsf": Excuse(
             lambda x: x == 800, "of a probability of 1e-173, the square is no number"
         ),
-        "stats.logistic.logpdf": _SLOPES_NEAR_ZERO,
-        "stats.logistic.pdf": _SLOPES_NEAR_ZERO,
+        **{
+            f"stats.{name}.{method}": _SLOPES_NEAR_ZERO
+            for name in ("gumbel_l", "gumbel_r", "logistic")
+            for method in ("logpdf", "pdf")
+        },
+        "stats.gumbel_r.ppf": Excuse(
+            lambda x: x == 1e-200, "the second derivative, 1e400, is no number"
+        ),
         **dict.fromkeys(
             """stats.beta.pdf stats.chi2.pdf stats.chi2.logcdf stats.gamma.pdf stats.lognorm.logpdf
             stats.lognorm.pdf stats.lognorm.cdf stats.lognorm.sf stats.lognorm.logsf""".split(),

@@ -3,12 +3,15 @@
 They are differentiable in the value and in every parameter, and take SciPy's arguments: the shape
 parameters by their names or in their order, then ``loc`` and ``scale``. Outside of its support a
 density is 0 and its logarithm -inf, with derivatives 0; at an end of the support derivatives are
-those from inside. Parameters that no distribution has give NaN, as in SciPy.
+those from inside. Parameters that no distribution has give NaN, as in SciPy. ``norm(loc, scale)``
+is a distribution whose parameters are given.
 
 >>> import funcgrad as fg
 >>> from funcgrad.scipy.stats import norm
 >>> fg.grad(norm.logpdf, argnums=(0, 1, 2))(1.0, 0.0, 2.0)
 (Tensor(-0.25), Tensor(0.25), Tensor(-0.375))
+>>> fg.grad(lambda scale: norm(0.0, scale).logpdf(1.0))(2.0)
+Tensor(-0.375)
 """
 
 from funcgrad.scipy.stats.densities import (
@@ -20,9 +23,16 @@ from funcgrad.scipy.stats.densities import (
     norm,
     uniform,
 )
-from funcgrad.scipy.stats.masses import bernoulli, binom, nbinom, poisson
+from funcgrad.scipy.stats.masses import bernoulli, binom, geom, nbinom, poisson
 from funcgrad.scipy.stats.multivariate import dirichlet, multivariate_normal
 from funcgrad.scipy.stats.shaped import beta, chi2, gamma, t
+from funcgrad.scipy.stats.tails import (
+    gumbel_l,
+    gumbel_r,
+    halfnorm,
+    pareto,
+    weibull_min,
+)
 
 __all__ = [
     "bernoulli",
@@ -33,15 +43,21 @@ __all__ = [
     "dirichlet",
     "expon",
     "gamma",
+    "geom",
+    "gumbel_l",
+    "gumbel_r",
+    "halfnorm",
     "laplace",
     "logistic",
     "lognorm",
     "multivariate_normal",
     "nbinom",
     "norm",
+    "pareto",
     "poisson",
     "t",
     "uniform",
+    "weibull_min",
 ]
 
 

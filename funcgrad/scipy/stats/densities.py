@@ -39,6 +39,10 @@ norm = ContinuousDistribution(
     log_below=log_ndtr,
     log_above=lambda z: log_ndtr(-z),
     quantile=ndtri,
+    upper_quantile=lambda q: -ndtri(q),
+    expectation=lambda: 0.0,
+    variance=lambda: 1.0,
+    uncertainty=lambda: _LOG_ROOT_OF_TURN + 0.5,
 )
 expon = ContinuousDistribution(
     "expon",
@@ -53,6 +57,10 @@ expon = ContinuousDistribution(
     log_below=log_probability(lambda z: -fnp.expm1(-z), lambda z: fnp.exp(-z)),
     log_above=lambda z: -z,
     quantile=lambda q: -fnp.log1p(-q),
+    upper_quantile=lambda q: -fnp.log(q),
+    expectation=lambda: 1.0,
+    variance=lambda: 1.0,
+    uncertainty=lambda: 1.0,
 )
 
 
@@ -97,6 +105,10 @@ laplace = ContinuousDistribution(
     log_below=_log_laplace_below,
     log_above=lambda z: _log_laplace_below(-z),
     quantile=_laplace_quantile,
+    upper_quantile=lambda q: -_laplace_quantile(q),
+    expectation=lambda: 0.0,
+    variance=lambda: 2.0,
+    uncertainty=lambda: 1 + math.log(2),
 )
 logistic = ContinuousDistribution(
     "logistic",
@@ -111,6 +123,10 @@ logistic = ContinuousDistribution(
     log_below=log_expit,
     log_above=lambda z: log_expit(-z),
     quantile=logit,
+    upper_quantile=lambda q: -logit(q),
+    expectation=lambda: 0.0,
+    variance=lambda: math.pi**2 / 3,
+    uncertainty=lambda: 2.0,
 )
 
 
@@ -167,6 +183,10 @@ cauchy = ContinuousDistribution(
     log_below=_log_cauchy_below,
     log_above=lambda z: _log_cauchy_below(-z),
     quantile=_cauchy_quantile,
+    upper_quantile=lambda q: -_cauchy_quantile(q),
+    expectation=lambda: math.nan,
+    variance=lambda: math.nan,
+    uncertainty=lambda: math.log(4 * math.pi),
 )
 uniform = ContinuousDistribution(
     "uniform",
@@ -181,6 +201,10 @@ uniform = ContinuousDistribution(
     log_below=fnp.log,
     log_above=lambda z: fnp.log1p(-z),
     quantile=lambda q: q,
+    upper_quantile=lambda q: 1 - q,
+    expectation=lambda: 0.5,
+    variance=lambda: 1 / 12,
+    uncertainty=lambda: 0.0,
 )
 lognorm = ContinuousDistribution(
     "lognorm",
@@ -195,5 +219,9 @@ lognorm = ContinuousDistribution(
     log_below=lambda z, s: log_ndtr(fnp.log(z) / s),
     log_above=lambda z, s: log_ndtr(-fnp.log(z) / s),
     quantile=lambda q, s: fnp.exp(s * ndtri(q)),
+    upper_quantile=lambda q, s: fnp.exp(-s * ndtri(q)),
+    expectation=lambda s: fnp.exp(s * s / 2),
+    variance=lambda s: fnp.expm1(s * s) * fnp.exp(s * s),
+    uncertainty=lambda s: _LOG_ROOT_OF_TURN + 0.5 + fnp.log(s),
     open=True,
 )

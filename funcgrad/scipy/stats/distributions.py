@@ -9,19 +9,28 @@ Tensor([       -inf, -0.69314718, -1.19314718])
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isinf
+from typing import Protocol
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import MissingOptionError
+from funcgrad.errors import ImmutableError, MissingAttributeError, MissingOptionError
 from funcgrad.primitives.logits import real_value
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
 
-__all__ = ["ContinuousDistribution", "DiscreteDistribution", "arguments", "log_probability"]
+__all__ = [
+    "ContinuousDistribution",
+    "DiscreteDistribution",
+    "FrozenDistribution",
+    "arguments",
+    "log_probability",
+]
 
 Formula = Callable[..., Tensor]
+Moment = Callable[..., Tensor | float]
 
 
 def arguments(
@@ -60,6 +69,53 @@ def log_probability(own: Formula, other: Formula) -> Formula:
     return formula
 
 
+class Named(Protocol):
+    """What has methods of a value and of parameters."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class FrozenDistribution:
+    """A distribution whose parameters are given: its methods take what is before these alone.
+
+    The parameters may be traced, where it is made inside of what is differentiated.
+
+    >>> from funcgrad.scipy.stats import norm
+    >>> norm(1.0, 2.0).cdf(1.0), norm(1.0, scale=2.0).mean()
+    (Tensor(0.5), Tensor(1.))
+    """
+
+    __slots__ = ("_distribution", "_parameters")
+
+    _distribution: Named
+    _parameters: tuple[Tensor, ...]
+
+    def __init__(self, distribution: Named, parameters: Sequence[Tensor]) -> None:
+        object.__setattr__(self, "_distribution", distribution)
+        object.__setattr__(self, "_parameters", tuple(parameters))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise ImmutableError(
+            f"{self._distribution.name}: a frozen distribution does not change. Make another one."
+        )
+
+    def __getattr__(self, name: str) -> Formula:
+        """A method of the distribution, with the parameters at its end."""
+        if name not in dir(self):
+            raise MissingAttributeError(
+                f"{self._distribution.name}: there is no {name!r} here. There are"
+                f" {', '.join(dir(self))}."
+            )
+        method = getattr(self._distribution, name)
+        return lambda *given: method(*given, *self._parameters)
+
+    def __dir__(self) -> list[str]:
+        """The names of the methods."""
+        own = vars(type(self._distribution)).items()
+        return [name for name, each in own if name[0] != "_" and inspect.isfunction(each)]
+
+
 @dataclass(frozen=True, slots=True)
 class ContinuousDistribution:
     """A distribution with a density, by formulas of standardized values and shape parameters.
@@ -79,8 +135,10 @@ class ContinuousDistribution:
         The probabilities of smaller and of greater values.
     log_below, log_above : callable
         Their logarithms.
-    quantile : callable
-        ``(q, *shapes)``, the inverse of ``below`` between 0 and 1.
+    quantile, upper_quantile : callable
+        ``(q, *shapes)``, the inverses of ``below`` and of ``above``, from 0 to 1.
+    expectation, variance, uncertainty : callable
+        ``(*shapes)`` to the mean, the variance and the differential entropy.
     open : bool
         Whether the lower end is no part of the support.
     """
@@ -97,7 +155,16 @@ class ContinuousDistribution:
     log_below: Formula
     log_above: Formula
     quantile: Formula
+    upper_quantile: Formula
+    expectation: Moment
+    variance: Moment
+    uncertainty: Moment
     open: bool = False
+
+    def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
+        """The distribution with its parameters given, in their order or by their names."""
+        names = (*self.shapes, "loc", "scale")
+        return FrozenDistribution(self, arguments(self.name, names, args, kwds))
 
     def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the density at ``x``."""
@@ -129,9 +196,43 @@ class ContinuousDistribution:
 
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The value below which is the probability ``q``: the inverse of ``cdf``."""
-        level, shapes, location, scale, valid = self._parameters("ppf", q, args, kwds)
+        return self._quantile("ppf", self.quantile, q, args, kwds)
+
+    def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The value above which is the probability ``q``: the inverse of ``sf``."""
+        return self._quantile("isf", self.upper_quantile, q, args, kwds)
+
+    def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The mean; infinite or NaN where there is none."""
+        _, shapes, location, scale, valid = self._parameters("mean", 0.0, args, kwds)
+        return _chosen(valid, location + scale * self.expectation(*shapes), scale)
+
+    def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The variance; infinite or NaN where there is none."""
+        _, shapes, location, scale, valid = self._parameters("var", 0.0, args, kwds)
+        return _chosen(valid, scale * scale * self.variance(*shapes) + 0.0 * location, scale)
+
+    def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The root of the variance."""
+        return fnp.sqrt(self.var(*args, **kwds))
+
+    def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The differential entropy, the mean of minus ``logpdf``."""
+        _, shapes, location, scale, valid = self._parameters("entropy", 0.0, args, kwds)
+        value = self.uncertainty(*shapes) + fnp.log(scale) + 0.0 * location
+        return _chosen(valid, value, scale)
+
+    def _quantile(
+        self,
+        method: str,
+        formula: Formula,
+        q: ArrayLike,
+        args: tuple[ArrayLike, ...],
+        kwds: dict[str, ArrayLike],
+    ) -> Tensor:
+        level, shapes, location, scale, valid = self._parameters(method, q, args, kwds)
         within = (level >= 0) & (level <= 1)
-        z = self.quantile(fnp.where(within, level, 0.5), *shapes)
+        z = formula(fnp.where(within, level, 0.5), *shapes)
         valid = valid & within
         return _chosen(valid, location + scale * z, level)
 
@@ -202,6 +303,8 @@ class DiscreteDistribution:
         The probabilities of at most k, and of more, for whole k from 0 to less than the greatest.
     harmless : tuple of float
         Shapes at which nothing goes wrong.
+    expectation, variance : callable
+        ``(*shapes)`` to the mean and the variance.
     """
 
     name: str
@@ -212,6 +315,13 @@ class DiscreteDistribution:
     below: Formula
     above: Formula
     harmless: tuple[float, ...]
+    expectation: Moment
+    variance: Moment
+
+    def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
+        """The distribution with its parameters given, in their order or by their names."""
+        names = (*self.shapes, "loc")
+        return FrozenDistribution(self, arguments(self.name, names, args, kwds))
 
     def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of ``k``; it has no derivative in that."""
@@ -240,15 +350,36 @@ class DiscreteDistribution:
         """The logarithm of ``sf``, with all digits also where that is near 1."""
         return log_probability(self.sf, self.cdf)(k, *args, **kwds)
 
+    def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The mean."""
+        shapes, location, valid = self._parameters("mean", args, kwds)
+        return _chosen(valid, self.expectation(*shapes) + location, location)
+
+    def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The variance."""
+        shapes, location, valid = self._parameters("var", args, kwds)
+        return _chosen(valid, self.variance(*shapes) + 0.0 * location, location)
+
+    def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
+        """The root of the variance."""
+        return fnp.sqrt(self.var(*args, **kwds))
+
+    def _parameters(
+        self, method: str, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Harmless shapes for those that are none, the location, and whether they are valid."""
+        names = (*self.shapes, "loc")
+        *shapes, location = arguments(f"{self.name}.{method}", names, args, kwds)
+        valid = self.valid(*shapes)
+        pairs = zip(shapes, self.harmless, strict=True)
+        return [fnp.where(valid, shape, harmless) for shape, harmless in pairs], location, valid
+
     def _standard(
         self, method: str, k: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
     ) -> tuple[Tensor, list[Tensor], Tensor]:
-        operation = f"{self.name}.{method}"
-        *shapes, location = arguments(operation, (*self.shapes, "loc"), args, kwds)
-        n = stop_gradient(wrap(real_value(k, operation)) - location)
-        valid = self.valid(*shapes)
-        pairs = zip(shapes, self.harmless, strict=True)
-        return n, [fnp.where(valid, shape, harmless) for shape, harmless in pairs], valid
+        shapes, location, valid = self._parameters(method, args, kwds)
+        n = stop_gradient(wrap(real_value(k, f"{self.name}.{method}")) - location)
+        return n, shapes, valid
 
     def _probability(
         self,

@@ -13,7 +13,7 @@ from funcgrad.scipy import special
 from funcgrad.scipy.stats.distributions import DiscreteDistribution
 from funcgrad.tensor import Tensor
 
-__all__ = ["bernoulli", "binom", "nbinom", "poisson"]
+__all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 
 
 def _is_share(p: Tensor) -> Tensor:
@@ -40,6 +40,8 @@ poisson = DiscreteDistribution(
     below=lambda k, mu: special.gammaincc(k + 1, mu),
     above=lambda k, mu: special.gammainc(k + 1, mu),
     harmless=(1.0,),
+    expectation=lambda mu: mu,
+    variance=lambda mu: mu,
 )
 binom = DiscreteDistribution(
     "binom",
@@ -50,6 +52,8 @@ binom = DiscreteDistribution(
     below=lambda k, n, p: special.betaincc(k + 1, fnp.maximum(n - k, 1), p),
     above=lambda k, n, p: special.betainc(k + 1, fnp.maximum(n - k, 1), p),
     harmless=(1.0, 0.5),
+    expectation=lambda n, p: n * p,
+    variance=lambda n, p: n * p * (1 - p),
 )
 nbinom = DiscreteDistribution(
     "nbinom",
@@ -66,6 +70,8 @@ nbinom = DiscreteDistribution(
     below=lambda k, n, p: special.betainc(n, k + 1, p),
     above=lambda k, n, p: special.betaincc(n, k + 1, p),
     harmless=(1.0, 0.5),
+    expectation=lambda n, p: n * (1 - p) / p,
+    variance=lambda n, p: n * (1 - p) / (p * p),
 )
 bernoulli = DiscreteDistribution(
     "bernoulli",
@@ -76,4 +82,27 @@ bernoulli = DiscreteDistribution(
     below=lambda k, p: 1 - p + 0 * k,
     above=lambda k, p: p + 0 * k,
     harmless=(0.5,),
+    expectation=lambda p: p,
+    variance=lambda p: p * (1 - p),
+)
+
+
+def _log_misses(k: Tensor, p: Tensor) -> Tensor:
+    """The logarithm of ``(1 - p)**k`` for small p."""
+    return k * fnp.log1p(-fnp.where(p < 0.5, p, 0.25))
+
+
+geom = DiscreteDistribution(
+    "geom",
+    ("p",),
+    valid=lambda p: (p > 0) & (p <= 1),
+    greatest=lambda p: fnp.full_like(p, math.inf),
+    log_mass=lambda k, p: fnp.where(
+        k < 1, -math.inf, special.xlog1py(fnp.maximum(k, 1) - 1, -p) + fnp.log(p)
+    ),
+    below=lambda k, p: fnp.where(p < 0.5, -fnp.expm1(_log_misses(k, p)), 1 - (1 - p) ** k),
+    above=lambda k, p: fnp.where(p < 0.5, fnp.exp(_log_misses(k, p)), (1 - p) ** k),
+    harmless=(0.5,),
+    expectation=lambda p: 1 / p,
+    variance=lambda p: (1 - p) / (p * p),
 )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.primitives.logits import real_value
 from funcgrad.scipy import special
+from funcgrad.scipy.stats.distributions import FrozenDistribution
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 
 __all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariate_normal"]
@@ -21,6 +23,15 @@ __all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariat
 @dataclass(frozen=True, slots=True)
 class NormalOfVectors:
     """The normal distribution of vectors, by the Cholesky factor of its covariance."""
+
+    name: ClassVar[str] = "multivariate_normal"
+
+    def __call__(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> FrozenDistribution:
+        """The distribution with its mean and covariance given."""
+        spread = wrap(real_value(cov, self.name))
+        size = spread.shape[-1] if spread.ndim else 1
+        centre = fnp.zeros(size) if mean is None else wrap(real_value(mean, self.name))
+        return FrozenDistribution(self, (centre, spread))
 
     def logpdf(self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
         """The logarithm of the density.
@@ -87,6 +98,12 @@ def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
 @dataclass(frozen=True, slots=True)
 class DirichletDistribution:
     """Dirichlet's distribution, of vectors of positive numbers whose sum is 1."""
+
+    name: ClassVar[str] = "dirichlet"
+
+    def __call__(self, alpha: ArrayLike) -> FrozenDistribution:
+        """The distribution with its parameter given."""
+        return FrozenDistribution(self, (wrap(real_value(alpha, self.name)),))
 
     def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
         """The logarithm of the density.

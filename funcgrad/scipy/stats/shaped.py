@@ -31,6 +31,10 @@ def _above_gamma(z: Tensor, a: Tensor) -> Tensor:
     return special.gammaincc(a, z)
 
 
+def _gamma_entropy(a: Tensor) -> Tensor:
+    return a + special.gammaln(a) + (1 - a) * special.psi(a)
+
+
 gamma = ContinuousDistribution(
     "gamma",
     ("a",),
@@ -44,6 +48,10 @@ gamma = ContinuousDistribution(
     log_below=log_probability(_below_gamma, _above_gamma),
     log_above=log_probability(_above_gamma, _below_gamma),
     quantile=lambda q, a: special.gammaincinv(a, q),
+    upper_quantile=lambda q, a: special.gammainccinv(a, q),
+    expectation=lambda a: a,
+    variance=lambda a: a,
+    uncertainty=_gamma_entropy,
 )
 
 
@@ -68,6 +76,10 @@ chi2 = ContinuousDistribution(
     log_below=log_probability(_below_chi2, _above_chi2),
     log_above=log_probability(_above_chi2, _below_chi2),
     quantile=lambda q, df: 2 * special.gammaincinv(df / 2, q),
+    upper_quantile=lambda q, df: 2 * special.gammainccinv(df / 2, q),
+    expectation=lambda df: df,
+    variance=lambda df: 2 * df,
+    uncertainty=lambda df: _gamma_entropy(df / 2) + math.log(2),
 )
 
 
@@ -77,6 +89,11 @@ def _below_beta(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def _above_beta(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return special.betaincc(a, b, z)
+
+
+def _beta_entropy(a: Tensor, b: Tensor) -> Tensor:
+    outer = (a + b - 2) * special.psi(a + b)
+    return special.betaln(a, b) - (a - 1) * special.psi(a) - (b - 1) * special.psi(b) + outer
 
 
 beta = ContinuousDistribution(
@@ -94,6 +111,10 @@ beta = ContinuousDistribution(
     log_below=log_probability(_below_beta, _above_beta),
     log_above=log_probability(_above_beta, _below_beta),
     quantile=lambda q, a, b: special.betaincinv(a, b, q),
+    upper_quantile=lambda q, a, b: special.betainccinv(a, b, q),
+    expectation=lambda a, b: a / (a + b),
+    variance=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
+    uncertainty=_beta_entropy,
 )
 
 
@@ -114,6 +135,18 @@ def _above_t(z: Tensor, df: Tensor) -> Tensor:
     return apply2(stdtr, df, -z)
 
 
+def _student_variance(df: Tensor) -> Tensor:
+    finite = df > 2
+    safe = fnp.where(finite, df, 3.0)
+    result: Tensor = fnp.where(finite, safe / (safe - 2), fnp.where(df > 1, math.inf, math.nan))
+    return result
+
+
+def _student_entropy(df: Tensor) -> Tensor:
+    rise = special.psi((df + 1) / 2) - special.psi(df / 2)
+    return (df + 1) / 2 * rise + fnp.log(df) / 2 + special.betaln(df / 2, 0.5)
+
+
 t = ContinuousDistribution(
     "t",
     ("df",),
@@ -127,4 +160,8 @@ t = ContinuousDistribution(
     log_below=log_probability(_below_t, _above_t),
     log_above=log_probability(_above_t, _below_t),
     quantile=lambda q, df: apply2(stdtrit, df, q),
+    upper_quantile=lambda q, df: -apply2(stdtrit, df, q),
+    expectation=lambda df: fnp.where(df > 1, 0.0, math.inf),
+    variance=_student_variance,
+    uncertainty=_student_entropy,
 )
