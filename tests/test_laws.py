@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -340,3 +341,14 @@ def test_large_cotangents_that_broadcast() -> None:
     expected[1:] += 2
     expected[:, 1] += 2
     assert_allclose(fg.grad(f)(x), expected)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (300, 300)])
+def test_the_cotangent_of_a_number_is_one_sum(shape: tuple[int, ...]) -> None:
+    """To the bits of NumPy's sum, which adds in pairs: also under jit."""
+    x = np.asarray(np.random.default_rng(0).standard_normal(shape))
+
+    def f(scale: Any) -> Any:
+        return fnp.sum(scale * x)
+
+    assert fg.grad(f)(2.0) == np.sum(x) == fg.jit(fg.grad(f))(2.0)
