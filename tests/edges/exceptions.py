@@ -70,6 +70,9 @@ EXCUSES: Final = MappingProxyType(
         "stats.lognorm.ppf": Excuse(
             lambda x: x < 1e-100, "the slope, infinite, is a product of 0 and infinity"
         ),
+        "stats.lognorm.isf": Excuse(
+            lambda x: x == 1, "the slope, infinite, is a product of 0 and infinity"
+        ),
         "special.zeta": _ZETA,
         "special.zetac": _ZETA,
         **dict.fromkeys(
@@ -82,7 +85,10 @@ EXCUSES: Final = MappingProxyType(
             ],
             _SECOND_AT_ENDS,
         ),
-        "stats.t.ppf": Excuse(lambda x: x == 1e-200, "SciPy's value has no digit right there"),
+        **dict.fromkeys(
+            ("stats.t.isf", "stats.t.ppf"),
+            Excuse(lambda x: x == 1e-200, "SciPy's value has no digit right there"),
+        ),
         "stats.chi2.logsf": Excuse(
             lambda x: x == 800, "of a probability of 1e-173, the square is no number"
         ),
@@ -91,8 +97,9 @@ EXCUSES: Final = MappingProxyType(
             for name in ("gumbel_l", "gumbel_r", "logistic")
             for method in ("logpdf", "pdf")
         },
-        "stats.gumbel_r.ppf": Excuse(
-            lambda x: x == 1e-200, "the second derivative, 1e400, is no number"
+        **dict.fromkeys(
+            ("stats.gumbel_l.isf", "stats.gumbel_r.ppf", "stats.weibull_min.isf"),
+            Excuse(lambda x: x == 1e-200, "the second derivative, 1e400, is no number"),
         ),
         **dict.fromkeys(
             """stats.beta.pdf stats.chi2.pdf stats.chi2.logcdf stats.gamma.pdf stats.lognorm.logpdf

@@ -51,7 +51,7 @@ def _densities() -> Iterator[tuple[str, Function]]:
         distribution = getattr(stats, name)
         shapes = getattr(distribution, "shapes", ())
         if isinstance(distribution, ContinuousDistribution):
-            for method in ("logpdf", "pdf", "cdf", "logcdf", "sf", "logsf", "ppf"):
+            for method in ("logpdf", "pdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"):
                 values = [2.5, 3.5][: len(shapes)]
                 yield f"stats.{name}.{method}", partial(_called, distribution, method, values)
         elif isinstance(distribution, DiscreteDistribution):
