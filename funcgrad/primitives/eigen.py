@@ -250,7 +250,7 @@ determined: Primitive = Primitive(
 """What is told of eigenvectors, as it is; an error where that does not determine a derivative."""
 
 
-def spectral_cotangent(w: Value, n: Value, wbar: Value) -> Value:
+def spectral_cotangent(w: Value, n: Value, wbar: Value, apart: bool) -> Value:
     """The cotangent of D = V^H dA V beside its diagonal.
 
     Parameters
@@ -261,13 +261,17 @@ def spectral_cotangent(w: Value, n: Value, wbar: Value) -> Value:
         V^H times the cotangent of the eigenvectors.
     wbar : value
         The cotangent of the eigenvalues; None if there is none.
+    apart : bool
+        Whether the eigenvalues were computed apart, so that nobody knows their cotangent here:
+        then all of them may move.
 
     Raises
     ------
     DegenerateError
         It depends on the choice of eigenvectors.
     """
-    told = determined(w, n, w * 0 if wbar is None else wbar)
+    unknown = w * 0 + 1.0 if apart else w * 0
+    told = determined(w, n, unknown if wbar is None else wbar)
     return divide_by_gaps(w, skew_part(w, told), strict=True)
 
 
@@ -310,12 +314,16 @@ def converged(name: str, evaluate: Callable[[Array], Any], x: Array) -> Any:
     return checked(evaluate, x, lambda x: ~np.all(np.isfinite(x), (-1, -2)), message)
 
 
-def _eigh(x: Array, lower: bool) -> Any:
+def _eigh(x: Array, lower: bool, apart: bool = False) -> Any:
     return tuple(converged("eigh", lambda x: np.linalg.eigh(x, "L" if lower else "U"), x))
 
 
 def _push_eigh(
-    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value, lower: bool
+    tangents: tuple[Value, ...],
+    outs: tuple[Value, Value],
+    x: Value,
+    lower: bool,
+    apart: bool = False,
 ) -> tuple[Value, Value]:
     w, v = outs
     turned = matmul(adjoint(v), matmul(from_triangle(tangents[0], lower=lower), v))
@@ -323,18 +331,22 @@ def _push_eigh(
 
 
 def _pull_eigh(
-    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, lower: bool
+    cts: tuple[Value, Value],
+    outs: tuple[Value, Value],
+    x: Value,
+    lower: bool,
+    apart: bool = False,
 ) -> tuple[Value]:
     (wbar, vbar), (w, v) = cts, outs
     if vbar is None:
         inner = v * reshape(wbar, shape=(*shape_of(wbar)[:-1], 1, shape_of(wbar)[-1]))
     else:
-        turned = spectral_cotangent(w, matmul(adjoint(v), vbar), wbar)
+        turned = spectral_cotangent(w, matmul(adjoint(v), vbar), wbar, apart)
         inner = matmul(v, turned if wbar is None else turned + diagonal_matrix(wbar))
     return (to_triangle(matmul(inner, adjoint(v)), lower=lower),)
 
 
-def _eigh_result(x: Spec, lower: bool) -> tuple[Spec, Spec]:
+def _eigh_result(x: Spec, lower: bool, apart: bool = False) -> tuple[Spec, Spec]:
     dtype = linalg_dtype("eigh", x.dtype)
     return Spec(x.shape[:-1], real_dtype(dtype)), Spec(x.shape, dtype)
 
@@ -353,6 +365,7 @@ def _eigh_samples() -> Iterator[Sample]:
             turned = x + 0.5j * (np.tri(x.shape[-1]) - np.tri(x.shape[-1]).T)
             yield Sample((turned,), {"lower": True}, smooth=False)
     yield Sample((np.eye(2),), {"lower": True}, smooth=False)
+    yield Sample((np.diag([1.0, 2.0]),), {"lower": True, "apart": True})
 
 
 eigh: Primitive = Primitive(
@@ -364,7 +377,8 @@ eigh: Primitive = Primitive(
     _eigh_samples,
     structure=MATRICES,
 )
-"""The eigenvalues, in order, and the eigenvectors of Hermitian matrices; one triangle is read."""
+"""The eigenvalues, in order, and the eigenvectors of Hermitian matrices; one triangle is read.
+``apart`` says that the eigenvalues that matter were computed by another operation."""
 
 
 def _eigvalsh(x: Array, lower: bool) -> Any:
@@ -372,13 +386,13 @@ def _eigvalsh(x: Array, lower: bool) -> Any:
 
 
 def _push_values(tangents: tuple[Value, ...], out: Value, x: Value, lower: bool) -> Value:
-    v = eigh(x, lower=lower)[1]
+    v = eigh(x, lower=lower, apart=True)[1]
     turned = conjugate(v) * matmul(from_triangle(tangents[0], lower=lower), v)
     return real_part(reduce_sum(turned, axis=(len(shape_of(v)) - 2,), keepdims=False))
 
 
 def _pull_values(ct: Value, out: Value, x: Value, lower: bool) -> tuple[Value]:
-    v = eigh(x, lower=lower)[1]
+    v = eigh(x, lower=lower, apart=True)[1]
     inner = v * reshape(ct, shape=(*shape_of(ct)[:-1], 1, shape_of(ct)[-1]))
     return (to_triangle(matmul(inner, adjoint(v)), lower=lower),)
 

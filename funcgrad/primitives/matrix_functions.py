@@ -15,7 +15,7 @@ array([[1., 1.],
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -143,6 +143,8 @@ def _function(
 
 
 def _expm_along(x: Array, e: Array) -> Any:
+    if not np.all(np.isfinite(x)) or not np.all(np.isfinite(e)):
+        return np.full_like(x, np.nan)
     return scipy_linalg("expm").expm_frechet(x, e, compute_expm=False)
 
 
@@ -158,26 +160,45 @@ def _real_if_real(x: Array) -> Array:
     return x if np.any(x.imag) else np.ascontiguousarray(x.real)
 
 
+_MODERATE: Final = 256
+"""The exponents of numbers for which SciPy's logarithm has all digits."""
+
+
 def _logm(x: Array) -> Any:
+    if not np.all(np.isfinite(x)):
+        raise MatrixError("logm: the matrix has infinities or NaN in it, and no logarithm.")
     if np.linalg.slogdet(x)[0] == 0:
         raise MatrixError("logm: the matrix is singular: it has no logarithm.")
-    wide = _real_if_real(x) * np.float64(1)
+    # Beyond some size SciPy's algorithm loses all digits; powers of two lose none.
+    exponent = _exponent(x)
+    far = exponent if abs(exponent) > _MODERATE else 0.0
+    wide = _real_if_real(x) * np.float64(0.5**far)
     state = np.random.get_state()  # noqa: NPY002 - SciPy's estimate of an error draws from it
     try:
         with np.errstate(all="ignore"):  # SciPy judges what it made by double precision
-            return scipy_linalg("logm").logm(wide)
+            found = scipy_linalg("logm").logm(wide)
+            return found + far * np.log(2.0) * np.eye(len(x)) if far else found
+    except ValueError as error:  # numbers of too different sizes, as of a direction and a matrix
+        raise MatrixError(
+            f"logm: SciPy found no logarithm ({error}). Scale the matrix to a size near 1:"
+            " logm(c * A) is logm(A) + log(c) * I."
+        ) from None
     finally:
         np.random.set_state(state)  # noqa: NPY002 - a logarithm is no draw of the user's
 
 
 def _logm_along(x: Array, e: Array) -> Any:
-    """The direction is scaled to the size of the matrix, or digits would be lost."""
-    n, size = len(x), np.max(np.abs(e))
-    if not size:
+    """Both are scaled by powers of two to a size near 1, or digits would be lost."""
+    n, size = len(x), _exponent(e)
+    if not np.any(e):
         return np.zeros_like(e)
-    scale = np.max(np.abs(x)) / size
-    both = np.block([[x, e * scale], [np.zeros_like(x), x]])
-    return _logm(both)[:n, n:] / scale
+    own = _exponent(x)
+    x, e = x * 0.5**own, e * 0.5**size
+    return _logm(np.block([[x, e], [np.zeros_like(x), x]]))[:n, n:] * 2.0 ** (size - own)
+
+
+def _exponent(x: Array) -> Any:
+    return np.frexp(np.max(np.abs(x), initial=0))[1].astype(float)
 
 
 logm_along = _along("logm", _logm_along, "c")
@@ -189,6 +210,11 @@ logm = _function("logm", _logm, logm_along, "c")
 
 def _sqrtm(x: Array) -> Any:
     dtype = _dtype("sqrtm", "c", x.dtype)
+    failed = ~np.all(np.isfinite(x), (-1, -2))
+    if np.any(failed):
+        raise MatrixError(
+            f"sqrtm: the matrix{position_of(failed)} has infinities or NaN in it, and no root."
+        )
     root = scipy_linalg("sqrtm").sqrtm
     with np.errstate(all="ignore"):
         found = one_by_one(lambda x: root(_real_if_real(x)), np.asarray(x, dtype))

@@ -65,7 +65,8 @@ def _pull(ct: Value, out: Value, x: Value, rcond: Value, hermitian: bool) -> tup
     back, turned = adjoint(out), adjoint(ct)
     rows = matmul(matmul(turned, out), back)
     columns = matmul(back, matmul(out, turned))
-    pulled = _outside(x, out, rows) + columns - matmul(matmul(columns, out), x)
+    # The products of both come first: theirs with a third factor may leave the range.
+    pulled = rows - matmul(matmul(x, out), rows) + columns - matmul(columns, matmul(out, x))
     return pulled - matmul(matmul(back, ct), back), rcond * 0
 
 
@@ -100,6 +101,10 @@ pinv: Primitive = Primitive(
 
 
 def _least_squares(a: Array, b: Array, rcond: float) -> Any:
+    return converged("lstsq", lambda a: _solution(a, b, rcond), a)
+
+
+def _solution(a: Array, b: Array, rcond: float) -> Any:
     if a.ndim == 2:
         return np.linalg.lstsq(a, b, rcond)[0]
     lead = a.shape[:-2]

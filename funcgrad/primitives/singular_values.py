@@ -130,11 +130,11 @@ and anything else over 0 an error."""
 # -------------------------------------------------------------------------------- decompositions
 
 
-def _svd(x: Array, full_matrices: bool) -> Any:
+def _svd(x: Array, full_matrices: bool, apart: bool = False) -> Any:
     return tuple(converged("svd", lambda x: np.linalg.svd(x, full_matrices), x))
 
 
-def _svd_result(x: Spec, full_matrices: bool) -> tuple[Spec, Spec, Spec]:
+def _svd_result(x: Spec, full_matrices: bool, apart: bool = False) -> tuple[Spec, Spec, Spec]:
     dtype = linalg_dtype("svd", x.dtype)
     *lead, m, n = x.shape
     k = min(m, n)
@@ -158,7 +158,11 @@ def _skew(x: Value) -> Value:
 
 
 def _push_svd(
-    tangents: tuple[Value, ...], outs: tuple[Value, ...], x: Value, full_matrices: bool
+    tangents: tuple[Value, ...],
+    outs: tuple[Value, ...],
+    x: Value,
+    full_matrices: bool,
+    apart: bool = False,
 ) -> tuple[Value, ...]:
     (u, s, vh), dx = outs, tangents[0]
     k = shape_of(s)[-1]
@@ -191,7 +195,11 @@ def _moved(u: Value, s: Value, inner: Value, image: Value) -> Value:
 
 
 def _pull_svd(
-    cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value, full_matrices: bool
+    cts: tuple[Value, ...],
+    outs: tuple[Value, ...],
+    x: Value,
+    full_matrices: bool,
+    apart: bool = False,
 ) -> tuple[Value]:
     (ubar, sbar, vhbar), (u, s, vh) = cts, outs
     if ubar is None and vhbar is None:
@@ -203,7 +211,7 @@ def _pull_svd(
     first, second = _columns(u, 0, k), _columns(v, 0, k)
     of_u, from_u = _told(u, s, ubar)
     of_v, from_v = _told(v, s, vbar)
-    inner = spectral_cotangent(s, of_u + of_v, sbar)
+    inner = spectral_cotangent(s, of_u + of_v, sbar, apart)
     inner = inner + divide_by_sums(s, _skew(of_u - of_v), rows=False)
     if sbar is not None:
         inner = inner + diagonal_matrix(sbar)
@@ -271,7 +279,8 @@ svd: Primitive = Primitive(
     _svd_samples,
     structure=MATRICES,
 )
-"""U, the singular values in descending order, and V^H; full ones or the first columns."""
+"""U, the singular values in descending order, and V^H; full ones or the first columns. ``apart`` is
+as in ``eigh``."""
 
 
 # ------------------------------------------------------------------------------ singular values
@@ -300,7 +309,7 @@ positive: Primitive = Primitive(
 
 def _vectors(x: Value) -> tuple[Value, Value]:
     """Singular vectors, of which those of zeros count as nothing: there is a kink."""
-    u, s, vh = svd(x, full_matrices=False)
+    u, s, vh = svd(x, full_matrices=False, apart=True)
     return u * _row(positive(s, size=max(shape_of(x)[-2:]))), vh
 
 
