@@ -33,7 +33,7 @@ _ANALYTIC: Final = frozenset(
 )
 """Beside what is linear: operations whose complex function NumPy has, to the last digits."""
 
-_OF_PARTS: Final = frozenset("real imag conj complex cast_inexact".split())
+_OF_PARTS: Final = frozenset("real imag conj complex cast_inexact irfft".split())
 _DOUBLE: Final = np.dtype(np.float64)
 
 

@@ -93,8 +93,8 @@ NAMED: Final[Mapping[str, Draw]] = MappingProxyType(
 )
 """What may stand for other parameters, given the number of axes of the first array."""
 
-# The shapes or dtypes of results depend on numbers, nothing in them is an array, or the texts of
-# ``families`` have what the names of parameters do not tell.
+# Shapes or dtypes of results depend on numbers, their phases are nobody's, nothing in them is an
+# array, or the texts of ``families`` have what their names do not tell.
 _LEFT_OUT: Final = frozenset(
     """nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse unique_values
     extract compress piecewise fromfunction finfo iinfo can_cast
@@ -103,7 +103,8 @@ _LEFT_OUT: Final = frozenset(
     ravel_multi_index unravel_index put_along_axis take_along_axis diag_indices eye identity tri
     tril_indices triu_indices ones zeros geomspace logspace bool_ einsum full digitize
     polymul polydiv roots trim_zeros union1d intersect1d setdiff1d setxor1d bincount histogram
-    histogram2d histogramdd histogram_bin_edges eig eigvals logm sqrtm""".split()
+    histogram2d histogramdd histogram_bin_edges eig eigvals logm sqrtm
+    eigh svd""".split()
 )
 
 _NAMESPACES: Final = MappingProxyType(
