@@ -246,7 +246,12 @@ def _powers(sizes: Tensor, p: float, axes: tuple[int, ...], keepdims: bool) -> T
     flat = held == 0 if p > 0 else any_of(sizes == 0, axis=axes, keepdims=True)
     usual = (held > 0) & (held < np.inf)
     scaled = where(flat, 1.0, sizes / where(usual, held, 1.0))
-    root = sum_of(scaled**p, axis=axes, keepdims=True) ** (1 / p)
+    if 0 < p < 1:  # a cusp at 0, whose least subgradient is 0
+        away = scaled > 0
+        powers = where(away, where(away, scaled, 1.0) ** p, 0.0)
+    else:
+        powers = scaled**p
+    root = sum_of(powers, axis=axes, keepdims=True) ** (1 / p)
     out = where(flat, 0.0, root * where(usual, held, 1.0))
     return (
         out if keepdims else wrap(reshape(out, shape=reduced_shape(shape_of(sizes), axes, False)))
@@ -315,7 +320,7 @@ def cond(x: ArrayLike, p: Order = None) -> Tensor:
         raise MatrixShapeError("cond: empty matrices have no condition number.")
     if p is None or (not isinstance(p, str) and p in (2, -2)):
         s = svdvals(value)
-        greatest, least = s[..., 0], s[..., -1]
+        greatest, least = max_of(s, axis=-1), min_of(s, axis=-1)  # equal ones share
         return _ratio(least, greatest) if p == -2 else _ratio(greatest, least)
     value = wrap(square(x, "cond", "x"))
     singular = slogdet(wrap(unfollowed(value))).sign == 0
