@@ -46,6 +46,7 @@ __all__ = [
     "arcsinh",
     "arctan",
     "arctan2",
+    "arctan_slope",
     "arctanh",
     "cbrt",
     "cos",
@@ -74,6 +75,7 @@ __all__ = [
 
 _LINE = combined(reals(-3, 3), complexes(), edges(0.0, np.inf, -np.inf, np.nan))
 _DOUBLE: Final = np.dtype(np.float64)
+_FAR: Final = 1e120
 _CUT = (2 + 0j, -2 + 0j, 2j, -2j, 0j)
 
 
@@ -359,7 +361,21 @@ def _arccos_factor(y: Value, x: Value) -> Value:
 def _arctan_factor(_: Value, x: Value) -> Value:
     if _is_complex(x):
         return bind1(reciprocal, 1 + x * x)
-    return ratio_to_square_of_hypot(1, x)
+    return bind1(arctan_slope, x)
+
+
+def _bend_of_arctan(y: Value, x: Value) -> Value:
+    """``-2 x / (1 + x**2)**2``, of which nothing is left far out."""
+    return -2 * y * (y * where((x > -_FAR) & (x < _FAR), x, 0.0))
+
+
+arctan_slope: Primitive = elementwise(
+    "arctan_slope",
+    formula=lambda m, x: m.reciprocal(1.0 + m.square(x)),
+    partials=(_bend_of_arctan,),
+    samples=combined(reals(-3, 3), edges(1e200, smooth=True), edges(np.inf, np.nan)),
+    traits=TRANSCENDENTAL,
+)
 
 
 def _arcsinh_factor(y: Value, x: Value) -> Value:

@@ -119,6 +119,7 @@ ONE: dict[str, Twin] = {
     "arcsin": mp.asin,
     "arcsinh": mp.asinh,
     "arctan": mp.atan,
+    "arctan_slope": lambda x: 1 / (1 + x * x),
     "arctanh": mp.atanh,
     "bell": lambda x, sharpness: mp.exp(-mpmath.mpf(sharpness) * x * x),
     "cbrt": _cbrt,
