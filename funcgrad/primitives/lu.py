@@ -75,6 +75,8 @@ def _result(x: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 def _permuted(p: Array, x: Array, back: bool) -> Any:
+    if not p.size:
+        return x.copy()
     return np.take_along_axis(x, np.argmax(p, -2 if back else -1)[..., None], -2)
 
 

@@ -390,3 +390,17 @@ def test_windows_that_lie_side_by_side_are_not_written_over() -> None:
         return fg.hvp(curved, (x,), (t,))
 
     np.testing.assert_allclose(fg.jit(turned)(x, x + 1), turned(x, x + 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("padding", [(2, 0), (0, 2), (1, 2)])
+def test_transposed_convolutions_cut_off_what_was_padding(padding: tuple[int, int]) -> None:
+    x = np.arange(1.0, 5.0).reshape(1, 1, 4)
+    kernel = np.array([[[1.0, -2.0]]])
+    whole = np.asarray(nn.conv_transpose(x, kernel))
+    found = nn.conv_transpose(x, kernel, padding=(padding,))
+    np.testing.assert_array_equal(found, whole[..., padding[0] : whole.shape[-1] - padding[1]])
+
+
+def test_sizes_that_no_array_has_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"conv: stride is .*, which is more than"):
+        nn.conv(np.ones((1, 1, 4)), np.ones((1, 1, 2)), stride=2**62)
