@@ -6,6 +6,8 @@ counts, ``k``, which are rounded down. ``funcgrad.scipy.stats`` has the distribu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special_functions import student
 from funcgrad.scipy.special.incomplete_betas import betainc, betaincc, betainccinv, betaincinv
@@ -160,7 +162,7 @@ def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(bdtr(1.0, 3, 0.5)), 12)
     0.5
     """
-    return betaincc(*_of_counts(k, n), p)
+    return _unless_all(betaincc, k, n, p, 1.0)
 
 
 def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
@@ -171,7 +173,7 @@ def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(bdtrc(1.0, 3, 0.5)), 12)
     0.5
     """
-    return betainc(*_of_counts(k, n), p)
+    return _unless_all(betainc, k, n, p, 0.0)
 
 
 def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
@@ -296,6 +298,16 @@ def _of_counts(k: ArrayLike, n: ArrayLike) -> tuple[Tensor, Tensor]:
     first = _next(k)
     rest: Tensor = fnp.asarray(n) - first + 1.0
     return first, rest
+
+
+def _unless_all(
+    function: Callable[..., Tensor], k: ArrayLike, n: ArrayLike, p: ArrayLike, certain: float
+) -> Tensor:
+    """A probability of counts, which is certain of k = n, whatever p is."""
+    first, rest = _of_counts(k, n)
+    found = function(first, fnp.where(rest == 0, 1.0, rest), p)
+    result: Tensor = fnp.where(rest == 0, found * 0 + certain, found)
+    return result
 
 
 def _share(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:

@@ -209,3 +209,11 @@ def test_what_is_refused_says_why() -> None:
         special.eval_legendre(0.5, 0.3)
     with pytest.raises(ArgumentError, match="jvp: the order of the derivative is not negative: -1"):
         special.jvp(1.0, 2.0, -1)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0, np.nan])
+def test_all_of_a_count_is_certain_whatever_the_probability(p: float) -> None:
+    for n in (1, 5):
+        expected = [scipy.special.bdtr(float(n), n, p), scipy.special.bdtrc(float(n), n, p)]
+        found = [float(special.bdtr(n, n, p)), float(special.bdtrc(n, n, p))]
+        np.testing.assert_array_equal(found, expected)
