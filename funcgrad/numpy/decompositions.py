@@ -172,7 +172,8 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Tensor:
 
     The parameters and errors are those of ``eigh``. Derivatives are had at every matrix: sums over
     equal eigenvalues have theirs, one of several equal ones has a subgradient, by LAPACK's choice
-    of vectors.
+    of vectors. Second derivatives divide by differences of eigenvalues: at equal ones they raise
+    ``DegenerateError``, and near them they lose digits, by the inverse of the difference.
 
     Returns
     -------
@@ -378,7 +379,8 @@ def svdvals(x: ArrayLike, /) -> Tensor:
     """Singular values, in descending order.
 
     The derivative of one that is zero counts as 0, the least of its subgradients; sums over equal
-    ones have their derivative, one of several equal ones a subgradient.
+    ones have their derivative, one of several equal ones a subgradient. Second derivatives are as
+    those of ``eigvalsh``.
 
     Parameters
     ----------
