@@ -365,7 +365,7 @@ def _eigh_samples() -> Iterator[Sample]:
             turned = x + 0.5j * (np.tri(x.shape[-1]) - np.tri(x.shape[-1]).T)
             yield Sample((turned,), {"lower": True}, smooth=False)
     yield Sample((np.eye(2),), {"lower": True}, smooth=False)
-    yield Sample((np.diag([1.0, 2.0]),), {"lower": True, "apart": True})
+    yield Sample((np.array([[1.0, 0.5], [0.5, 2.0]]),), {"lower": True, "apart": True})
 
 
 eigh: Primitive = Primitive(

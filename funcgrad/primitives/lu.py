@@ -38,7 +38,7 @@ from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["exchanges", "lu", "rows_after_exchanges"]
+__all__ = ["exchanges", "lu", "permuted_rows", "rows_after_exchanges"]
 
 
 def _lu(x: Array) -> Any:
@@ -206,7 +206,8 @@ def _exchanges(p: Array) -> Any:
     wanted = np.swapaxes(p, -1, -2) @ np.arange(count)
     wanted = wanted.astype(np.intp).reshape(prod(p.shape[:-2]), count)
     found = np.zeros(wanted.shape, np.int32)
-    for rows, steps in zip(wanted, found, strict=True):
+    for number, rows in enumerate(wanted):
+        steps = found[number, :]
         standing = np.arange(count)
         for k, row in enumerate(rows):
             steps[k] = np.flatnonzero(standing == row)[0]

@@ -135,6 +135,7 @@ def in_turn(paths: Sequence[str], turn: int, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=NAMES)
+@pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # SciPy is strict
 def test_other_dtypes_count_as_their_numbers(number: int) -> None:
     """For each dtype along some paths, which take turns: what a rule does with a dtype it does on
     every path, and what a path does with a dtype it does to every rule."""

@@ -96,5 +96,4 @@ def _derivative(
     terms = [
         math.comb(count, k) * sign**k * function(order - count + 2 * k, z) for k in range(count + 1)
     ]
-    result: Tensor = sum(terms[1:], terms[0]) * (scale * 0.5) ** count
-    return result
+    return fnp.asarray(sum(terms[1:], terms[0]) * (scale * 0.5) ** count)

@@ -250,8 +250,8 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(fdtri(2.0, 3.0, 0.5)), 12)
     0.881101577952
     """
-    shapes = _half(dfn), _half(dfd)
-    share, rest = betaincinv(*shapes, p), betainccinv(*shapes[::-1], p)
+    first, second = _half(dfn), _half(dfd)
+    share, rest = betaincinv(first, second, p), betainccinv(second, first, p)
     return _odds(dfn, dfd, share, rest)
 
 

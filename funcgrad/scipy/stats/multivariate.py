@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
@@ -24,7 +23,7 @@ __all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariat
 class NormalOfVectors:
     """The normal distribution of vectors, by the Cholesky factor of its covariance."""
 
-    name: ClassVar[str] = "multivariate_normal"
+    name: str = "multivariate_normal"
 
     def __call__(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> FrozenDistribution:
         """The distribution with its mean and covariance given."""
@@ -99,7 +98,7 @@ def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
 class DirichletDistribution:
     """Dirichlet's distribution, of vectors of positive numbers whose sum is 1."""
 
-    name: ClassVar[str] = "dirichlet"
+    name: str = "dirichlet"
 
     def __call__(self, alpha: ArrayLike) -> FrozenDistribution:
         """The distribution with its parameter given."""
