@@ -24,31 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate as running_sums
 from threading import Lock
 from typing import Any, Final, TypeAlias, TypeVar
 
-import numpy as np
-
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.equation import Guard, exact_key
-from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
 from funcgrad.programs.program import Program
-from funcgrad.shape import Spec, is_inexact
 from funcgrad.staging.entry import told_by_operation
-from funcgrad.staging.with_derivative import (
-    WithDerivative,
-    evaluate_and_pull,
-    evaluate_and_push,
-    example,
-    flat,
-    kinds,
-    restored,
-    width,
-    with_pullback,
-    with_pushforward,
-)
 from funcgrad.structure import Control
 from funcgrad.trace import Value
 from funcgrad.transforms.accumulation import Variables, accumulate
@@ -59,10 +41,20 @@ from funcgrad.transforms.explicit import runs_python
 from funcgrad.transforms.flat_functions import call_primitive, run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linear import LinearRecorder
+from funcgrad.transforms.linearization import Linearization, LinearPart, whole_cotangent
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import Stager
 from funcgrad.transforms.stage import program as stage
+from funcgrad.transforms.with_derivative import (
+    evaluate_and_pull,
+    evaluate_and_push,
+    example,
+    flat,
+    kinds,
+    restored,
+    with_pushforward,
+)
 from funcgrad.users_values import REFUSALS
 
 __all__ = ["Compile", "ProgramCall"]
@@ -284,13 +276,11 @@ class _Recording:
     """
 
     __slots__ = (
-        "_checked",
         "_compile",
         "_followed",
         "_maps",
-        "_numbers",
         "_program",
-        "_slots",
+        "_taken",
         "connected",
         "forward",
     )
@@ -306,27 +296,12 @@ class _Recording:
         self._compile = compile
         self._followed = followed
         self._maps = _Memo()
+        self._taken = taken = Linearization(program, followed, args)
+        self.connected = taken.connected
+        self.forward = _derived_call(program, "forward", taken.forward, compile)
         specs = program.specs()
-        cts = [_some_cotangent(specs[variable]) for variable in program.outputs]
-        both = with_pullback(program, followed, args, cts)
-        self.connected = both.connected
-        whole, given = both.program, range(len(args))
-        self._numbers: Numbers = {}
-        numbers = value_numbers(whole, len(args), self._numbers)
-        guards = [guard for guard in whole.guards if numbers[guard.variable] is not None]
-        later = [guard.variable for guard in whole.guards if numbers[guard.variable] is None]
-        outs, pulled = whole.outputs[: len(cts)], whole.outputs[len(cts) :]
-        known = defined(whole, [*outs, *[guard.variable for guard in guards]], given)
-        _, read = needed(whole, [*pulled, *later], known)
-        residuals = sorted(known & read)
-        forward = extract(whole, given, [*outs, *residuals], guards)
-        self.forward = _derived_call(program, "forward", forward, compile)
-        self._slots = {numbers[variable]: k for k, variable in enumerate([*given, *residuals])}
-        self._checked = frozenset([_fact(guard, numbers) for guard in guards])
-        places = [0, *running_sums([width(ct) for ct in cts])]
-        chosen = [len(args) + places[k] for k in self.connected]
-        key = "pull", kinds([cts[k] for k in self.connected])
-        self._maps.get(key, lambda: self._map("pull", both, chosen))
+        cts = [whole_cotangent(specs[program.outputs[k]]) for k in self.connected]
+        self._maps.get(("pull", kinds(cts)), lambda: self._map("pull", taken.first))
 
     def pull(self, kept: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
         """The arguments' cotangents.
@@ -344,7 +319,7 @@ class _Recording:
             given[k] = ct
 
         def make() -> _Map:
-            return self._map("pull", with_pullback(self._program, self._followed, args, given))
+            return self._map("pull", self._taken.pullback(args, given))
 
         try:
             return self._maps.get(("pull", kinds(cts)), make).apply(kept, cts)
@@ -356,7 +331,7 @@ class _Recording:
         args = kept[: len(self._followed)]
 
         def make() -> _Map:
-            return self._map("tangent", with_pushforward(self._program, args, tangents))
+            return self._map("tangent", self._taken.pushforward(args, tangents))
 
         try:
             found = self._maps.get(("push", kinds(tangents)), make).apply(kept, tangents)
@@ -364,25 +339,9 @@ class _Recording:
             found = evaluate_and_push(self._program, args, tangents)[1]
         return [found[k] for k in self.connected]
 
-    def _map(self, kind: str, both: WithDerivative, given: Sequence[int] | None = None) -> _Map:
-        """The part of a program with its derivative that is left when the results are known.
-
-        ``given`` are the inputs of it that are cotangents or tangents, when those are not all after
-        the arguments. Another such program than the one that chose the residuals may lack one;
-        that is computed again.
-        """
-        whole = both.program
-        if given is None:
-            given = range(len(self._followed), len(whole.inputs))
-        numbers = value_numbers(whole, len(self._followed), dict(self._numbers))
-        slots = {v: self._slots[n] for v, n in enumerate(numbers) if n in self._slots}
-        guards = [guard for guard in whole.guards if _fact(guard, numbers) not in self._checked]
-        found = whole.outputs[len(self._program.outputs) :]
-        _, read = needed(whole, [*found, *[guard.variable for guard in guards]], slots)
-        kept = [variable for variable in slots if variable in read]
-        rest = extract(whole, [*kept, *given], found, guards)
-        call = _derived_call(self._program, kind, rest, self._compile)
-        return _Map(call, tuple([slots[variable] for variable in kept]), both.widths)
+    def _map(self, kind: str, part: LinearPart) -> _Map:
+        call = _derived_call(self._program, kind, part.program, self._compile)
+        return _Map(call, part.reads, part.widths)
 
 
 @dataclass(slots=True, eq=False)
@@ -410,12 +369,3 @@ def _derived_call(origin: Program, kind: str, program: Program, compile: Compile
     if not program.is_raw:
         raise TracerError(f"{origin.name}: a rule closes over a value that is being traced.")
     return ProgramCall(replace(optimize(program), name=f"{origin.name}_{kind}"), compile)
-
-
-def _some_cotangent(spec: Spec) -> Value:
-    return np.ones(spec.shape, spec.dtype)[()] if is_inexact(spec.dtype) else None
-
-
-def _fact(guard: Guard, numbers: Sequence[int | None]) -> Hashable:
-    """A guard in terms of value numbers, which do not depend on the program it stands in."""
-    return numbers[guard.variable], guard.use, exact_key(guard.value)

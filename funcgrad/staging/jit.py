@@ -44,12 +44,12 @@ from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import Form, kind_of, write_entry
 from funcgrad.staging.signature import Signature, variant_of
 from funcgrad.staging.static_arguments import exact, parts_of, static_places
-from funcgrad.staging.with_derivative import example
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values, check_function
 from funcgrad.transforms.probe import running_probes
 from funcgrad.transforms.stage import stage
+from funcgrad.transforms.with_derivative import example
 from funcgrad.trees import Structure
 
 __all__ = ["Failure", "JitWarning", "Jitted", "Lowered", "jit"]

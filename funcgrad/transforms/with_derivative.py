@@ -1,7 +1,7 @@
 """A program together with its pullback, or its pushforward, staged as one program.
 
-What flows in are a program and numbers to stage with; what flows out is a program of its arguments
-and of cotangents, or tangents, with the results of both. ``derived.py`` takes it apart.
+What flows in are a program and values to stage with; what flows out is a program of its arguments
+and of cotangents, or tangents, with the results of both. ``linearization.py`` takes it apart.
 
 Lists of cotangents, in which None is absent and a ``Masked`` is a pair, pass through programs as
 lists of values; the *widths* say how many values each cotangent is.
@@ -24,10 +24,12 @@ from funcgrad import trees
 from funcgrad.passes.pipeline import simplified
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
+from funcgrad.shape import spec_of
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import Cotangent, Masked
+from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 
@@ -72,27 +74,31 @@ def with_pullback(
     followed: Sequence[bool],
     args: Sequence[Value],
     cts: Sequence[Cotangent],
+    numbers: bool = True,
 ) -> WithDerivative:
-    """Stage a program with its pullback; of cotangents only shapes and dtypes matter."""
+    """Stage a program with its pullback; of cotangents only shapes and dtypes matter.
+
+    Without ``numbers`` that is so of the arguments, too: they are stand-ins.
+    """
     connected: list[int] = []
 
     def both(args: list[Value], cts: list[Cotangent]) -> Mapped:
         outs, pulled, connected[:] = evaluate_and_pull(program, followed, args, cts)
         return outs, pulled
 
-    staged, widths = _staged(both, program.names, args, cts)
+    staged, widths = _staged(both, program, args, cts, numbers)
     return WithDerivative(*_without_full_masks(staged, widths), tuple(connected))
 
 
 def with_pushforward(
-    program: Program, args: Sequence[Value], tangents: Sequence[Value]
+    program: Program, args: Sequence[Value], tangents: Sequence[Value], numbers: bool = True
 ) -> WithDerivative:
-    """Stage a program with its pushforward."""
+    """Stage a program with its pushforward; ``numbers`` as for ``with_pullback``."""
 
     def both(args: list[Value], tangents: list[Value]) -> Mapped:
         return evaluate_and_push(program, args, tangents)
 
-    return WithDerivative(*_staged(both, program.names, args, tangents))
+    return WithDerivative(*_staged(both, program, args, tangents, numbers))
 
 
 def evaluate_and_pull(
@@ -151,9 +157,10 @@ def evaluate_and_push(program: Program, args: Sequence[Value], tangents: Sequenc
 
 def _staged(
     both: Callable[[list[Value], list[Cotangent]], Mapped],
-    names: tuple[str, ...],
+    program: Program,
     args: Sequence[Value],
     given: Sequence[Cotangent],
+    numbers: bool,
 ) -> tuple[Program, tuple[int, ...]]:
     """Stage a function of two lists; also the widths of the cotangents that it finds."""
     widths_in = [width(ct) for ct in given]
@@ -164,11 +171,16 @@ def _staged(
         widths[:] = [width(ct) for ct in found]
         return [*outs, *flat(found)]
 
-    staged = simplified(
-        stage(program_of_both)(*[example(value) for value in (*args, *flat(given))])
-    )
-    letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
-    return replace(staged, names=names + letters), tuple(widths)
+    values = [*args, *flat(given)]
+    if numbers:
+        staged = stage(program_of_both)(*map(example, values))
+        letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
+        staged = replace(staged, names=program.names + letters)
+    else:
+        staged = flat_program(
+            program.name, lambda own: program_of_both(*own), [*map(spec_of, values)]
+        )
+    return simplified(staged), tuple(widths)
 
 
 def _without_full_masks(program: Program, widths: Sequence[int]) -> tuple[Program, tuple[int, ...]]:

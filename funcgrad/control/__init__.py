@@ -1,0 +1,1 @@
+"""Control flow: loops and branches as operations. See README.md in this folder."""

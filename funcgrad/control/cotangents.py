@@ -1,0 +1,119 @@
+"""Cotangents that pass through loops and branches, whose kinds have to agree.
+
+A cotangent may be absent, whole, or ``Masked``. A loop carries the same kind at every step, and the
+branches of a choice return the same, so kinds are *joined*: what is absent in one and whole in the
+other becomes a whole one with a mask of a single truth value.
+
+>>> joined(Kind.ABSENT, Kind.WHOLE), joined(Kind.SWITCHED, Kind.MASKED)
+(<Kind.SWITCHED: 2>, <Kind.MASKED: 3>)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+import numpy as np
+
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.shape import Spec, shape_of, stand_in
+from funcgrad.trace import Value
+from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit, merged
+
+__all__ = ["Kind", "fitted", "in_kind", "joined", "kind_of", "restored_kinds", "stand_ins", "total"]
+
+
+class Kind(Enum):
+    """What a cotangent is made of."""
+
+    ABSENT = 0
+    WHOLE = 1
+    SWITCHED = 2
+    """``Masked``, with one truth value for all elements."""
+    MASKED = 3
+
+
+_BOOL = np.dtype(np.bool_)
+
+
+def kind_of(ct: Cotangent) -> Kind:
+    """The kind of a cotangent."""
+    if ct is None:
+        return Kind.ABSENT
+    if type(ct) is not Masked:
+        return Kind.WHOLE
+    return Kind.MASKED if shape_of(ct.mask) else Kind.SWITCHED
+
+
+def joined(first: Kind, second: Kind) -> Kind:
+    """The kind that can stand for both."""
+    least, most = sorted((first, second), key=lambda kind: kind.value)
+    if least is Kind.ABSENT and most is Kind.WHOLE:
+        return Kind.SWITCHED
+    return most
+
+
+def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
+    """A cotangent in the shape and dtype of what it belongs to; absent is what is absent.
+
+    One truth value is left where it is one for all elements.
+    """
+    if ct is None:
+        return None
+    value = stand_in(spec)
+    if type(ct) is not Masked:
+        return broadcast(fit(ct, value, spec.shape), spec.shape)
+    own = broadcast(fit(ct.value, value, spec.shape), spec.shape)
+    mask = broadcast(ct.mask, spec.shape) if shape_of(ct.mask) else ct.mask
+    return Masked(own, mask)
+
+
+def in_kind(ct: Cotangent, kind: Kind, spec: Spec) -> Cotangent:
+    """A fitted cotangent as one of another kind, which is joined of its own and others."""
+    own = kind_of(ct)
+    if own is kind:
+        return ct
+    if ct is None:
+        ct = Masked(zeros_like(spec), np.False_)
+    elif own is Kind.WHOLE:
+        ct = Masked(ct, np.True_)
+    if kind is Kind.MASKED and spec.shape != shape_of(ct.mask):
+        ct = Masked(ct.value, broadcast_to(ct.mask, shape=spec.shape))
+    return ct
+
+
+def stand_ins(kinds: Sequence[Kind], specs: Sequence[Spec]) -> list[Cotangent]:
+    """Cotangents of some kinds that take neither time nor memory."""
+    found: list[Cotangent] = []
+    for kind, spec in zip(kinds, specs, strict=True):
+        strong = Spec(spec.shape, spec.dtype)
+        if kind is Kind.ABSENT:
+            found.append(None)
+        elif kind is Kind.WHOLE:
+            found.append(stand_in(strong))
+        else:
+            shape = spec.shape if kind is Kind.MASKED else ()
+            found.append(Masked(stand_in(strong), stand_in(Spec(shape, _BOOL))))
+    return found
+
+
+def restored_kinds(kinds: Sequence[Kind], values: Iterator[Value]) -> list[Cotangent]:
+    """The cotangents of some kinds that values make up, as many as it takes."""
+    return [
+        None
+        if kind is Kind.ABSENT
+        else next(values)
+        if kind is Kind.WHOLE
+        else Masked(next(values), next(values))
+        for kind in kinds
+    ]
+
+
+def total(first: Cotangent, second: Cotangent) -> Cotangent:
+    """The sum of two cotangents, either of which may be absent."""
+    if first is None or second is None:
+        return second if first is None else first
+    if type(first) is Masked or type(second) is Masked:
+        return merged(first, second)
+    return first + second

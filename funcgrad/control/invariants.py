@@ -1,0 +1,69 @@
+"""What a body of a loop computes alike at every step is computed once, before the loop.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> body = fg.program(lambda w, c: fnp.sin(w) * c)(2.0, 3.0)
+>>> before, rest, kept = split_invariants(body, 1)
+>>> print(before.to_text(sources=False))
+program <lambda>(w: float64[]) -> float64[]
+  a: float64[] = sin w
+  return a
+>>> print(rest.to_text(sources=False), kept)
+program <lambda>(a: float64[], c: float64[]) -> float64[]
+  b: float64[] = multiply a c
+  return b []
+"""
+
+from __future__ import annotations
+
+from funcgrad.programs.extract import extract
+from funcgrad.programs.program import Program
+
+__all__ = ["invariant_variables", "split_invariants"]
+
+
+def invariant_variables(program: Program, consts: int) -> set[int]:
+    """The variables that depend on nothing but constants and the first inputs, so many.
+
+    What may print, or take another time each time, is none.
+    """
+    found = {*range(consts), *range(len(program.inputs), program.index.given)}
+    for equation, results in zip(program.equations, program.index.results, strict=True):
+        if found.issuperset(equation.operands) and not equation.operation.is_foreign:
+            found.update(results)
+    return found
+
+
+def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
+    """A body in two: what happens before the loop, and what is left for each step.
+
+    Parameters
+    ----------
+    body : Program
+    consts : int
+        How many of the inputs, the first ones, are the same at every step.
+
+    Returns
+    -------
+    before : Program or None
+        Of these inputs.
+    rest : Program
+        Of the inputs in ``kept``, of what ``before`` gives, and of the other inputs.
+    kept : list of int
+        Those of the first inputs that it reads.
+    """
+    invariant = invariant_variables(body, consts)
+    read = {*body.outputs}
+    moved = set()
+    for equation, results in zip(body.equations, body.index.results, strict=True):
+        if results and invariant.issuperset(results):
+            moved.update(results)
+        else:
+            read.update(equation.operands)
+    wanted = sorted(moved & read)
+    before = extract(body, range(consts), wanted) if wanted else None
+    kept = [variable for variable in range(consts) if variable in read]
+    if not wanted and len(kept) == consts:
+        return None, body, kept
+    others = range(consts, len(body.inputs))
+    return before, extract(body, [*kept, *wanted, *others], body.outputs), kept

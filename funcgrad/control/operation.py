@@ -1,0 +1,240 @@
+"""What all operations of control flow share: which transformation they meet, and what it does.
+
+A loop or a branch runs programs, which are its parameters. It is asked for its results together
+with their tangents, or with what its pullback keeps, so it meets transformations as a whole: its
+*rules* say what each makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from funcgrad.errors import DifferentiationError
+from funcgrad.primitive import Linearized, Primitive
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
+from funcgrad.structure import Control
+from funcgrad.trace import RAW, Value, begin_level, concrete
+from funcgrad.transforms.accumulation import Variables, accumulate
+from funcgrad.transforms.batch import Batcher
+from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.delegation import delegate
+from funcgrad.transforms.entries import Entry
+from funcgrad.transforms.factors import fit_tangent
+from funcgrad.transforms.flat_functions import CallPrimitive
+from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.linear import LinearRecorder
+from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.record import Recorder
+
+__all__ = ["Recording", "Rules", "check_linear", "control_primitive"]
+
+Params: TypeAlias = Mapping[str, Any]
+Values: TypeAlias = Sequence[Value]
+
+
+class Recording:
+    """What reverse mode keeps of an operation that has run.
+
+    Attributes
+    ----------
+    outs : list of values
+        The results.
+    connected : tuple of int
+        Those that depend on what is followed.
+    """
+
+    outs: list[Value]
+    connected: tuple[int, ...]
+
+    def pull(self, cts: Sequence[Cotangent]) -> Sequence[Cotangent]:
+        """The operands' cotangents, from those of all results; None is absent."""
+        raise NotImplementedError
+
+    def push(self, tangents: Values) -> Values:
+        """The results' tangents, from the operands'; None is zero."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What transformations make of an operation.
+
+    Attributes
+    ----------
+    evaluate : callable
+        ``(values, params) -> results``, of raw values.
+    record : callable
+        ``(values, followed, params) -> Recording``.
+    push : callable
+        ``(values, tangents, params) -> (results, tangents)``; a tangent may be None.
+    batch : callable
+        ``(size, values, flags, params) -> (results, flags)``; what is flagged has the batch on
+        axis 0.
+    check_linear : callable
+        ``(followed, params)``: raises unless the operation is linear in what is followed.
+    unrolled : callable
+        ``(values, params) -> results``, of any values, operation by operation of the programs.
+    """
+
+    evaluate: Callable[[Values, Params], list[Value]]
+    record: Callable[[Values, Sequence[bool], Params], Recording]
+    push: Callable[[Values, Values, Params], tuple[list[Value], Sequence[Value]]]
+    batch: Callable[[int, Values, Sequence[bool], Params], tuple[list[Value], Sequence[bool]]]
+    check_linear: Callable[[Sequence[bool], Params], None]
+    unrolled: Callable[[Values, Params], list[Value]]
+
+
+@dataclass(slots=True, eq=False)
+class ControlEntry(Entry):
+    """An operation that was recorded as a whole."""
+
+    recording: Recording
+    operands: Sequence[int]
+
+    def push(self, tangents: Variables) -> list[Value]:
+        given = [tangents[operand] for operand in self.operands]
+        if all(tangent is None for tangent in given):
+            return [None] * len(self.recording.connected)
+        pushed = self.recording.push(given)
+        return [pushed[k] for k in self.recording.connected]
+
+    def pull_from(self, cotangents: Variables, ct: Sequence[Cotangent]) -> None:
+        given: list[Cotangent] = [None] * len(self.recording.outs)
+        for k, own in zip(self.recording.connected, ct, strict=True):
+            given[k] = own
+        for operand, g in zip(self.operands, self.recording.pull(given), strict=True):
+            if operand >= 0 and g is not None:
+                accumulate(cotangents, operand, g)
+
+
+def control_primitive(
+    name: str,
+    rules: Rules,
+    result: Callable[..., tuple[Spec, ...]],
+    runs: Callable[..., Sequence[tuple[Program, int | None]]],
+) -> CallPrimitive:
+    """An operation of control flow.
+
+    Parameters
+    ----------
+    name : str
+    rules : Rules
+    result : callable
+        ``(*specs, **params) -> specs`` of the results.
+    runs : callable
+        See ``Control``.
+    """
+
+    def evaluate(*values: Value, **params: Any) -> tuple[Value, ...]:
+        return tuple(rules.evaluate(values, params))
+
+    def meet(values: Values, **params: Any) -> list[Value]:
+        if not all(program.is_raw for program, _ in runs(**params)):
+            return rules.unrolled(values, params)  # what its programs close over is traced as well
+        trace: Any = innermost_trace(values)
+        if trace is None:
+            return rules.evaluate([concrete(value) for value in values], params)
+        trace.check()
+        if isinstance(trace, Recorder):
+            own = None if trace.is_plain else delegate(trace)
+            if own is None:
+                return _record(rules, trace, values, params)
+            trace = own
+        if isinstance(trace, Pusher):
+            return _push(rules, trace, values, params)
+        if isinstance(trace, Batcher):
+            return _batch(rules, trace, values, params)
+        return list(trace.process(primitive, tuple(values), params))
+
+    def push(tangents: Values, _: Any, *values: Value, **params: Any) -> tuple[Value, ...]:
+        return tuple(rules.push(values, tangents, params)[1])
+
+    def batch(
+        _: Primitive, size: int, args: Values, batched: Sequence[bool], params: Params
+    ) -> tuple[Value, ...]:
+        outs, flags = rules.batch(size, args, batched, params)
+        return tuple(
+            [
+                out if flag else broadcast_to(out, shape=(size, *shape_of(out)))
+                for out, flag in zip(outs, flags, strict=True)
+            ]
+        )
+
+    primitive: Final = CallPrimitive(
+        name, evaluate, result, Linearized(push), batch, structure=Control(runs), meet=meet
+    )
+    return primitive
+
+
+def _record(rules: Rules, recorder: Recorder, values: Values, params: Params) -> list[Value]:
+    operands = [recorder.index_of(value) for value in values]
+    inner = [recorder.inner(value) for value in values]
+    followed = [
+        operand >= 0 and is_inexact(dtype_of(value))
+        for operand, value in zip(operands, inner, strict=True)
+    ]
+    if isinstance(recorder, LinearRecorder):
+        if all(type(value) in RAW for value in inner):  # the numbers tell what is affine
+            return rules.unrolled(values, params)
+        rules.check_linear([operand >= 0 for operand in operands], params)
+    recording = rules.record(inner, followed, params)
+    outs = list(recording.outs)
+    if recording.connected:
+        connected = [outs[k] for k in recording.connected]
+        tracers = recorder.append_call(ControlEntry(recording, operands), connected)
+        for k, tracer in zip(recording.connected, tracers, strict=True):
+            outs[k] = tracer
+    return outs
+
+
+def _push(rules: Rules, pusher: Pusher, values: Values, params: Params) -> list[Value]:
+    parts = [pusher.parts(value) for value in values]
+    primals = [primal for primal, _ in parts]
+    tangents = [
+        fit_tangent(tangent, primal) if is_inexact(dtype_of(primal)) else None
+        for primal, tangent in parts
+    ]
+    outs, pushed = rules.push(primals, tangents, params)
+    return [pusher.dual(out, tangent) for out, tangent in zip(outs, pushed, strict=True)]
+
+
+def _batch(rules: Rules, batcher: Batcher, values: Values, params: Params) -> list[Value]:
+    parts = [batcher.parts(value) for value in values]
+    outs, flags = rules.batch(
+        batcher.size, [value for value, _ in parts], [flag for _, flag in parts], params
+    )
+    return [batcher.follow(out) if flag else out for out, flag in zip(outs, flags, strict=True)]
+
+
+def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[bool]:
+    """Which results of a program depend on what is followed, in which it has to be linear.
+
+    Raises
+    ------
+    DifferentiationError
+        It is not linear.
+    """
+    flags: list[bool] = []
+
+    def checked(values: Values) -> list[Value]:
+        with begin_level() as level:
+            recorder = LinearRecorder(level)
+            try:
+                pairs = zip(values, followed, strict=True)
+                outs = program.evaluate([recorder.follow(x) if flag else x for x, flag in pairs])
+            except DifferentiationError as error:
+                raise DifferentiationError(
+                    f"{error} (In the function that {name} runs.)"
+                ) from error
+            finally:
+                recorder.close()
+        flags[:] = [recorder.index_of(out) >= 0 for out in outs]
+        return [recorder.inner(out) for out in outs]
+
+    flat_program(name, checked, program.inputs)
+    return flags

@@ -1,0 +1,205 @@
+"""The operation behind ``fg.scan`` in programs, and what it means forwards.
+
+Its operands are values that all steps share, the carry, and arrays with a slice for each step. Its
+body is a program of these, with one slice of each array, to the next carry and one slice of each
+further result. Reverse mode is in ``scan_reverse.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.control.invariants import split_invariants
+from funcgrad.control.operation import Params, Rules, Values, check_linear, control_primitive
+from funcgrad.control.scan_reverse import ScanRecording
+from funcgrad.control.scan_settings import ScanSettings
+from funcgrad.control.values import as_spec, batched_spec, strong, with_batch
+from funcgrad.errors import ProgramError
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import stack
+from funcgrad.primitives.structural import move_axis, view
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, stand_in
+from funcgrad.trace import Value
+from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.flat_functions import run_batched
+from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.with_derivative import flat, with_pushforward
+
+__all__ = ["SCAN", "apply_scan"]
+
+
+def _evaluate(values: Values, params: Params) -> list[Value]:
+    own = ScanSettings(**params)
+    fixed, state, xs = own.parts(values)
+    body = own.body
+    ys = [np.empty((own.length, *spec.shape), spec.dtype) for spec in own.slices()]
+    for step in own.steps():
+        outs = body.evaluate([*fixed, *state, *[x[step] for x in xs]])
+        state = outs[: own.carry]
+        for y, out in zip(ys, outs[own.carry :], strict=True):
+            y[step] = out
+    return [*state, *ys]
+
+
+def _unrolled(values: Values, params: Params) -> list[Value]:
+    own = ScanSettings(**params)
+    fixed, state, xs = own.parts(values)
+    rows: list[list[Value]] = []
+    for step in own.steps():
+        slices = [view(x, key=Key((step,))) for x in xs]
+        outs = own.body.evaluate([*fixed, *state, *slices])
+        state = outs[: own.carry]
+        rows.append(outs[own.carry :])
+    if own.reverse:
+        rows.reverse()
+    if not rows:
+        return [*state, *[np.empty((0, *spec.shape), spec.dtype) for spec in own.slices()]]
+    return [*state, *[stack(*column, axis=0) for column in zip(*rows, strict=True)]]
+
+
+def _result(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
+    own = ScanSettings(**params)
+    fixed, state, xs = own.parts(specs)
+    for x in xs:
+        if x.shape[:1] != (own.length,):
+            raise ProgramError(f"a loop of {own.length} steps over an array of shape {x.shape}")
+    outs = own.body.results(*fixed, *state, *[Spec(x.shape[1:], x.dtype) for x in xs])
+    if outs[: own.carry] != tuple(state):
+        raise ProgramError("the body of a loop changes the kind of what it carries")
+    stacked = [Spec((own.length, *out.shape), out.dtype) for out in outs[own.carry :]]
+    return (*outs[: own.carry], *stacked)
+
+
+def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
+    own = ScanSettings(**params)
+    body, carry = own.body, own.carry
+    args = [stand_in(spec) for spec in body.inputs]
+    given = [t is not None for t in tangents]
+    while True:
+        slices = [
+            stand_in(strong(spec)) if flag else None
+            for spec, flag in zip(body.inputs, given, strict=True)
+        ]
+        both = with_pushforward(body, args, slices, numbers=False)
+        grown = [
+            flag or (own.is_carry(k) and both.widths[k - own.consts] > 0)
+            for k, flag in enumerate(given)
+        ]
+        if grown == given:
+            break
+        given = grown
+    parts = own.parts(given)
+    pushed_ys = [width > 0 for width in both.widths[carry:]]
+
+    def pushed(own_values: Values) -> list[Value]:
+        found = iter(own_values)
+        primals, moved = [], []
+        for flags in parts:
+            primals += [next(found) for _ in flags]
+            moved += [next(found) for flag in flags if flag]
+        outs = both.program.evaluate([*primals, *moved])
+        results, rest = outs[: len(body.outputs)], iter(outs[len(body.outputs) :])
+        sums = [next(rest) if width else None for width in both.widths]
+        state = [
+            as_spec(zeros_like(spec) if t is None else t, strong(spec))
+            for t, spec, flag in zip(sums, body.inputs[own.consts :], parts[1], strict=False)
+            if flag
+        ]
+        return [*results[:carry], *state, *results[carry:], *flat(sums[carry:])]
+
+    specs, operands = [], []
+    for inputs, flags, primals, moved in zip(
+        own.parts(body.inputs), parts, own.parts(values), own.parts(tangents), strict=True
+    ):
+        chosen = [k for k, flag in enumerate(flags) if flag]
+        specs += [*inputs, *[strong(inputs[k]) for k in chosen]]
+        operands.append(
+            [*primals, *[zeros_like(primals[k]) if moved[k] is None else moved[k] for k in chosen]]
+        )
+    program = flat_program(f"{body.name}_push", pushed, specs)
+    outs = iter(apply_scan(*operands, own.over(program)))
+    state = [next(outs) for _ in range(carry)]
+    state_tangents = [next(outs) if flag else None for flag in parts[1]]
+    ys = [next(outs) for _ in pushed_ys]
+    return [*state, *ys], [*state_tangents, *[next(outs) if flag else None for flag in pushed_ys]]
+
+
+def _batch(
+    size: int, values: Values, flags: Sequence[bool], params: Params
+) -> tuple[list[Value], list[bool]]:
+    own = ScanSettings(**params)
+    body = own.body
+    fixed, state, slices = own.parts(flags)
+    while True:
+        program, found = batched_program(body, size, [*fixed, *state, *slices], state)
+        grown = [had or has for had, has in zip(state, found, strict=False)]
+        if grown == state:
+            break
+        state = grown
+    consts, carry, xs = own.parts(values)
+    carry = with_batch(carry, own.parts(flags)[1], state, size)
+    xs = [move_axis(x, 1, 0) if flag else x for x, flag in zip(xs, slices, strict=True)]
+    outs = apply_scan(consts, carry, xs, own.over(program))
+    ys = [
+        move_axis(y, 1, 0) if flag else y
+        for y, flag in zip(outs[own.carry :], found[own.carry :], strict=True)
+    ]
+    return [*outs[: own.carry], *ys], [*state, *found[own.carry :]]
+
+
+def batched_program(
+    program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
+) -> tuple[Program, list[bool]]:
+    """A program on a batch, and which of its results have it; of the first those wanted do."""
+    found: list[bool] = []
+
+    def batched(values: Values) -> list[Value]:
+        outs, found[:] = run_batched(program.evaluate, size, values, flags)
+        count = len(wanted)
+        return [*with_batch(outs[:count], found[:count], wanted, size), *outs[count:]]
+
+    pairs = zip(program.inputs, flags, strict=True)
+    specs = [batched_spec(spec, size, flag) for spec, flag in pairs]
+    return flat_program(f"{program.name}_batch", batched, specs), found
+
+
+def _check_linear(followed: Sequence[bool], params: Params) -> None:
+    own = ScanSettings(**params)
+    fixed, state, slices = own.parts(followed)
+    while True:
+        found = check_linear("fg.scan", own.body, [*fixed, *state, *slices])
+        grown = [had or has for had, has in zip(state, found, strict=False)]
+        if grown == state:
+            return
+        state = grown
+
+
+def _record(values: Values, followed: Sequence[bool], params: Params) -> ScanRecording:
+    return ScanRecording(values, followed, ScanSettings(**params), apply_scan)
+
+
+SCAN: Final = control_primitive(
+    "scan",
+    Rules(_evaluate, _record, _push, _batch, _check_linear, _unrolled),
+    _result,
+    lambda **params: [(params["body"], params["length"])],
+)
+"""A loop of a fixed number of steps."""
+
+
+def apply_scan(consts: Values, carry: Values, xs: Values, settings: ScanSettings) -> list[Value]:
+    """The results of a loop: the last carry, and what all steps gave.
+
+    What the body computes alike at every step is computed before.
+    """
+    body = settings.body
+    before, rest, kept = split_invariants(body, len(consts))
+    more = [] if before is None else before.evaluate(consts)
+    own = [*[consts[k] for k in kept], *more]
+    state = [as_spec(x, spec) for x, spec in zip(carry, body.inputs[len(consts) :], strict=False)]
+    params = settings._replace(body=rest, consts=len(own), carry=len(carry))._asdict()
+    return list(SCAN(*own, *state, *xs, **params))

@@ -1,0 +1,157 @@
+"""A program taken apart for reverse mode: what runs when it is called, and what runs afterwards.
+
+What flows in is a program, and which of its arguments are followed. What flows out is the program
+of its results and *residuals*, which are what its derivative reads of all that the results are
+computed with, and programs of the arguments, the residuals and cotangents, or tangents.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> product = fg.program(lambda w, x: fnp.sin(w * x))(2.0, 3.0)
+>>> taken = Linearization(product, [False, True], [2.0, 3.0])
+>>> len(taken.forward.outputs), taken.pullback([2.0, 3.0], [1.0]).reads  # the cosine, and w
+(2, (0, 2))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate as running_sums
+
+import numpy as np
+
+from funcgrad.programs.equation import Guard, exact_key
+from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, is_inexact
+from funcgrad.trace import Value
+from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.with_derivative import (
+    WithDerivative,
+    width,
+    with_pullback,
+    with_pushforward,
+)
+
+__all__ = ["LinearPart", "Linearization", "whole_cotangent"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearPart:
+    """A linear map of cotangents or tangents: a program of what was kept, and of those.
+
+    Attributes
+    ----------
+    program : Program
+    reads : tuple of int
+        Which of the arguments and residuals are its first inputs.
+    widths : tuple of int
+        Of what it finds.
+    """
+
+    program: Program
+    reads: tuple[int, ...]
+    widths: tuple[int, ...]
+
+
+class Linearization:
+    """How a program is recorded when some of its arguments are followed.
+
+    Parameters
+    ----------
+    program : Program
+    followed : sequence of bool
+    args : sequence of values
+        Arguments to stage with; stand-ins without ``numbers``.
+    numbers : bool
+
+    Attributes
+    ----------
+    forward : Program
+        ``(arguments) -> results + residuals``. Residuals are what the pullback reads of all that
+        the results are computed with; what it takes beyond that it computes itself.
+    connected : tuple of int
+        The results that depend on the arguments that are followed.
+    first : LinearPart
+        The pullback of whole cotangents of all connected results.
+    """
+
+    __slots__ = (
+        "_checked",
+        "_followed",
+        "_has_numbers",
+        "_numbers",
+        "_program",
+        "_slots",
+        "connected",
+        "first",
+        "forward",
+    )
+
+    def __init__(
+        self,
+        program: Program,
+        followed: Sequence[bool],
+        args: Sequence[Value],
+        numbers: bool = True,
+    ) -> None:
+        self._program = program
+        self._followed = followed
+        self._has_numbers = numbers
+        specs = program.specs()
+        cts = [whole_cotangent(specs[variable]) for variable in program.outputs]
+        both = with_pullback(program, followed, args, cts, numbers)
+        self.connected = both.connected
+        whole, given = both.program, range(len(args))
+        self._numbers: Numbers = {}
+        values = value_numbers(whole, len(args), self._numbers)
+        guards = [guard for guard in whole.guards if values[guard.variable] is not None]
+        later = [guard.variable for guard in whole.guards if values[guard.variable] is None]
+        outs, pulled = whole.outputs[: len(cts)], whole.outputs[len(cts) :]
+        known = defined(whole, [*outs, *[guard.variable for guard in guards]], given)
+        _, read = needed(whole, [*pulled, *later], known)
+        residuals = sorted(known & read)
+        self.forward = extract(whole, given, [*outs, *residuals], guards)
+        self._slots = {values[variable]: k for k, variable in enumerate([*given, *residuals])}
+        self._checked = frozenset([_fact(guard, values) for guard in guards])
+        places = [0, *running_sums([width(ct) for ct in cts])]
+        self.first = self._part(both, [len(args) + places[k] for k in self.connected])
+
+    def pullback(self, args: Sequence[Value], cts: Sequence[Cotangent]) -> LinearPart:
+        """The pullback of such cotangents, one for each result."""
+        return self._part(
+            with_pullback(self._program, self._followed, args, cts, self._has_numbers)
+        )
+
+    def pushforward(self, args: Sequence[Value], tangents: Sequence[Value]) -> LinearPart:
+        """The pushforward of such tangents, one for each argument."""
+        return self._part(with_pushforward(self._program, args, tangents, self._has_numbers))
+
+    def _part(self, both: WithDerivative, given: Sequence[int] | None = None) -> LinearPart:
+        """The part of a program with its derivative that is left when the results are known.
+
+        ``given`` are the inputs of it that are cotangents or tangents, when those are not all after
+        the arguments. Another such program than the one that chose the residuals may lack one;
+        that is computed again.
+        """
+        whole = both.program
+        if given is None:
+            given = range(len(self._followed), len(whole.inputs))
+        values = value_numbers(whole, len(self._followed), dict(self._numbers))
+        slots = {v: self._slots[n] for v, n in enumerate(values) if n in self._slots}
+        guards = [guard for guard in whole.guards if _fact(guard, values) not in self._checked]
+        found = whole.outputs[len(self._program.outputs) :]
+        _, read = needed(whole, [*found, *[guard.variable for guard in guards]], slots)
+        kept = [variable for variable in slots if variable in read]
+        rest = extract(whole, [*kept, *given], found, guards)
+        return LinearPart(rest, tuple([slots[variable] for variable in kept]), both.widths)
+
+
+def whole_cotangent(spec: Spec) -> Value:
+    """A cotangent without gaps of a result; None where there is none."""
+    return np.ones(spec.shape, spec.dtype)[()] if is_inexact(spec.dtype) else None
+
+
+def _fact(guard: Guard, numbers: Sequence[int | None]) -> Hashable:
+    """A guard in terms of value numbers, which do not depend on the program it stands in."""
+    return numbers[guard.variable], guard.use, exact_key(guard.value)

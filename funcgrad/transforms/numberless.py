@@ -1,0 +1,102 @@
+"""Staging functions that no number goes into: the bodies of loops, and programs made of programs.
+
+A body runs with many numbers and is staged once, so there are none that it could look at. What
+flows in are specs; a look at a number is an error in the user's words.
+
+>>> import numpy as np
+>>> twice = flat_program("twice", lambda x: [x[0] + x[0]], [Spec((2,), np.dtype(float))])
+>>> print(twice.to_text(sources=False))
+program twice(a: float64[2]) -> float64[2]
+  b: float64[2] = add a a
+  return b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from funcgrad.errors import TracerError
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, stand_in
+from funcgrad.trace import Value, begin_level, running_traces
+from funcgrad.transforms.delegation import delegated
+from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.stage import Stager
+
+__all__ = ["Numberless", "flat_program", "running_stager", "staged_body"]
+
+
+class Numberless(Stager):
+    """A stager of what has no numbers; ``place`` says what that is."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, level: int, place: str, around: Stager | None = None) -> None:
+        super().__init__(level, numbers=False, around=around, title=place)
+        self.title = place
+        self.place = place
+
+    def need_numbers(self) -> None:
+        self.check()
+        raise TracerError(
+            f"{self.place}: a number of a traced value is looked at, as by if, while, int(t) or"
+            " float(t). The function is staged once and runs with many numbers, so there is none"
+            " to look at. Choose with fg.cond or fnp.where, and loop with fg.while_loop; what does"
+            " not depend on the function's arguments may be looked at outside of it."
+        )
+
+
+def flat_program(
+    name: str, function: Callable[[Sequence[Value]], Sequence[Value]], specs: Sequence[Spec]
+) -> Program:
+    """The program of a function from values to values, for inputs of these specs."""
+    with begin_level() as level:
+        stager = Numberless(level, name)
+        program, _, _ = stager.body(
+            lambda values: list(function(values)), name, [stand_in(spec) for spec in specs]
+        )
+    return program
+
+
+def running_stager() -> Stager | None:
+    """The innermost stager within which the context runs."""
+    return next((trace for trace in running_traces() if isinstance(trace, Stager)), None)
+
+
+def staged_body(
+    stager: Stager,
+    place: str,
+    function: Callable[[Sequence[Value]], list[Value]],
+    specs: Sequence[Spec],
+    name: str,
+    holds_all: bool = False,
+) -> tuple[Program, list[Value]]:
+    """A function as a program, and the traced values that it closes over: its last inputs.
+
+    Parameters
+    ----------
+    stager : Stager
+        That of the function around.
+    place : str
+        What is staged, for errors.
+    function : callable
+    specs : sequence of Spec
+        Of its own inputs.
+    name : str
+        The program's.
+    holds_all : bool
+        Whether operations on values that the function closes over belong to the program too, as in
+        a branch, which may not run. Otherwise they happen outside, once, as a loop needs.
+    """
+    traces: list[Any] = [t for t in running_traces() if isinstance(t, Stager | Recorder)]
+    with ExitStack() as stack:
+        own = Numberless(stack.enter_context(begin_level()), place, stager)
+        own.knots = stager.knots
+        for trace in traces if holds_all else ():
+            if isinstance(trace, Recorder):
+                trace.is_plain = False
+            stack.enter_context(delegated(trace, own))
+        program, closed, _ = own.body(function, name, [stand_in(spec) for spec in specs])
+    return program, closed
