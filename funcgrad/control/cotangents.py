@@ -19,9 +19,20 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.shape import Spec, shape_of, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.linearization import LinearPart
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit, merged
 
-__all__ = ["Kind", "fitted", "in_kind", "joined", "kind_of", "restored_kinds", "stand_ins", "total"]
+__all__ = [
+    "Kind",
+    "fitted",
+    "in_kind",
+    "joined",
+    "kind_of",
+    "part_kinds",
+    "restored_kinds",
+    "stand_ins",
+    "total",
+]
 
 
 class Kind(Enum):
@@ -117,3 +128,17 @@ def total(first: Cotangent, second: Cotangent) -> Cotangent:
     if type(first) is Masked or type(second) is Masked:
         return merged(first, second)
     return first + second
+
+
+def part_kinds(part: LinearPart) -> list[Kind]:
+    """The kinds of the cotangents that a pullback finds."""
+    specs = part.program.specs()
+    found = iter([specs[variable] for variable in part.program.outputs])
+    kinds = []
+    for width in part.widths:
+        own = [next(found) for _ in range(width)]
+        if width == 2:
+            kinds.append(Kind.MASKED if own[1].shape else Kind.SWITCHED)
+        else:
+            kinds.append(Kind.WHOLE if width else Kind.ABSENT)
+    return kinds

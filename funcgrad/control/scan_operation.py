@@ -16,16 +16,14 @@ from funcgrad.control.invariants import split_invariants
 from funcgrad.control.operation import Params, Rules, Values, check_linear, control_primitive
 from funcgrad.control.scan_reverse import ScanRecording
 from funcgrad.control.scan_settings import ScanSettings
-from funcgrad.control.values import as_spec, batched_spec, strong, with_batch
+from funcgrad.control.values import as_spec, batched_program, strong, with_batch
 from funcgrad.errors import ProgramError
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import stack
 from funcgrad.primitives.structural import move_axis, view
-from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, with_pushforward
 
@@ -149,22 +147,6 @@ def _batch(
         for y, flag in zip(outs[own.carry :], found[own.carry :], strict=True)
     ]
     return [*outs[: own.carry], *ys], [*state, *found[own.carry :]]
-
-
-def batched_program(
-    program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
-) -> tuple[Program, list[bool]]:
-    """A program on a batch, and which of its results have it; of the first those wanted do."""
-    found: list[bool] = []
-
-    def batched(values: Values) -> list[Value]:
-        outs, found[:] = run_batched(program.evaluate, size, values, flags)
-        count = len(wanted)
-        return [*with_batch(outs[:count], found[:count], wanted, size), *outs[count:]]
-
-    pairs = zip(program.inputs, flags, strict=True)
-    specs = [batched_spec(spec, size, flag) for spec, flag in pairs]
-    return flat_program(f"{program.name}_batch", batched, specs), found
 
 
 def _check_linear(followed: Sequence[bool], params: Params) -> None:

@@ -16,6 +16,7 @@ from funcgrad.control.cotangents import (
     in_kind,
     joined,
     kind_of,
+    part_kinds,
     restored_kinds,
     stand_ins,
     total,
@@ -23,8 +24,7 @@ from funcgrad.control.cotangents import (
 from funcgrad.control.invariants import invariant_variables
 from funcgrad.control.operation import Recording, Values
 from funcgrad.control.scan_settings import ScanSettings
-from funcgrad.control.values import as_spec, strong
-from funcgrad.programs.equation import spec_inside
+from funcgrad.control.values import as_spec, specs_inside, strong
 from funcgrad.programs.extract import extract
 from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
 from funcgrad.trace import Value
@@ -34,23 +34,9 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored
 
-__all__ = ["ScanRecording", "part_kinds"]
+__all__ = ["ScanRecording"]
 
 Apply: TypeAlias = Callable[[Values, Values, Values, ScanSettings], list[Value]]
-
-
-def part_kinds(part: LinearPart) -> list[Kind]:
-    """The kinds of the cotangents that a pullback finds."""
-    specs = part.program.specs()
-    found = iter([specs[variable] for variable in part.program.outputs])
-    kinds = []
-    for width in part.widths:
-        own = [next(found) for _ in range(width)]
-        if width == 2:
-            kinds.append(Kind.MASKED if own[1].shape else Kind.SWITCHED)
-        else:
-            kinds.append(Kind.WHOLE if width else Kind.ABSENT)
-    return kinds
 
 
 class ScanRecording(Recording):
@@ -265,7 +251,7 @@ class ScanRecording(Recording):
         shared = [*[self._kept[position] for position in fixed], *flat(consts)]
         xs = [*[self._kept[position] for position in stacked], *flat(slices)]
         own, state = self._settings, flat(carry)
-        specs = [*map(spec_inside, (*shared, *state)), *map(_slice_spec, xs)]
+        specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
         program = flat_program(f"{own.body.name}_{step.__name__}", step, specs)
         return self._apply(shared, state, xs, own._replace(body=program, reverse=reverse))
 

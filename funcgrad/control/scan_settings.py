@@ -1,6 +1,6 @@
 """The parameters of a scan in programs.
 
->>> import numpy as np
+>>> import funcgrad as fg
 >>> body = fg.program(lambda w, c, x: (w * c, x + c))(2.0, 3.0, 4.0)
 >>> own = ScanSettings(body, consts=1, carry=1, length=5)
 >>> own.parts("wcx"), list(own._replace(reverse=True).steps())

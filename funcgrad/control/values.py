@@ -1,5 +1,6 @@
 """Values and specs that go in and out of programs.
 
+>>> import numpy as np
 >>> as_spec(2, Spec((), np.dtype(np.float32)))
 np.float32(2.0)
 """
@@ -13,10 +14,13 @@ from typing import Any
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import spec_inside
-from funcgrad.shape import Spec, shape_of
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.transforms.flat_functions import run_batched
+from funcgrad.transforms.numberless import flat_program
 
-__all__ = ["as_spec", "batched_spec", "strong", "with_batch"]
+__all__ = ["as_spec", "batched_program", "specs_inside", "strong", "with_batch"]
 
 
 def as_spec(value: Value, spec: Spec) -> Value:
@@ -30,12 +34,17 @@ def as_spec(value: Value, spec: Spec) -> Value:
     return cast(value, dtype=spec.dtype)
 
 
+def specs_inside(values: Sequence[Value]) -> list[Spec]:
+    """The specs of values."""
+    return [spec_inside(value) for value in values]
+
+
 def strong(spec: Spec) -> Spec:
     """The spec of an array or a number of a dtype that counts."""
     return replace(spec, weak=False) if spec.weak else spec
 
 
-def batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
+def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
     """The spec of a value that has a batch on axis 0, where it is flagged."""
     return Spec((size, *spec.shape), spec.dtype) if flag else spec
 
@@ -48,3 +57,24 @@ def with_batch(
         broadcast_to(value, shape=(size, *shape_of(value))) if want and not flag else value
         for value, flag, want in zip(values, flags, wanted, strict=True)
     ]
+
+
+def batched_program(
+    program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
+) -> tuple[Program, list[bool]]:
+    """A program on a batch, and which of its results have it; of the first those wanted do."""
+    found: list[bool] = []
+
+    def batched(values: Sequence[Value]) -> list[Value]:
+        outs, found[:] = run_batched(program.evaluate, size, values, flags)
+        count = len(wanted)
+        outs = [*with_batch(outs[:count], found[:count], wanted, size), *outs[count:]]
+        # A Python number is none in a batch, and then may make others of a higher precision.
+        return [
+            out if dtype_of(out) == spec.dtype else cast(out, dtype=spec.dtype)
+            for out, spec in zip(outs, program.results(*program.inputs), strict=True)
+        ]
+
+    pairs = zip(program.inputs, flags, strict=True)
+    specs = [_batched_spec(spec, size, flag) for spec, flag in pairs]
+    return flat_program(f"{program.name}_batch", batched, specs), found

@@ -1,0 +1,320 @@
+"""The operation behind ``fg.cond`` and ``fg.switch`` in programs.
+
+Its operands are a number, which says which branch runs, and what the branches read; its branches
+are programs of the same operands, with results of the same kinds. Reverse mode keeps the residuals
+of the branch that ran, in places that all branches share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from funcgrad.control.cotangents import (
+    Kind,
+    fitted,
+    in_kind,
+    joined,
+    kind_of,
+    part_kinds,
+    restored_kinds,
+    stand_ins,
+)
+from funcgrad.control.operation import (
+    Params,
+    Recording,
+    Rules,
+    Values,
+    check_linear,
+    control_primitive,
+)
+from funcgrad.control.values import as_spec, batched_program, specs_inside, strong
+from funcgrad.errors import ProgramError
+from funcgrad.primitives.logic import less_equal
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import reshape
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, shape_of, stand_in
+from funcgrad.trace import Value
+from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.flat_functions import run_batched
+from funcgrad.transforms.linearization import Linearization, LinearPart
+from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.with_derivative import flat, restored, with_pushforward
+
+__all__ = ["SWITCH", "apply_switch", "select"]
+
+
+def _branches(params: Params) -> list[Program]:
+    return [params[name] for name in sorted(params)]
+
+
+def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
+    """The results of the branch that a number names; the first or the last where it is outside."""
+    width = len(str(len(branches) - 1))
+    params = {f"branch_{k:0{width}}": branch for k, branch in enumerate(branches)}
+    own = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
+    return list(SWITCH(index, *own, **params))
+
+
+def _evaluate(values: Values, params: Params) -> list[Value]:
+    branches = _branches(params)
+    chosen = min(max(int(values[0]), 0), len(branches) - 1)
+    return branches[chosen].evaluate(values[1:])
+
+
+def _unrolled(values: Values, params: Params) -> list[Value]:
+    branches = _branches(params)
+    return select(values[0], [branch.evaluate(values[1:]) for branch in branches])
+
+
+def select(index: Value, results: Sequence[Values]) -> list[Value]:
+    """Of several lists of values, those of the list that a number names, example by example.
+
+    What is not selected has no derivative.
+    """
+    found = list(results[-1])
+    for k in range(len(results) - 2, -1, -1):
+        chosen = less_equal(index, k)
+        for place, (own, other) in enumerate(zip(results[k], found, strict=True)):
+            added = len(shape_of(own)) - len(shape_of(chosen))
+            wide = chosen
+            if added and shape_of(chosen):
+                wide = reshape(chosen, shape=(*shape_of(chosen), *(1,) * added))
+            found[place] = where(wide, own, other)
+    return found
+
+
+def _result(index: Spec, *specs: Spec, **params: Any) -> tuple[Spec, ...]:
+    first, *others = [branch.results(*specs) for branch in _branches(params)]
+    if index.shape or any(other != first for other in others):
+        raise ProgramError("the branches of a choice have results of different kinds")
+    return first
+
+
+def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
+    branches = _branches(params)
+    inputs = branches[0].inputs
+    args = [stand_in(spec) for spec in inputs]
+    flags = [t is not None for t in tangents[1:]]
+    given = [
+        stand_in(strong(spec)) if flag else None for spec, flag in zip(inputs, flags, strict=True)
+    ]
+    every = [with_pushforward(branch, args, given, numbers=False) for branch in branches]
+    count = len(branches[0].outputs)
+    moved = [max(widths) > 0 for widths in zip(*[both.widths for both in every], strict=True)]
+    own = [strong(spec) for spec in branches[0].results(*inputs)]
+
+    def pushed(both: Any) -> Callable[[Values], list[Value]]:
+        def run(both_values: Values) -> list[Value]:
+            outs = both.program.evaluate(both_values)
+            found = restored(both.widths, outs[count:])
+            return [
+                *outs[:count],
+                *[
+                    as_spec(zeros_like(spec) if t is None else t, spec)
+                    for t, spec, flag in zip(found, own, moved, strict=True)
+                    if flag
+                ],
+            ]
+
+        return run
+
+    specs = [*inputs, *[strong(spec) for spec, flag in zip(inputs, flags, strict=True) if flag]]
+    programs = [
+        flat_program(f"{branch.name}_push", pushed(both), specs)
+        for branch, both in zip(branches, every, strict=True)
+    ]
+    outs = apply_switch(values[0], [*values[1:], *flat(tangents[1:])], programs)
+    rest = iter(outs[count:])
+    return outs[:count], [next(rest) if flag else None for flag in moved]
+
+
+def _batch(
+    size: int, values: Values, flags: Sequence[bool], params: Params
+) -> tuple[list[Value], list[bool]]:
+    branches = _branches(params)
+    if flags[0]:
+        results, found = [], []
+        for branch in branches:
+            outs, own = run_batched(branch.evaluate, size, values[1:], flags[1:])
+            results.append(outs)
+            found.append(own)
+        whole = [
+            [_aligned(out, flag) for out, flag in zip(outs, own, strict=True)]
+            for outs, own in zip(results, found, strict=True)
+        ]
+        outs = select(values[0], whole)
+        return outs, [True] * len(outs)
+    every = [batched_program(branch, size, flags[1:], ())[1] for branch in branches]
+    wanted = [any(own) for own in zip(*every, strict=True)]
+    programs = [batched_program(branch, size, flags[1:], wanted)[0] for branch in branches]
+    return apply_switch(values[0], values[1:], programs), wanted
+
+
+def _aligned(out: Value, flag: bool) -> Value:
+    """A result with an axis for the batch, of size 1 where all examples have the same."""
+    return out if flag else reshape(out, shape=(1, *shape_of(out)))
+
+
+def _check_linear(followed: Sequence[bool], params: Params) -> None:
+    for branch in _branches(params):
+        check_linear("fg.cond or fg.switch", branch, followed[1:])
+
+
+class SwitchRecording(Recording):
+    """A choice that was recorded."""
+
+    __slots__ = (
+        "_args",
+        "_branches",
+        "_places",
+        "_slots",
+        "_taken",
+        "_values",
+        "connected",
+        "outs",
+    )
+
+    def __init__(self, values: Values, followed: Sequence[bool], params: Params) -> None:
+        self._branches = _branches(params)
+        self._values = values
+        first = self._branches[0]
+        self._args = [stand_in(spec) for spec in first.inputs]
+        self._taken = [
+            Linearization(branch, followed[1:], self._args, numbers=False)
+            for branch in self._branches
+        ]
+        self.connected = tuple(sorted({k for own in self._taken for k in own.connected}))
+        count = len(first.outputs)
+        slots: list[Spec] = []
+        self._places = [_shared(own.forward, count, slots) for own in self._taken]
+        programs = [
+            _filling(own.forward, count, places, slots)
+            for own, places in zip(self._taken, self._places, strict=True)
+        ]
+        found = apply_switch(values[0], values[1:], programs)
+        self.outs = found[:count]
+        self._slots = found[count:]
+
+    def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
+        first = self._branches[0]
+        specs = first.results(*first.inputs)
+        given = [
+            fitted(ct, spec) if k in self.connected else None
+            for k, (ct, spec) in enumerate(zip(cts, specs, strict=True))
+        ]
+        kinds = [*map(kind_of, given)]
+        parts = [own.pullback(self._args, self._seeds(own, kinds, specs)) for own in self._taken]
+        found_kinds = [part_kinds(part) for part in parts]
+        wanted = [_joined_all(own) for own in zip(*found_kinds, strict=True)]
+
+        def back(branch: int, values: Values) -> list[Value]:
+            rest = iter(values[len(first.inputs) + len(self._slots) :])
+            own = restored_kinds(kinds, rest)
+            chosen = [
+                ct if k in self._taken[branch].connected else None for k, ct in enumerate(own)
+            ]
+            pulled = self._run(parts[branch], branch, values, flat(chosen))
+            pairs = zip(pulled, first.inputs, strict=True)
+            return flat([*map(in_kind, [fitted(*pair) for pair in pairs], wanted, first.inputs)])
+
+        found = self._switch(back, flat(given))
+        return [None, *restored_kinds(wanted, iter(found))]
+
+    def push(self, tangents: Values) -> list[Value]:
+        first = self._branches[0]
+        inputs = [strong(spec) for spec in first.inputs]
+        flags = [t is not None for t in tangents[1:]]
+        given = [stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)]
+        parts = [own.pushforward(self._args, given) for own in self._taken]
+        moved = [max(own) > 0 for own in zip(*[part.widths for part in parts], strict=True)]
+        specs = [strong(spec) for spec in first.results(*first.inputs)]
+
+        def forth(branch: int, values: Values) -> list[Value]:
+            own = values[len(inputs) + len(self._slots) :]
+            pairs = zip(self._run(parts[branch], branch, values, own), specs, moved, strict=True)
+            return [
+                as_spec(zeros_like(spec) if t is None else t, spec)
+                for t, spec, flag in pairs
+                if flag
+            ]
+
+        found = iter(self._switch(forth, flat(tangents[1:])))
+        return [next(found) if flag else None for flag in moved]
+
+    def _seeds(
+        self, taken: Linearization, kinds: Sequence[Kind], specs: Sequence[Spec]
+    ) -> list[Cotangent]:
+        cts = stand_ins(kinds, specs)
+        return [ct if k in taken.connected else None for k, ct in enumerate(cts)]
+
+    def _run(self, part: LinearPart, branch: int, values: Values, given: Values) -> list[Cotangent]:
+        """What a part finds: the values begin with the operands and the slots."""
+        count = len(self._branches[0].inputs)
+        places = [*range(count), *[count + place for place in self._places[branch]]]
+        read = [values[places[position]] for position in part.reads]
+        return restored(part.widths, part.program.evaluate([*read, *given]))
+
+    def _switch(self, run: Callable[[int, Values], list[Value]], given: Values) -> list[Value]:
+        """Run what is left for each branch, of the operands, the slots and what is given."""
+        own = [*self._values[1:], *self._slots, *given]
+        specs = [*self._branches[0].inputs, *specs_inside([*self._slots, *given])]
+        programs = [
+            flat_program(f"{branch.name}_{run.__name__}", _of_branch(run, k), specs)
+            for k, branch in enumerate(self._branches)
+        ]
+        return apply_switch(self._values[0], own, programs)
+
+
+def _of_branch(
+    run: Callable[[int, Values], list[Value]], branch: int
+) -> Callable[[Values], list[Value]]:
+    return lambda values: run(branch, values)
+
+
+def _joined_all(kinds: Sequence[Kind]) -> Kind:
+    found = kinds[0]
+    for kind in kinds[1:]:
+        found = joined(found, kind)
+    return found
+
+
+def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:
+    """The places of a branch's residuals, of which there may be more by now."""
+    specs = forward.specs()
+    free = list(range(len(slots)))
+    places = []
+    for variable in forward.outputs[count:]:
+        spec = specs[variable]
+        place = next((k for k in free if slots[k] == spec), None)
+        if place is None:
+            place = len(slots)
+            slots.append(spec)
+        else:
+            free.remove(place)
+        places.append(place)
+    return places
+
+
+def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequence[Spec]) -> Program:
+    """A branch that puts its residuals into the places; the others are zero."""
+
+    def filled(values: Values) -> list[Value]:
+        outs = forward.evaluate(values)
+        own: list[Value] = [stand_in(spec) if spec.weak else zeros_like(spec) for spec in slots]
+        for place, residual in zip(places, outs[count:], strict=True):
+            own[place] = residual
+        return [*outs[:count], *own]
+
+    return flat_program(forward.name, filled, forward.inputs)
+
+
+SWITCH: Final = control_primitive(
+    "switch",
+    Rules(_evaluate, SwitchRecording, _push, _batch, _check_linear, _unrolled),
+    _result,
+    lambda **params: [(branch, 1) for branch in _branches(params)],
+)
+"""A choice of programs by a number."""
