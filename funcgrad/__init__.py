@@ -32,6 +32,10 @@ from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
     from funcgrad import extend, nn, numpy, optim, random, scipy, testing
+    from funcgrad.control.associative import associative_scan
+    from funcgrad.control.choices import cond, switch
+    from funcgrad.control.scans import map, scan
+    from funcgrad.control.whiles import fori_loop, while_loop
     from funcgrad.programs.program import Program
     from funcgrad.staging.jit import jit
     from funcgrad.transforms.checkpoint import checkpoint
@@ -41,11 +45,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Program",
     "Tensor",
+    "associative_scan",
     "checkpoint",
+    "cond",
     "custom_jvp",
     "custom_vjp",
     "errors",
     "extend",
+    "fori_loop",
     "grad",
     "hessian",
     "hvp",
@@ -55,6 +62,7 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "map",
     "nn",
     "numpy",
     "optim",
@@ -62,15 +70,18 @@ __all__ = [
     "program",
     "pytree",
     "random",
+    "scan",
     "scipy",
     "static_field",
     "stop_gradient",
+    "switch",
     "tensor",
     "testing",
     "tree",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 __version__ = "0.1.0"
@@ -78,11 +89,18 @@ __version__ = "0.1.0"
 _SUBMODULES = ("extend", "nn", "numpy", "optim", "random", "scipy", "testing")
 _FUNCTIONS = (
     ("Program", "funcgrad.programs.program"),
+    ("associative_scan", "funcgrad.control.associative"),
     ("checkpoint", "funcgrad.transforms.checkpoint"),
+    ("cond", "funcgrad.control.choices"),
     ("custom_jvp", "funcgrad.transforms.custom"),
     ("custom_vjp", "funcgrad.transforms.custom"),
+    ("fori_loop", "funcgrad.control.whiles"),
     ("jit", "funcgrad.staging.jit"),
+    ("map", "funcgrad.control.scans"),
     ("program", "funcgrad.transforms.stage"),
+    ("scan", "funcgrad.control.scans"),
+    ("switch", "funcgrad.control.choices"),
+    ("while_loop", "funcgrad.control.whiles"),
 )
 
 

@@ -66,7 +66,7 @@ def running_stager() -> Stager | None:
 
 
 def staged_body(
-    stager: Stager,
+    stager: Stager | None,
     place: str,
     function: Callable[[Sequence[Value]], list[Value]],
     specs: Sequence[Spec],
@@ -77,8 +77,8 @@ def staged_body(
 
     Parameters
     ----------
-    stager : Stager
-        That of the function around.
+    stager : Stager, optional
+        That of the function around. Without one nothing is known of what is closed over.
     place : str
         What is staged, for errors.
     function : callable
@@ -93,7 +93,7 @@ def staged_body(
     traces: list[Any] = [t for t in running_traces() if isinstance(t, Stager | Recorder)]
     with ExitStack() as stack:
         own = Numberless(stack.enter_context(begin_level()), place, stager)
-        own.knots = stager.knots
+        own.knots = {} if stager is None else stager.knots
         for trace in traces if holds_all else ():
             if isinstance(trace, Recorder):
                 trace.is_plain = False

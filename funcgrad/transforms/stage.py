@@ -41,7 +41,6 @@ from funcgrad.trace import (
     Trace,
     Value,
     begin_level,
-    bind,
     concrete,
     current_rerun,
     escaped,
@@ -65,7 +64,7 @@ from funcgrad.transforms.kept import Kept
 from funcgrad.trees import Structure
 from funcgrad.users_line import users_line
 
-__all__ = ["Staged", "Stager", "explicit_call", "program", "stage"]
+__all__ = ["Staged", "Stager", "explicit_call", "name_of", "program", "stage"]
 
 P = ParamSpec("P")
 _new: Final[Any] = object.__new__
@@ -172,6 +171,8 @@ class Stager(Trace):
         """Give up staging without numbers: values are stand-ins."""
         if not self._has_numbers:
             self.check()
+            if self._around is not None:
+                self._around.need_numbers()
             raise _NumbersNeeded
 
     def inner(self, value: Value) -> Value:
@@ -198,7 +199,7 @@ class Stager(Trace):
         self.check(*args)
         values = tuple([self.inner(arg) for arg in args])
         if self._has_numbers:
-            out = bind(primitive, values, params)
+            out = primitive(*values, **params)
         else:
             said = primitive.result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
@@ -401,7 +402,8 @@ def _has_slice(values: tuple[Any, ...]) -> bool:
     return any(type(value) is slice for value in values)
 
 
-def _name_of(f: Callable[..., Any]) -> str:
+def name_of(f: Callable[..., Any]) -> str:
+    """The name of a function, or of the class of what is called like one."""
     return getattr(f, "__name__", type(f).__name__)
 
 
@@ -477,7 +479,7 @@ def _stage(
             outs = values_of(operation, out_leaves, result, lambda: "the function's result")
             return stager.finish(
                 outs,
-                name=f.name if isinstance(f, Program) else _name_of(f),
+                name=f.name if isinstance(f, Program) else name_of(f),
                 names=leaf_names(f, structure),
                 arguments=structure,
                 result=result,

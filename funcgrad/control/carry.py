@@ -1,0 +1,218 @@
+"""What loops carry and what branches return, which has to stay of one kind; errors that say where.
+
+>>> kinds = Kinds.of("scan", "init", {"x": 2.0})
+>>> kinds.specs
+[Spec(shape=(), dtype=dtype('float64'), weak=True)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.control.values import as_spec, strong
+from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError, TreeError
+from funcgrad.programs.equation import spec_inside
+from funcgrad.shape import Spec
+from funcgrad.tensor import wrap
+from funcgrad.trace import STRONG, TracedValue, Value
+from funcgrad.transforms.arguments import values_of
+from funcgrad.trees import Structure
+from funcgrad.users_line import users_line
+from funcgrad.users_values import described
+
+__all__ = ["Kinds", "alike", "common_specs", "described_spec", "gives_way", "pair_of", "placed"]
+
+
+def placed(message: str) -> str:
+    """A message with the user's line."""
+    line = users_line()
+    return f"{message} (At {line}.)" if line else message
+
+
+def described_spec(spec: Spec) -> str:
+    """A spec in an error."""
+    if spec.weak:
+        return f"a Python number ({spec.dtype})"
+    return str(spec)
+
+
+def gives_way(weak: Spec, spec: Spec) -> bool:
+    """Whether a Python number can become an array of a dtype: of its kind or of a later one."""
+    own, other = ["bifc".index(each.dtype.kind.replace("u", "i")) for each in (weak, spec)]
+    return weak.weak and not spec.shape and own <= other
+
+
+def alike(new: Any, old: Any) -> bool:
+    """Whether two trees are certainly of one structure, with leaves of one kind: a quick look."""
+    kind = type(new)
+    if kind is not type(old):
+        return False
+    if kind in STRONG:
+        return kind is not np.ndarray or (new.shape == old.shape and new.dtype is old.dtype)
+    if isinstance(new, TracedValue):
+        return alike(new._value, old._value)
+    if kind is tuple or kind is list:
+        return len(new) == len(old) and all(map(alike, new, old))
+    if kind is dict:
+        return new.keys() == old.keys() and all(alike(new[key], old[key]) for key in new)
+    return new is None
+
+
+def pair_of(operation: str, out: Any) -> tuple[Any, Any]:
+    """What the body of a scan returned, checked to be a pair."""
+    if type(out) is not tuple or len(out) != 2:
+        raise FunctionError(
+            placed(
+                f"{operation}: the function has to return a pair (carry, y), but it returned"
+                f" {described(out)}. Return (carry, None) where a step has nothing to give."
+            )
+        )
+    return out
+
+
+@dataclass(slots=True)
+class Kinds:
+    """The kind of what a loop carries.
+
+    Attributes
+    ----------
+    operation : str
+    structure : Structure
+    specs : list of Spec
+    values : list of values
+        The first.
+    """
+
+    operation: str
+    structure: Structure
+    specs: list[Spec]
+    values: list[Value]
+
+    @classmethod
+    def of(cls, operation: str, name: str, tree: Any) -> Kinds:
+        """Of what a user gives a loop to begin with."""
+        leaves, structure = trees.flatten(tree)
+        values = values_of(operation, leaves, structure, lambda: name)
+        return cls(operation, structure, [*map(spec_inside, values)], values)
+
+    def tree(self, values: Sequence[Value] | None = None) -> Any:
+        """Values as the user's function gets them."""
+        own = self.values if values is None else values
+        return trees.unflatten(self.structure, [wrap(value) for value in own])
+
+    def flatten(self, tree: Any, step: str) -> list[Value]:
+        """The values of a carry that the user's function returned, of the same structure."""
+        leaves, structure = trees.flatten(tree)
+        if structure != self.structure:
+            try:
+                trees.flatten_like(self.structure, tree, f"{self.operation}: the carry{step}")
+            except FuncgradError as error:
+                raise TreeError(
+                    placed(f"{error} The function has to return a carry like the one it gets.")
+                ) from None
+        return values_of(self.operation, leaves, structure, lambda: f"the carry{step}")
+
+    def fit(self, values: Sequence[Value], step: str) -> tuple[list[Value], bool]:
+        """The values of a carry, with arrays in place of Python numbers where it has arrays.
+
+        Also whether the loop began with Python numbers that became arrays: its kind is another
+        one then.
+        """
+        fitted, promoted = [], False
+        for k, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
+            own = spec_inside(value)
+            if own == spec:
+                fitted.append(value)
+            elif gives_way(own, spec):
+                fitted.append(as_spec(value, spec))
+            elif gives_way(spec, own):
+                self.specs[k] = strong(own) if not own.weak else own
+                promoted = True
+                fitted.append(value)
+            else:
+                raise self._changed(k, own, step)
+        return fitted, promoted
+
+    def promote(self) -> None:
+        """Begin with values of the kinds that are known now."""
+        self.values = [as_spec(x, spec) for x, spec in zip(self.values, self.specs, strict=True)]
+
+    def next(self, tree: Any, step: str, is_first: bool, again: Callable[[], Any]) -> Any:
+        """What a loop carries on, of what the user's function returned.
+
+        Where the first step makes an array of a Python number, of another dtype, it runs once more,
+        with an array from the beginning.
+        """
+        before = [*self.specs]
+        values, promoted = self.fit(self.flatten(tree, step), step)
+        if promoted:
+            if not is_first:
+                raise self.late(before, step)
+            if any(own.dtype != new.dtype for own, new in zip(before, self.specs, strict=True)):
+                self.promote()
+                values, _ = self.fit(self.flatten(again(), step), step)
+        return self.tree(values)
+
+    def late(self, before: Sequence[Spec], step: str) -> Exception:
+        """The error for a Python number that becomes an array later than at the first step."""
+        k = next(k for k, spec in enumerate(before) if spec != self.specs[k])
+        found, self.specs[k] = self.specs[k], before[k]
+        return self._changed(k, found, step)
+
+    def _changed(self, k: int, own: Spec, step: str) -> Exception:
+        spec = self.specs[k]
+        kind = ShapeError if own.shape != spec.shape else DtypeError
+        remedy = (
+            "A loop carries arrays of one shape: put what grows into the second result, or into an"
+            " array that is there from the start."
+            if own.shape != spec.shape
+            else f"Convert it, with .astype({str(spec.dtype)!r}), or begin with an array of"
+            f" {own.dtype}."
+        )
+        return kind(
+            placed(
+                f"{self.operation}: the carry{self.structure.paths()[k]} came in as"
+                f" {described_spec(spec)} and was returned as {described_spec(own)}{step}. {remedy}"
+            )
+        )
+
+
+def common_specs(
+    operation: str, names: Sequence[str], structures: Sequence[Structure], specs: Sequence[Any]
+) -> list[Spec]:
+    """The specs that branches return, of which Python numbers become arrays where others are.
+
+    Raises
+    ------
+    TreeError, ShapeError, DtypeError
+        The branches disagree.
+    """
+    for name, structure in zip(names[1:], structures[1:], strict=True):
+        if structure != structures[0]:
+            raise TreeError(
+                placed(
+                    f"{operation}: the branches return different trees: {names[0]} returns"
+                    f" {structures[0]}, and {name} returns {structure}."
+                )
+            )
+    found: list[Spec] = list(specs[0])
+    for name, own in zip(names[1:], specs[1:], strict=True):
+        for k, (spec, other) in enumerate(zip(found, own, strict=True)):
+            if gives_way(spec, other):
+                found[k] = other
+            elif spec != other and not gives_way(other, spec):
+                kind = ShapeError if spec.shape != other.shape else DtypeError
+                raise kind(
+                    placed(
+                        f"{operation}: the branches disagree about the result"
+                        f"{structures[0].paths()[k]}: {names[0]} returns {described_spec(spec)},"
+                        f" and {name} returns {described_spec(other)}. They have to return arrays"
+                        " of one shape and dtype."
+                    )
+                )
+    return found

@@ -1,0 +1,180 @@
+"""A scan as a Python loop, which is what it is outside of programs.
+
+>>> import funcgrad.numpy as fnp
+>>> slices = Slices("scan", fnp.arange(3.0))
+>>> looped("scan", lambda c, x: (c + x, c * x), Kinds.of("scan", "init", 1.0), slices, False)
+(Tensor(4.0), Tensor([0., 1., 4.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed
+from funcgrad.control.values import as_spec
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import stack
+from funcgrad.primitives.structural import view
+from funcgrad.programs.equation import spec_inside
+from funcgrad.shape import Spec, shape_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, STRONG, Value
+from funcgrad.transforms.arguments import is_whole, values_of
+from funcgrad.trees import Structure
+
+__all__ = ["Slices", "looped"]
+
+
+class Slices:
+    """The arrays that a scan goes through: their leaves, and a slice of each as a tree."""
+
+    __slots__ = ("_is_raw", "length", "operation", "structure", "values")
+
+    def __init__(self, operation: str, xs: Any, length: object = None) -> None:
+        leaves, self.structure = trees.flatten(xs)
+        self.operation = operation
+        self.values = values_of(operation, leaves, self.structure, lambda: "xs")
+        self._is_raw = all(type(x) in RAW for x in self.values)
+        self.length = self._length(length)
+
+    def over(self, values: Sequence[Value], length: int) -> Slices:
+        """Other arrays in the same tree."""
+        return Slices(self.operation, self.tree(values), length)
+
+    def _length(self, length: Any) -> int:
+        if length is not None and not is_whole(length):
+            raise ArgumentError(
+                placed(f"{self.operation}: length has to be a whole number, got {length!r}.")
+            )
+        found, origin = (None, "") if length is None else (as_index(length), "length")
+        if found is not None and found < 0:
+            raise ArgumentError(
+                placed(f"{self.operation}: length is {found}; it cannot be negative.")
+            )
+        for value, path in zip(self.values, self.structure.paths(), strict=True):
+            shape = shape_of(value)
+            if not shape:
+                raise ShapeError(
+                    placed(
+                        f"{self.operation}: xs{path} is a single number, and has no axis to go"
+                        " through. What all steps share is closed over."
+                    )
+                )
+            if found is None:
+                found, origin = shape[0], f"xs{path}"
+            elif shape[0] != found:
+                raise ShapeError(
+                    placed(
+                        f"{self.operation}: the lengths differ: {origin} has {found}, and xs{path}"
+                        f" of shape {shape} has {shape[0]} on axis 0."
+                    )
+                )
+        if found is None:
+            raise ArgumentError(
+                placed(
+                    f"{self.operation}: there is nothing to go through. Say how many steps with"
+                    " length=."
+                )
+            )
+        return found
+
+    @property
+    def specs(self) -> list[Spec]:
+        """Of the slices."""
+        found = [spec_inside(value) for value in self.values]
+        return [Spec(spec.shape[1:], spec.dtype) for spec in found]
+
+    def tree(self, values: Sequence[Value]) -> Any:
+        """The slices of one step as the user's function gets them."""
+        return trees.unflatten(self.structure, [wrap(value) for value in values])
+
+    def at(self, step: int) -> Any:
+        """The slices of one step."""
+        if self._is_raw:
+            return self.tree([value[step] for value in self.values])
+        return self.tree([view(value, key=Key((step,))) for value in self.values])
+
+
+def looped(
+    operation: str, f: Callable[[Any, Any], Any], kinds: Kinds, slices: Slices, reverse: bool
+) -> tuple[Any, Any]:
+    """The last carry, and what all steps gave, stacked; there is a step at least."""
+    steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
+    ys: list[Any] = []
+    carry = kinds.tree()
+    for step in steps:
+        out = f(carry, slices.at(step))
+        if type(out) is not tuple or len(out) != 2:
+            pair_of(operation, out)
+        if not alike(out[0], carry):
+            found = [out]
+
+            def again(step: int = step, found: list[Any] = found) -> Any:
+                found[:] = [pair_of(operation, f(kinds.tree(), slices.at(step)))]
+                return found[0][0]
+
+            carry = kinds.next(out[0], f" at step {step}", not ys, again)
+            ys.append(found[0][1])
+        else:
+            carry, y = out
+            ys.append(y)
+    if reverse:
+        ys.reverse()
+    return carry, _stacked(operation, ys)
+
+
+def _stacked(operation: str, ys: Sequence[Any]) -> Any:
+    """What all steps gave, stacked."""
+    last = ys[-1]
+    leaves, structure = trees.flatten(last)
+    columns: Sequence[Sequence[Any]]
+    if len(leaves) == 1 and leaves[0] is last:
+        columns = [ys]
+    else:
+        columns = [*zip(*[_leaves(operation, structure, y) for y in ys], strict=True)]
+    found = [
+        _column(operation, column, path)
+        for column, path in zip(columns, structure.paths(), strict=True)
+    ]
+    return trees.unflatten(structure, [wrap(value) for value in found])
+
+
+def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
+    try:
+        return trees.flatten_like(structure, y, f"{operation}: what a step gives")
+    except FuncgradError as error:
+        raise TreeError(placed(f"{error} All steps have to give the same tree.")) from None
+
+
+def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
+    """What all steps gave of one leaf, as one array."""
+    place = trees.structure(leaves[0])
+    values = [values_of(operation, [leaf], place, lambda: f"y{path}")[0] for leaf in leaves]
+    last = values[-1]
+    odd = [k for k, value in enumerate(values) if not alike(value, last)]
+    if odd:
+        specs = [spec_inside(values[k]) for k in (*odd, -1)]
+        wanted = next((spec for spec in reversed(specs) if not spec.weak), specs[-1])
+        for spec in specs:
+            if spec.shape != wanted.shape or (spec.dtype != wanted.dtype and not spec.weak):
+                kind = ShapeError if spec.shape != wanted.shape else DtypeError
+                raise kind(
+                    placed(
+                        f"{operation}: what the steps give{path} has to be of one kind, but some"
+                        f" give {described_spec(spec)} and some {described_spec(wanted)}."
+                    )
+                )
+        values = [as_spec(value, wanted) for value in values]
+    elif type(last) in STRONG:  # in a third of the time that NumPy takes
+        shape = shape_of(last)
+        stacked = np.empty((len(values), *shape), last.dtype)
+        for k, value in enumerate(values):
+            stacked[k] = value
+        return stacked
+    return stack(*values, axis=0)

@@ -1,0 +1,303 @@
+"""``scan``, and ``map``, which is one without a carry.
+
+>>> import funcgrad as fg
+>>> fg.scan(lambda total, x: (total + x, total), 0.0, fg.tensor([1.0, 2.0, 3.0]))
+(Tensor(6.0), Tensor([0., 1., 3.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import isqrt
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.control.carry import Kinds, pair_of, placed
+from funcgrad.control.python_loops import Slices, looped
+from funcgrad.control.scan_operation import apply_scan
+from funcgrad.control.scan_settings import ScanSettings
+from funcgrad.errors import ArgumentError
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.structural import reshape, view
+from funcgrad.programs.extract import extract
+from funcgrad.shape import shape_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value, concrete
+from funcgrad.transforms.arguments import check_function, is_whole, values_of
+from funcgrad.transforms.batch import vmap
+from funcgrad.transforms.checkpoint import checkpoint
+from funcgrad.transforms.numberless import running_stager, staged_body
+from funcgrad.transforms.stage import Stager, name_of
+from funcgrad.trees import Structure
+
+__all__ = ["map", "scan"]
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | str | None = None,
+) -> tuple[Any, Any]:
+    """Go through arrays, slice by slice, and carry something along.
+
+    Parameters
+    ----------
+    f : callable
+        From the carry and one slice of each array to a pair: the next carry, of the same structure,
+        shapes and dtypes, and what this step gives, which may be None.
+    init : pytree
+        The first carry. A Python number becomes an array where ``f`` makes one of it.
+    xs : pytree of arrays, optional
+        Each step gets a slice along axis 0 of every leaf.
+    length : int, optional
+        The number of steps; needed only where there are no ``xs``.
+    reverse : bool
+        Whether the last slice comes first. What the steps give is in the order of the slices.
+    unroll : int
+        How many steps a backend may write out at once; it changes no result.
+    checkpoint_every : int or "sqrt", optional
+        Reverse mode holds the carry of every so many steps, and what is between them only while it
+        goes back through it: each step runs once more. ``"sqrt"`` is the square root of the number
+        of steps, which holds least.
+
+    Returns
+    -------
+    carry : pytree
+        The last one.
+    ys : pytree of arrays
+        What all steps gave, stacked along axis 0.
+
+    Raises
+    ------
+    FunctionError
+        ``f`` returns no pair.
+    TreeError, ShapeError, DtypeError
+        The carry, or what a step gives, changes; the lengths of ``xs`` differ.
+    ArgumentError
+        There is neither a length nor an array, or a number is negative.
+
+    See Also
+    --------
+    fori_loop, while_loop, map, associative_scan
+
+    Notes
+    -----
+    Outside of ``jit`` this is a Python loop. In a program it is one operation: ``f`` is staged
+    once, whatever the number of steps, and so cannot look at the numbers it gets. Reverse mode
+    holds, for each step, what the loop backwards reads; what ``f`` computes alike at every step is
+    computed once, before.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> def total(a, xs):
+    ...     carry, _ = fg.scan(lambda c, x: (a * c + x, None), 0.0, xs)
+    ...     return carry
+    >>> fg.jit(fg.grad(total))(0.5, fg.tensor([1.0, 2.0, 4.0]))
+    Tensor(3.)
+    """
+    check_function("scan", f)
+    slices = Slices("scan", xs, length)
+    if not is_whole(unroll) or unroll < 1:
+        raise ArgumentError(placed(f"scan: unroll has to be a positive integer, got {unroll!r}."))
+    if checkpoint_every is not None:
+        return _checkpointed(f, init, slices, reverse, unroll, checkpoint_every)
+    return _scan("scan", f, init, slices, bool(reverse), as_index(unroll))
+
+
+def _scan(
+    operation: str,
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    slices: Slices,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, Any]:
+    kinds = Kinds.of(operation, "init", init)
+    stager = running_stager()
+    if stager is None and slices.length:
+        return looped(operation, f, kinds, slices, reverse)
+    return _staged(stager, operation, f, kinds, slices, reverse, unroll)
+
+
+# ------------------------------------------------------------------------------------- as a program
+
+
+def _staged(
+    stager: Stager | None,
+    operation: str,
+    f: Callable[[Any, Any], Any],
+    kinds: Kinds,
+    slices: Slices,
+    reverse: bool,
+    unroll: int,
+) -> tuple[Any, Any]:
+    count = len(kinds.values)
+    given: list[Structure] = []
+
+    def run(values: Sequence[Value]) -> list[Value]:
+        out = f(kinds.tree(values[:count]), slices.tree(values[count:]))
+        carry, y = pair_of(operation, out)
+        state, _ = kinds.fit(kinds.flatten(carry, ""), "")
+        leaves, structure = trees.flatten(y)
+        given[:] = [structure]
+        ys = values_of(operation, leaves, structure, lambda: "what a step gives")
+        return [*state, *ys]
+
+    while True:
+        before = [*kinds.specs]
+        program, closed = staged_body(
+            stager, f"fg.{operation}", run, [*before, *slices.specs], name_of(f)
+        )
+        if kinds.specs == before:
+            break
+        kinds.promote()  # and once more, with arrays from the beginning
+    inputs = range(len(program.inputs))
+    order = [*inputs[count + len(slices.values) :], *inputs[: count + len(slices.values)]]
+    body = extract(program, order, program.outputs)
+    settings = ScanSettings(body, len(closed), count, slices.length, reverse, unroll)
+    if slices.length:
+        outs = apply_scan(closed, kinds.values, slices.values, settings)
+    else:
+        empty = [np.empty((0, *spec.shape), spec.dtype) for spec in settings.slices()]
+        outs = [*kinds.values, *empty]
+    ys = trees.unflatten(given[0], [wrap(y) for y in outs[count:]])
+    return kinds.tree(outs[:count]), ys
+
+
+# --------------------------------------------------------------------------------- with less memory
+
+
+def _checkpointed(
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    slices: Slices,
+    reverse: bool,
+    unroll: int,
+    every: int | str,
+) -> tuple[Any, Any]:
+    """A scan of scans, each of which reverse mode runs again."""
+    size = _chunk(every, slices.length)
+    count = slices.length // size
+    whole = count * size
+
+    def part(start: int, stop: int) -> Slices:
+        key = Key((slice(start, stop),))
+        return slices.over([view(x, key=key) for x in slices.values], stop - start)
+
+    def chunk(carry: Any, own: Any) -> Any:
+        inner = Slices("scan", own, size)
+        return _scan("scan", f, carry, inner, reverse, unroll)
+
+    def chunks(carry: Any) -> tuple[Any, Any]:
+        own = part(0, whole)
+        folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in own.values]
+        end, ys = _scan("scan", checkpoint(chunk), carry, slices.over(folded, count), reverse)
+        return end, trees.map(_unfolded, ys)
+
+    if whole == slices.length:
+        return chunks(init)
+    rest = part(whole, slices.length)
+    if reverse:
+        carry, last = _scan("scan", f, init, rest, reverse, unroll)
+        carry, first = chunks(carry)
+    else:
+        carry, first = chunks(init)
+        carry, last = _scan("scan", f, carry, rest, reverse, unroll)
+    return carry, trees.map(_joined, first, last)
+
+
+def _chunk(every: int | str, length: int) -> int:
+    if every == "sqrt":
+        return max(1, isqrt(max(0, length - 1)) + 1)
+    if not is_whole(every) or as_index(every) < 1:  # type: ignore[arg-type]  # a text is no whole number
+        raise ArgumentError(
+            placed(f"scan: checkpoint_every has to be a positive integer or 'sqrt', got {every!r}.")
+        )
+    return max(1, min(as_index(every), length))  # type: ignore[arg-type]  # as above
+
+
+def _unfolded(y: Any) -> Any:
+    """An array of chunks as one of steps."""
+    shape = shape_of(y)
+    return wrap(reshape(concrete(y), shape=(shape[0] * shape[1], *shape[2:])))
+
+
+def _joined(first: Any, last: Any) -> Any:
+    return wrap(concatenate(concrete(first), concrete(last), axis=0))
+
+
+# ---------------------------------------------------------------------------------- without a carry
+
+
+def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
+    """Call a function for each slice of arrays, one after another, and stack what it returns.
+
+    Parameters
+    ----------
+    f : callable
+        Of one slice of every leaf; it returns a pytree.
+    xs : pytree of arrays
+        Slices are taken along axis 0.
+    batch_size : int, optional
+        So many slices at once, by ``vmap``; what is left over is a smaller batch.
+
+    Returns
+    -------
+    pytree of arrays
+        What ``f`` returned, stacked along axis 0.
+
+    Raises
+    ------
+    ShapeError, DtypeError, TreeError
+        As for ``scan``.
+    ArgumentError
+        ``batch_size`` is no positive integer.
+
+    See Also
+    --------
+    vmap : all slices at once, which is quicker and takes more memory.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.map(lambda x: fg.cond(x > 1, fg.numpy.log, lambda x: -x, x), fg.tensor([0.5, 1.0]))
+    Tensor([-0.5, -1. ])
+    """
+    check_function("map", f)
+    slices = Slices("map", xs, None)
+    if batch_size is None:
+        return _mapped(f, slices)
+    if not is_whole(batch_size) or as_index(batch_size) < 1:
+        raise ArgumentError(
+            placed(f"map: batch_size has to be a positive integer, got {batch_size!r}.")
+        )
+    size = as_index(batch_size)
+    count, left = divmod(slices.length, size)
+    if not count:
+        return _mapped(f, slices) if not left else vmap(f)(slices.tree(slices.values))
+    whole, rest = slice(0, count * size), slice(count * size, None)
+    first = [view(x, key=Key((whole,))) for x in slices.values]
+    folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in first]
+    ys = trees.map(_unfolded, _mapped(vmap(f), slices.over(folded, count)))
+    if not left:
+        return ys
+    last = vmap(f)(slices.tree([view(x, key=Key((rest,))) for x in slices.values]))
+    return trees.map(_joined, ys, last)
+
+
+def _mapped(f: Callable[[Any], Any], slices: Slices) -> Any:
+    @wraps(f)
+    def step(carry: Any, x: Any) -> Any:
+        return carry, f(x)
+
+    return _scan("map", step, None, slices)[1]

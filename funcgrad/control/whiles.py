@@ -1,0 +1,294 @@
+"""``while_loop``, and ``fori_loop``, which counts.
+
+>>> import funcgrad as fg
+>>> fg.while_loop(lambda x: x < 100.0, lambda x: x * x, 2.0)
+Tensor(256.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.control.carry import Kinds, alike, placed
+from funcgrad.control.choices import is_unknown, truth
+from funcgrad.control.scans import scan
+from funcgrad.control.values import specs_inside, strong
+from funcgrad.control.while_loops import Loop
+from funcgrad.control.while_operation import WhileSettings, apply_while
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.primitives.logic import logical_and
+from funcgrad.primitives.selection import where
+from funcgrad.programs.program import Program
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, Raw, Value, concrete
+from funcgrad.transforms.arguments import check_function, is_whole
+from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
+from funcgrad.transforms.stage import Stager, name_of
+from funcgrad.users_values import operand
+
+__all__ = ["fori_loop", "while_loop"]
+
+
+def while_loop(
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    checkpoints: int | None = None,
+) -> Any:
+    """Repeat a function as long as a condition holds.
+
+    Parameters
+    ----------
+    cond_fun : callable
+        From the value to one truth value.
+    body_fun : callable
+        From the value to the next, of the same structure, shapes and dtypes.
+    init_val : pytree
+        The first value. A Python number becomes an array where ``body_fun`` makes one of it.
+    checkpoints : int, optional
+        In a program, about how many values reverse mode holds at once; it computes the others
+        again. Without it reverse mode holds all.
+
+    Returns
+    -------
+    pytree
+        The first value for which the condition does not hold.
+
+    Raises
+    ------
+    ShapeError, DtypeError, TreeError
+        The value changes its kind, or the condition is no single truth value.
+    ArgumentError
+        ``checkpoints`` is less than 2.
+
+    See Also
+    --------
+    fori_loop, scan
+
+    Notes
+    -----
+    Outside of ``jit`` this is Python's ``while``. In a program it is one operation, with
+    derivatives of every order in both modes; reverse mode runs the loop once more. Where ``vmap``
+    gives every example a condition of its own, the loop goes on until it holds for none, and an
+    example that has come to its end stays as it is: what runs beyond has no effect, on derivatives
+    neither.
+
+    With ``c`` checkpoints and ``n`` steps reverse mode computes each step about log n / log c
+    times.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> def root(x):  # by Newton's method
+    ...     close = lambda y: abs(y * y - x) > 1e-12 * x
+    ...     return fg.while_loop(close, lambda y: (y + x / y) / 2.0, x)
+    >>> fg.jit(fg.grad(root))(2.0), fg.vmap(root)(fg.tensor([4.0, 9.0]))
+    (Tensor(0.35355339), Tensor([2., 3.]))
+    """
+    for f in (cond_fun, body_fun):
+        check_function("while_loop", f)
+    if checkpoints is not None and (not is_whole(checkpoints) or as_index(checkpoints) < 2):
+        raise ArgumentError(
+            placed(f"while_loop: checkpoints has to be an integer from 2 on, got {checkpoints!r}.")
+        )
+    kinds = Kinds.of("while_loop", "init_val", init_val)
+    stager = running_stager()
+    if stager is not None:
+        return _staged("while_loop", stager, cond_fun, body_fun, kinds, checkpoints)
+    return _looped("while_loop", cond_fun, body_fun, kinds)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    """Repeat a function for each integer of a range.
+
+    Parameters
+    ----------
+    lower, upper : array_like of int, shape ()
+        The first integer, and the one that is not reached.
+    body_fun : callable
+        From an integer and the value to the next value, of the same structure, shapes and dtypes.
+    init_val : pytree
+        The first value. A Python number becomes an array where ``body_fun`` makes one of it.
+
+    Returns
+    -------
+    pytree
+        The last value; the first, where ``upper`` is not greater than ``lower``.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        A bound is no single integer.
+    ShapeError, DtypeError, TreeError
+        The value changes its kind.
+
+    See Also
+    --------
+    scan : which also gives what each step has to give.
+
+    Notes
+    -----
+    Bounds that are known when the function is staged make a ``scan``, others a ``while_loop``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jit(lambda x: fg.fori_loop(0, 3, lambda i, y: y * x + i, 1.0))(2.0)
+    Tensor(12.)
+    """
+    check_function("fori_loop", body_fun)
+    first, stop = _bound("lower", lower), _bound("upper", upper)
+    if is_unknown(first) or is_unknown(stop):
+        return _counted(first, stop, body_fun, init_val)
+    start, end = int(wrap(first)), int(wrap(stop))
+
+    def step(carry: Any, _: Any) -> Any:
+        i, value = carry
+        return (i + 1, body_fun(i, value)), None
+
+    if running_stager() is None:
+        return _for(range(start, end), body_fun, Kinds.of("fori_loop", "init_val", init_val))
+    return scan(named_like(body_fun, step), (start, init_val), length=max(0, end - start))[0][1]
+
+
+def _bound(name: str, bound: Any) -> Value:
+    value = concrete(operand(bound, "fori_loop"))
+    if shape_of(value):
+        raise ShapeError(
+            placed(
+                f"fori_loop: {name} has to be one integer, got an array of shape {shape_of(value)}."
+            )
+        )
+    if dtype_of(value).kind not in "iu":
+        raise DtypeError(placed(f"fori_loop: {name} has to be an integer, got {dtype_of(value)}."))
+    return value
+
+
+def _for(steps: range, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
+    value = kinds.tree()
+    for i in steps:
+        found = body_fun(wrap(i), value)
+        if not alike(found, value):
+            again = partial(_once_more, body_fun, i, kinds)
+            found = kinds.next(found, f" at i = {i}", i == steps[0], again)
+        value = found
+    return value
+
+
+def _once_more(body_fun: Callable[[Any, Any], Any], i: int, kinds: Kinds) -> Any:
+    return body_fun(wrap(i), kinds.tree())
+
+
+def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    def goes_on(carry: Any) -> Any:
+        return carry[0] < wrap(stop)
+
+    def step(carry: Any) -> Any:
+        i, value = carry
+        return i + 1, body_fun(i, value)
+
+    return while_loop(goes_on, named_like(body_fun, step), (wrap(first), init_val))[1]
+
+
+def _looped(
+    operation: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], kinds: Kinds
+) -> Any:
+    what = "the result of cond_fun"
+    value = kinds.tree()
+    number = 0
+    while True:
+        goes_on = truth(operation, what, cond_fun(value))
+        if is_unknown(goes_on):
+            return _masked(operation, cond_fun, body_fun, kinds, value, goes_on)
+        if not wrap(goes_on):
+            return value
+        found = body_fun(value)
+        if not alike(found, value):
+            found = kinds.next(
+                found, f" at step {number}", not number, lambda: body_fun(kinds.tree())
+            )
+        value = found
+        number += 1
+
+
+def _masked(
+    operation: str,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    kinds: Kinds,
+    value: Any,
+    active: Value,
+) -> Any:
+    """The loop for a batch, each example of which ends by itself."""
+    first = True
+    while np.any(_number(active)):
+        found = kinds.next(body_fun(value), "", first, lambda: body_fun(kinds.tree()))
+        first = False
+        new, old = trees.leaves(found), kinds.flatten(value, "")
+        kept = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
+        value = kinds.tree(kept)
+        kinds.specs = [strong(spec) for spec in kinds.specs]
+        more = truth(operation, "the result of cond_fun", cond_fun(value))
+        active = logical_and(active, more)
+    return value
+
+
+def _number(value: Value) -> Raw:
+    """The numbers inside a value."""
+    while type(value) not in RAW:
+        value = value._value
+    return value
+
+
+def _staged(
+    operation: str,
+    stager: Stager,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    kinds: Kinds,
+    checkpoints: int | None,
+) -> Any:
+    place = f"fg.{operation}"
+
+    def step(values: Any) -> list[Value]:
+        return kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
+
+    def goes_on(values: Any) -> list[Value]:
+        return [truth(operation, "the result of cond_fun", cond_fun(kinds.tree(values)))]
+
+    while True:
+        before = [*kinds.specs]
+        body, body_closed = staged_body(stager, place, step, before, name_of(body_fun))
+        if kinds.specs == before:
+            break
+        kinds.promote()
+    cond, cond_closed = staged_body(stager, place, goes_on, before, name_of(cond_fun))
+    closed = [*{id(x): x for x in (*cond_closed, *body_closed)}.values()]
+    specs = [*specs_inside(closed), *before]
+    places = {id(x): k for k, x in enumerate(closed)}
+
+    def over(program: Program, own: list[Value]) -> Program:
+        reads = [places[id(x)] for x in own]
+
+        def run(values: Any) -> list[Value]:
+            return program.evaluate([*values[len(closed) :], *[values[k] for k in reads]])
+
+        return flat_program(program.name, run, specs)
+
+    loop = Loop(over(cond, cond_closed), over(body, body_closed), len(closed))
+    most = None if checkpoints is None else as_index(checkpoints)
+    outs = apply_while([*closed, *kinds.values], WhileSettings(loop, most))
+    return kinds.tree(outs)
+
+
+def named_like(f: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that was made of another, under its name, which programs show."""
+    made.__name__ = name_of(f)
+    return made
