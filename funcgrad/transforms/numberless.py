@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import takewhile
 from typing import Any
 
 from funcgrad.errors import TracerError
@@ -90,7 +91,8 @@ def staged_body(
         Whether operations on values that the function closes over belong to the program too, as in
         a branch, which may not run. Otherwise they happen outside, once, as a loop needs.
     """
-    traces: list[Any] = [t for t in running_traces() if isinstance(t, Stager | Recorder)]
+    # Those further out as long as all inside of them do, whose tracers would hold tracers of this.
+    traces: list[Any] = [*takewhile(lambda t: isinstance(t, Stager | Recorder), running_traces())]
     with ExitStack() as stack:
         own = Numberless(stack.enter_context(begin_level()), place, stager)
         own.knots = {} if stager is None else stager.knots
