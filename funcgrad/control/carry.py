@@ -18,8 +18,8 @@ from funcgrad.control.values import as_spec, strong
 from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError, TreeError
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import Spec
-from funcgrad.tensor import wrap
-from funcgrad.trace import STRONG, TracedValue, Value
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import RAW, TracedValue, Value
 from funcgrad.transforms.arguments import values_of
 from funcgrad.trees import Structure
 from funcgrad.users_line import users_line
@@ -48,19 +48,29 @@ def gives_way(weak: Spec, spec: Spec) -> bool:
 
 
 def alike(new: Any, old: Any) -> bool:
-    """Whether two trees are certainly of one structure, with leaves of one kind: a quick look."""
+    """Whether two trees are certainly of one structure, with leaves of one kind: a quick look.
+
+    Loops take it at every step: 0.2 µs for an array, where to take a tree apart takes 2.
+    """
     kind = type(new)
     if kind is not type(old):
         return False
-    if kind in STRONG:
-        return kind is not np.ndarray or (new.shape == old.shape and new.dtype is old.dtype)
-    if isinstance(new, TracedValue):
-        return alike(new._value, old._value)
+    if kind is Tensor:
+        new, old = new._value, old._value
+        kind = type(new)
+        if kind is not type(old):
+            return False
+    if kind is np.ndarray:
+        return bool(new.shape == old.shape and new.dtype is old.dtype)
+    if kind in RAW or new is None:
+        return True
     if kind is tuple or kind is list:
-        return len(new) == len(old) and all(map(alike, new, old))
+        if len(new) != len(old):
+            return False
+        return False not in map(alike, new, old)
     if kind is dict:
         return new.keys() == old.keys() and all(alike(new[key], old[key]) for key in new)
-    return new is None
+    return isinstance(new, TracedValue) and alike(new._value, old._value)
 
 
 def pair_of(operation: str, out: Any) -> tuple[Any, Any]:

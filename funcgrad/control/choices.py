@@ -8,8 +8,9 @@ Tensor(0.5)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index as as_index
 from typing import Any
+
+import numpy as np
 
 from funcgrad import trees
 from funcgrad.control.carry import common_specs, placed
@@ -19,7 +20,7 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
-from funcgrad.tensor import wrap
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.batch import Batched
@@ -41,6 +42,8 @@ def is_unknown(value: Value) -> bool:
 
 def truth(operation: str, what: str, value: Any) -> Value:
     """A value that has to be one truth value."""
+    if type(value) is Tensor and type(value._value) is np.bool_:  # at every step of a loop
+        return value._value
     own = concrete(operand(value, operation))
     if shape_of(own):
         raise ShapeError(
@@ -180,7 +183,7 @@ def _chosen(
     names: Sequence[str],
 ) -> Any:
     if not is_unknown(index):
-        number = as_index(int(wrap(index)))
+        number = int(wrap(index))
         return functions[min(max(number, 0), len(functions) - 1)](*operands)
     stager = running_stager()
     if stager is None:

@@ -54,7 +54,7 @@ def split_invariants(body: Program, consts: int) -> tuple[Program | None, Progra
     """
     invariant = invariant_variables(body, consts)
     read = {*body.outputs}
-    moved = set()
+    moved: set[int] = set()
     for equation, results in zip(body.equations, body.index.results, strict=True):
         if results and invariant.issuperset(results):
             moved.update(results)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
@@ -18,13 +18,11 @@ from funcgrad import trees
 from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed
 from funcgrad.control.values import as_spec
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
-from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import stack
-from funcgrad.primitives.structural import view
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import Spec, shape_of
-from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, STRONG, Value
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import STRONG, Value, concrete
 from funcgrad.transforms.arguments import is_whole, values_of
 from funcgrad.trees import Structure
 
@@ -34,13 +32,12 @@ __all__ = ["Slices", "looped"]
 class Slices:
     """The arrays that a scan goes through: their leaves, and a slice of each as a tree."""
 
-    __slots__ = ("_is_raw", "length", "operation", "structure", "values")
+    __slots__ = ("length", "operation", "structure", "values")
 
     def __init__(self, operation: str, xs: Any, length: object = None) -> None:
         leaves, self.structure = trees.flatten(xs)
         self.operation = operation
         self.values = values_of(operation, leaves, self.structure, lambda: "xs")
-        self._is_raw = all(type(x) in RAW for x in self.values)
         self.length = self._length(length)
 
     def over(self, values: Sequence[Value], length: int) -> Slices:
@@ -96,9 +93,17 @@ class Slices:
 
     def at(self, step: int) -> Any:
         """The slices of one step."""
-        if self._is_raw:
-            return self.tree([value[step] for value in self.values])
-        return self.tree([view(value, key=Key((step,))) for value in self.values])
+        return self.tree([value[step] for value in self.values])
+
+    def each(self, steps: range) -> Iterator[Any]:
+        """The slices of some steps, one after another."""
+        if not self.values:
+            tree = self.tree(())
+            return (tree for _ in steps)
+        if trees.unflatten(self.structure, self.values) is self.values[0]:
+            (value,) = self.values
+            return (wrap(value[step]) for step in steps)
+        return map(self.at, steps)
 
 
 def looped(
@@ -108,8 +113,8 @@ def looped(
     steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
     ys: list[Any] = []
     carry = kinds.tree()
-    for step in steps:
-        out = f(carry, slices.at(step))
+    for step, x in zip(steps, slices.each(steps), strict=True):
+        out = f(carry, x)
         if type(out) is not tuple or len(out) != 2:
             pair_of(operation, out)
         if not alike(out[0], carry):
@@ -132,6 +137,8 @@ def looped(
 def _stacked(operation: str, ys: Sequence[Any]) -> Any:
     """What all steps gave, stacked."""
     last = ys[-1]
+    if last is None and ys.count(None) == len(ys):
+        return None
     leaves, structure = trees.flatten(last)
     columns: Sequence[Sequence[Any]]
     if len(leaves) == 1 and leaves[0] is last:
@@ -155,7 +162,12 @@ def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
 def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
     """What all steps gave of one leaf, as one array."""
     place = trees.structure(leaves[0])
-    values = [values_of(operation, [leaf], place, lambda: f"y{path}")[0] for leaf in leaves]
+    values = [
+        concrete(leaf)
+        if isinstance(leaf, Tensor)
+        else values_of(operation, [leaf], place, lambda: f"y{path}")[0]
+        for leaf in leaves
+    ]
     last = values[-1]
     odd = [k for k, value in enumerate(values) if not alike(value, last)]
     if odd:

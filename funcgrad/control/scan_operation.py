@@ -119,11 +119,12 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
             [*primals, *[zeros_like(primals[k]) if moved[k] is None else moved[k] for k in chosen]]
         )
     program = flat_program(f"{body.name}_push", pushed, specs)
-    outs = iter(apply_scan(*operands, own.over(program)))
-    state = [next(outs) for _ in range(carry)]
-    state_tangents = [next(outs) if flag else None for flag in parts[1]]
+    consts, state, xs = operands
+    outs = iter(apply_scan(consts, state, xs, own.over(program)))
+    ends = [next(outs) for _ in range(carry)]
+    end_tangents = [next(outs) if flag else None for flag in parts[1]]
     ys = [next(outs) for _ in pushed_ys]
-    return [*state, *ys], [*state_tangents, *[next(outs) if flag else None for flag in pushed_ys]]
+    return [*ends, *ys], [*end_tangents, *[next(outs) if flag else None for flag in pushed_ys]]
 
 
 def _batch(

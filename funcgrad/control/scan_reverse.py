@@ -83,7 +83,8 @@ class ScanRecording(Recording):
         outs, residuals = forward.outputs[: len(own.body.outputs)], forward.outputs
         consts, _, xs = own.parts(self._values)
         invariant = invariant_variables(forward, own.consts)
-        once, stacked = {}, {}
+        once: dict[int, int] = {}
+        stacked: dict[int, int] = {}
         for position in wanted:
             if position < own.consts:
                 self._kept[position] = consts[position]

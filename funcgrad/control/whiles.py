@@ -173,8 +173,8 @@ def _bound(name: str, bound: Any) -> Value:
 
 def _for(steps: range, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
     value = kinds.tree()
-    for i in steps:
-        found = body_fun(wrap(i), value)
+    for i, number in zip(steps, map(wrap, steps), strict=True):
+        found = body_fun(number, value)
         if not alike(found, value):
             again = partial(_once_more, body_fun, i, kinds)
             found = kinds.next(found, f" at i = {i}", i == steps[0], again)
@@ -205,9 +205,11 @@ def _looped(
     number = 0
     while True:
         goes_on = truth(operation, what, cond_fun(value))
-        if is_unknown(goes_on):
-            return _masked(operation, cond_fun, body_fun, kinds, value, goes_on)
-        if not wrap(goes_on):
+        if type(goes_on) is not np.bool_:
+            if is_unknown(goes_on):
+                return _masked(operation, cond_fun, body_fun, kinds, value, goes_on)
+            goes_on = bool(wrap(goes_on))
+        if not goes_on:
             return value
         found = body_fun(value)
         if not alike(found, value):
