@@ -123,7 +123,7 @@ class Kinds:
                 trees.flatten_like(self.structure, tree, f"{self.operation}: the carry{step}")
             except FuncgradError as error:
                 raise TreeError(
-                    placed(f"{error} The function has to return a carry like the one it gets.")
+                    placed(f"{error}. The function has to return a carry like the one it gets.")
                 ) from None
         return values_of(self.operation, leaves, structure, lambda: f"the carry{step}")
 
@@ -160,17 +160,17 @@ class Kinds:
         """
         before = [*self.specs]
         values, promoted = self.fit(self.flatten(tree, step), step)
-        if promoted:
+        changed = zip(before, self.specs, strict=True)
+        if promoted and any(own.dtype != new.dtype for own, new in changed):
             if not is_first:
                 raise self.late(before, step)
-            if any(own.dtype != new.dtype for own, new in zip(before, self.specs, strict=True)):
-                self.promote()
-                values, _ = self.fit(self.flatten(again(), step), step)
+            self.promote()
+            values, _ = self.fit(self.flatten(again(), step), step)
         return self.tree(values)
 
     def late(self, before: Sequence[Spec], step: str) -> Exception:
         """The error for a Python number that becomes an array later than at the first step."""
-        k = next(k for k, spec in enumerate(before) if spec != self.specs[k])
+        k = next(k for k, spec in enumerate(before) if spec.dtype != self.specs[k].dtype)
         found, self.specs[k] = self.specs[k], before[k]
         return self._changed(k, found, step)
 

@@ -156,7 +156,7 @@ def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
     try:
         return trees.flatten_like(structure, y, f"{operation}: what a step gives")
     except FuncgradError as error:
-        raise TreeError(placed(f"{error} All steps have to give the same tree.")) from None
+        raise TreeError(placed(f"{error}. All steps have to give the same tree.")) from None
 
 
 def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:

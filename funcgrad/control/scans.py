@@ -35,7 +35,7 @@ from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.stage import Stager, name_of
 from funcgrad.trees import Structure
 
-__all__ = ["map", "scan"]
+__all__ = ["counted", "map", "scan"]
 
 
 def scan(
@@ -112,6 +112,11 @@ def scan(
     if checkpoint_every is not None:
         return _checkpointed(f, init, slices, reverse, unroll, checkpoint_every)
     return _scan("scan", f, init, slices, bool(reverse), as_index(unroll))
+
+
+def counted(f: Callable[[Any, Any], Any], init: Any, length: int, operation: str) -> Any:
+    """The last carry of a scan over nothing, in the name of another operation."""
+    return _scan(operation, f, init, Slices(operation, None, length))[0]
 
 
 def _scan(

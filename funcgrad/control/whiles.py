@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.control.carry import Kinds, alike, placed
 from funcgrad.control.choices import is_unknown, truth
-from funcgrad.control.scans import scan
+from funcgrad.control.scans import counted
 from funcgrad.control.values import specs_inside, strong
 from funcgrad.control.while_loops import Loop
 from funcgrad.control.while_operation import WhileSettings, apply_while
@@ -155,7 +155,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
     if running_stager() is None:
         return _for(range(start, end), body_fun, Kinds.of("fori_loop", "init_val", init_val))
-    return scan(named_like(body_fun, step), (start, init_val), length=max(0, end - start))[0][1]
+    length = max(0, end - start)
+    return counted(named_like(body_fun, step), (start, init_val), length, "fori_loop")[1]
 
 
 def _bound(name: str, bound: Any) -> Value:
