@@ -512,6 +512,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad": 65,
     "funcgrad.backends": 1,
     "funcgrad.backends.numpy": 7,
+    "funcgrad.control": 48,
     "funcgrad.forms": 4,
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,

@@ -73,7 +73,7 @@ def alike(new: Any, old: Any) -> bool:
     return isinstance(new, TracedValue) and alike(new._value, old._value)
 
 
-def pair_of(operation: str, out: Any) -> tuple[Any, Any]:
+def pair_of(operation: str, out: object) -> tuple[Any, Any]:
     """What the body of a scan returned, checked to be a pair."""
     if type(out) is not tuple or len(out) != 2:
         raise FunctionError(

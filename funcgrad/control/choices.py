@@ -16,7 +16,7 @@ from funcgrad import trees
 from funcgrad.control.carry import common_specs, placed
 from funcgrad.control.switch_operation import apply_switch, select
 from funcgrad.control.values import as_spec
-from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
@@ -26,7 +26,7 @@ from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
 from funcgrad.transforms.stage import Staged
-from funcgrad.users_values import operand
+from funcgrad.users_values import ArrayLike, described, operand
 
 __all__ = ["cond", "is_unknown", "switch", "truth"]
 
@@ -40,7 +40,7 @@ def is_unknown(value: Value) -> bool:
     return False
 
 
-def truth(operation: str, what: str, value: Any) -> Value:
+def truth(operation: str, what: str, value: ArrayLike) -> Value:
     """A value that has to be one truth value."""
     if type(value) is Tensor and type(value._value) is np.bool_:  # at every step of a loop
         return value._value
@@ -64,7 +64,7 @@ def truth(operation: str, what: str, value: Any) -> Value:
 
 
 def cond(
-    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
+    pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
 ) -> Any:
     """Call one of two functions.
 
@@ -114,7 +114,7 @@ def cond(
     return _chosen("cond", own, (false_fun, true_fun), operands, names)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Call one of several functions.
 
     Parameters
@@ -150,6 +150,10 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> f(2, 0.5), f(7, 0.5), f(-1, 0.0)
     (Tensor(0.5), Tensor(0.5), Tensor(0.))
     """
+    if not isinstance(branches, Sequence) or isinstance(branches, str):
+        raise FunctionError(
+            placed(f"switch: branches has to be a list of functions, got {described(branches)}.")
+        )
     functions = list(branches)
     if not functions:
         raise ArgumentError(placed("switch: there is no branch; give at least one."))

@@ -4,8 +4,8 @@ A cotangent may be absent, whole, or ``Masked``. A loop carries the same kind at
 branches of a choice return the same, so kinds are *joined*: what is absent in one and whole in the
 other becomes a whole one with a mask of a single truth value.
 
->>> joined(Kind.ABSENT, Kind.WHOLE), joined(Kind.SWITCHED, Kind.MASKED)
-(<Kind.SWITCHED: 2>, <Kind.MASKED: 3>)
+>>> joined(CotangentKind.ABSENT, CotangentKind.WHOLE)
+<CotangentKind.SWITCHED: 2>
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from funcgrad.transforms.linearization import LinearPart
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit, merged
 
 __all__ = [
-    "Kind",
+    "CotangentKind",
     "fitted",
     "in_kind",
     "joined",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class Kind(Enum):
+class CotangentKind(Enum):
     """What a cotangent is made of."""
 
     ABSENT = 0
@@ -48,20 +48,20 @@ class Kind(Enum):
 _BOOL = np.dtype(np.bool_)
 
 
-def kind_of(ct: Cotangent) -> Kind:
+def kind_of(ct: Cotangent) -> CotangentKind:
     """The kind of a cotangent."""
     if ct is None:
-        return Kind.ABSENT
+        return CotangentKind.ABSENT
     if type(ct) is not Masked:
-        return Kind.WHOLE
-    return Kind.MASKED if shape_of(ct.mask) else Kind.SWITCHED
+        return CotangentKind.WHOLE
+    return CotangentKind.MASKED if shape_of(ct.mask) else CotangentKind.SWITCHED
 
 
-def joined(first: Kind, second: Kind) -> Kind:
+def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
     """The kind that can stand for both."""
     least, most = sorted((first, second), key=lambda kind: kind.value)
-    if least is Kind.ABSENT and most is Kind.WHOLE:
-        return Kind.SWITCHED
+    if least is CotangentKind.ABSENT and most is CotangentKind.WHOLE:
+        return CotangentKind.SWITCHED
     return most
 
 
@@ -80,42 +80,42 @@ def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
     return Masked(own, mask)
 
 
-def in_kind(ct: Cotangent, kind: Kind, spec: Spec) -> Cotangent:
+def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
     """A fitted cotangent as one of another kind, which is joined of its own and others."""
     own = kind_of(ct)
     if own is kind:
         return ct
     if ct is None:
         ct = Masked(zeros_like(spec), np.False_)
-    elif own is Kind.WHOLE:
+    elif own is CotangentKind.WHOLE:
         ct = Masked(ct, np.True_)
-    if kind is Kind.MASKED and spec.shape != shape_of(ct.mask):
+    if kind is CotangentKind.MASKED and spec.shape != shape_of(ct.mask):
         ct = Masked(ct.value, broadcast_to(ct.mask, shape=spec.shape))
     return ct
 
 
-def stand_ins(kinds: Sequence[Kind], specs: Sequence[Spec]) -> list[Cotangent]:
+def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cotangent]:
     """Cotangents of some kinds that take neither time nor memory."""
     found: list[Cotangent] = []
     for kind, spec in zip(kinds, specs, strict=True):
         strong = Spec(spec.shape, spec.dtype)
-        if kind is Kind.ABSENT:
+        if kind is CotangentKind.ABSENT:
             found.append(None)
-        elif kind is Kind.WHOLE:
+        elif kind is CotangentKind.WHOLE:
             found.append(stand_in(strong))
         else:
-            shape = spec.shape if kind is Kind.MASKED else ()
+            shape = spec.shape if kind is CotangentKind.MASKED else ()
             found.append(Masked(stand_in(strong), stand_in(Spec(shape, _BOOL))))
     return found
 
 
-def restored_kinds(kinds: Sequence[Kind], values: Iterator[Value]) -> list[Cotangent]:
+def restored_kinds(kinds: Sequence[CotangentKind], values: Iterator[Value]) -> list[Cotangent]:
     """The cotangents of some kinds that values make up, as many as it takes."""
     return [
         None
-        if kind is Kind.ABSENT
+        if kind is CotangentKind.ABSENT
         else next(values)
-        if kind is Kind.WHOLE
+        if kind is CotangentKind.WHOLE
         else Masked(next(values), next(values))
         for kind in kinds
     ]
@@ -130,7 +130,7 @@ def total(first: Cotangent, second: Cotangent) -> Cotangent:
     return first + second
 
 
-def part_kinds(part: LinearPart) -> list[Kind]:
+def part_kinds(part: LinearPart) -> list[CotangentKind]:
     """The kinds of the cotangents that a pullback finds."""
     specs = part.program.specs()
     found = iter([specs[variable] for variable in part.program.outputs])
@@ -138,7 +138,7 @@ def part_kinds(part: LinearPart) -> list[Kind]:
     for width in part.widths:
         own = [next(found) for _ in range(width)]
         if width == 2:
-            kinds.append(Kind.MASKED if own[1].shape else Kind.SWITCHED)
+            kinds.append(CotangentKind.MASKED if own[1].shape else CotangentKind.SWITCHED)
         else:
-            kinds.append(Kind.WHOLE if width else Kind.ABSENT)
+            kinds.append(CotangentKind.WHOLE if width else CotangentKind.ABSENT)
     return kinds

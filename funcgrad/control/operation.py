@@ -31,13 +31,13 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.record import Recorder
 
-__all__ = ["Recording", "Rules", "check_linear", "control_primitive"]
+__all__ = ["ControlRecording", "Rules", "check_linear", "control_primitive"]
 
 Params: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Sequence[Value]
 
 
-class Recording:
+class ControlRecording:
     """What reverse mode keeps of an operation that has run.
 
     Attributes
@@ -69,7 +69,7 @@ class Rules:
     evaluate : callable
         ``(values, params) -> results``, of raw values.
     record : callable
-        ``(values, followed, params) -> Recording``.
+        ``(values, followed, params) -> ControlRecording``.
     push : callable
         ``(values, tangents, params) -> (results, tangents)``; a tangent may be None.
     batch : callable
@@ -82,7 +82,7 @@ class Rules:
     """
 
     evaluate: Callable[[Values, Params], list[Value]]
-    record: Callable[[Values, Sequence[bool], Params], Recording]
+    record: Callable[[Values, Sequence[bool], Params], ControlRecording]
     push: Callable[[Values, Values, Params], tuple[list[Value], Sequence[Value]]]
     batch: Callable[[int, Values, Sequence[bool], Params], tuple[list[Value], Sequence[bool]]]
     check_linear: Callable[[Sequence[bool], Params], None]
@@ -93,7 +93,7 @@ class Rules:
 class ControlEntry(Entry):
     """An operation that was recorded as a whole."""
 
-    recording: Recording
+    recording: ControlRecording
     operands: Sequence[int]
 
     def push(self, tangents: Variables) -> list[Value]:

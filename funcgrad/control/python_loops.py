@@ -1,7 +1,7 @@
 """A scan as a Python loop, which is what it is outside of programs.
 
 >>> import funcgrad.numpy as fnp
->>> slices = Slices("scan", fnp.arange(3.0))
+>>> slices = ScannedArrays("scan", fnp.arange(3.0))
 >>> looped("scan", lambda c, x: (c + x, c * x), Kinds.of("scan", "init", 1.0), slices, False)
 (Tensor(4.0), Tensor([0., 1., 4.]))
 """
@@ -25,26 +25,27 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import STRONG, Value, concrete
 from funcgrad.transforms.arguments import is_whole, values_of
 from funcgrad.trees import Structure
+from funcgrad.users_values import REFUSALS, explained
 
-__all__ = ["Slices", "looped"]
+__all__ = ["ScannedArrays", "looped"]
 
 
-class Slices:
+class ScannedArrays:
     """The arrays that a scan goes through: their leaves, and a slice of each as a tree."""
 
     __slots__ = ("length", "operation", "structure", "values")
 
-    def __init__(self, operation: str, xs: Any, length: object = None) -> None:
+    def __init__(self, operation: str, xs: Any, length: int | None = None) -> None:
         leaves, self.structure = trees.flatten(xs)
         self.operation = operation
         self.values = values_of(operation, leaves, self.structure, lambda: "xs")
         self.length = self._length(length)
 
-    def over(self, values: Sequence[Value], length: int) -> Slices:
+    def over(self, values: Sequence[Value], length: int) -> ScannedArrays:
         """Other arrays in the same tree."""
-        return Slices(self.operation, self.tree(values), length)
+        return ScannedArrays(self.operation, self.tree(values), length)
 
-    def _length(self, length: Any) -> int:
+    def _length(self, length: int | None) -> int:
         if length is not None and not is_whole(length):
             raise ArgumentError(
                 placed(f"{self.operation}: length has to be a whole number, got {length!r}.")
@@ -107,7 +108,7 @@ class Slices:
 
 
 def looped(
-    operation: str, f: Callable[[Any, Any], Any], kinds: Kinds, slices: Slices, reverse: bool
+    operation: str, f: Callable[[Any, Any], Any], kinds: Kinds, slices: ScannedArrays, reverse: bool
 ) -> tuple[Any, Any]:
     """The last carry, and what all steps gave, stacked; there is a step at least."""
     steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
@@ -145,10 +146,13 @@ def _stacked(operation: str, ys: Sequence[Any]) -> Any:
         columns = [ys]
     else:
         columns = [*zip(*[_leaves(operation, structure, y) for y in ys], strict=True)]
-    found = [
-        _column(operation, column, path)
-        for column, path in zip(columns, structure.paths(), strict=True)
-    ]
+    try:
+        found = [
+            _column(operation, column, path)
+            for column, path in zip(columns, structure.paths(), strict=True)
+        ]
+    except REFUSALS as error:  # as for arrays of more axes than NumPy has
+        raise explained(error, operation, *leaves) from error
     return trees.unflatten(structure, [wrap(value) for value in found])
 
 

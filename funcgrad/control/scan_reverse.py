@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from funcgrad.control.cotangents import (
-    Kind,
+    CotangentKind,
     fitted,
     in_kind,
     joined,
@@ -22,7 +22,7 @@ from funcgrad.control.cotangents import (
     total,
 )
 from funcgrad.control.invariants import invariant_variables
-from funcgrad.control.operation import Recording, Values
+from funcgrad.control.operation import ControlRecording, Values
 from funcgrad.control.scan_settings import ScanSettings
 from funcgrad.control.values import as_spec, specs_inside, strong
 from funcgrad.programs.extract import extract
@@ -39,7 +39,7 @@ __all__ = ["ScanRecording"]
 Apply: TypeAlias = Callable[[Values, Values, Values, ScanSettings], list[Value]]
 
 
-class ScanRecording(Recording):
+class ScanRecording(ControlRecording):
     """A scan that was recorded.
 
     Parameters
@@ -139,7 +139,9 @@ class ScanRecording(Recording):
         seed_kinds = [*map(kind_of, seeds)]
         part, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
         const_kinds, _, x_kinds = own.parts(part_kinds(part))
-        x_kinds = [Kind.MASKED if kind is Kind.SWITCHED else kind for kind in x_kinds]
+        x_kinds = [
+            CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind for kind in x_kinds
+        ]
         fixed, stacked = self._read(part)
 
         def back(values: Values) -> list[Value]:
@@ -170,14 +172,14 @@ class ScanRecording(Recording):
         return [*sums, *ends, *restored_kinds(x_kinds, found)]
 
     def _pulled(
-        self, kinds: list[Kind], seed_kinds: Sequence[Kind]
-    ) -> tuple[LinearPart, list[Kind]]:
+        self, kinds: list[CotangentKind], seed_kinds: Sequence[CotangentKind]
+    ) -> tuple[LinearPart, list[CotangentKind]]:
         """The pullback of the body, and the kinds of cotangents that the loop carries."""
         own = self._settings
         specs = [*own.parts(own.body.inputs)[1], *own.slices()]
         while True:
             every = [*kinds, *seed_kinds]
-            if all(every[k] is Kind.WHOLE for k in self.connected):
+            if all(every[k] is CotangentKind.WHOLE for k in self.connected):
                 part = self._taken.first
             else:
                 cts = stand_ins(every, specs)
@@ -261,12 +263,14 @@ def _slice_spec(x: Value) -> Spec:
     return Spec(shape_of(x)[1:], dtype_of(x))
 
 
-def _nothing(kind: Kind, spec: Spec) -> Cotangent:
+def _nothing(kind: CotangentKind, spec: Spec) -> Cotangent:
     """Where the sum of cotangents of a kind begins."""
-    return zeros_like(spec) if kind is Kind.WHOLE else in_kind(None, kind, spec)
+    return zeros_like(spec) if kind is CotangentKind.WHOLE else in_kind(None, kind, spec)
 
 
 def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:
     """The cotangent of a stacked result, so that each step has a part of it."""
     own = fitted(ct, spec)
-    return in_kind(own, Kind.MASKED, spec) if kind_of(own) is Kind.SWITCHED else own
+    return (
+        in_kind(own, CotangentKind.MASKED, spec) if kind_of(own) is CotangentKind.SWITCHED else own
+    )

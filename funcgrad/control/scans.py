@@ -17,7 +17,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.control.carry import Kinds, pair_of, placed
-from funcgrad.control.python_loops import Slices, looped
+from funcgrad.control.python_loops import ScannedArrays, looped
 from funcgrad.control.scan_operation import apply_scan
 from funcgrad.control.scan_settings import ScanSettings
 from funcgrad.errors import ArgumentError
@@ -106,7 +106,7 @@ def scan(
     Tensor(3.)
     """
     check_function("scan", f)
-    slices = Slices("scan", xs, length)
+    slices = ScannedArrays("scan", xs, length)
     if not is_whole(unroll) or unroll < 1:
         raise ArgumentError(placed(f"scan: unroll has to be a positive integer, got {unroll!r}."))
     if checkpoint_every is not None:
@@ -116,14 +116,14 @@ def scan(
 
 def counted(f: Callable[[Any, Any], Any], init: Any, length: int, operation: str) -> Any:
     """The last carry of a scan over nothing, in the name of another operation."""
-    return _scan(operation, f, init, Slices(operation, None, length))[0]
+    return _scan(operation, f, init, ScannedArrays(operation, None, length))[0]
 
 
 def _scan(
     operation: str,
     f: Callable[[Any, Any], Any],
     init: Any,
-    slices: Slices,
+    slices: ScannedArrays,
     reverse: bool = False,
     unroll: int = 1,
 ) -> tuple[Any, Any]:
@@ -142,7 +142,7 @@ def _staged(
     operation: str,
     f: Callable[[Any, Any], Any],
     kinds: Kinds,
-    slices: Slices,
+    slices: ScannedArrays,
     reverse: bool,
     unroll: int,
 ) -> tuple[Any, Any]:
@@ -185,7 +185,7 @@ def _staged(
 def _checkpointed(
     f: Callable[[Any, Any], Any],
     init: Any,
-    slices: Slices,
+    slices: ScannedArrays,
     reverse: bool,
     unroll: int,
     every: int | str,
@@ -195,12 +195,12 @@ def _checkpointed(
     count = slices.length // size
     whole = count * size
 
-    def part(start: int, stop: int) -> Slices:
+    def part(start: int, stop: int) -> ScannedArrays:
         key = Key((slice(start, stop),))
         return slices.over([view(x, key=key) for x in slices.values], stop - start)
 
     def chunk(carry: Any, own: Any) -> Any:
-        inner = Slices("scan", own, size)
+        inner = ScannedArrays("scan", own, size)
         return _scan("scan", f, carry, inner, reverse, unroll)
 
     def chunks(carry: Any) -> tuple[Any, Any]:
@@ -222,7 +222,7 @@ def _checkpointed(
 
 
 def _chunk(every: int | str, length: int) -> int:
-    if every == "sqrt":
+    if isinstance(every, str) and every == "sqrt":
         return max(1, isqrt(max(0, length - 1)) + 1)
     if not is_whole(every) or as_index(every) < 1:  # type: ignore[arg-type]  # a text is no whole number
         raise ArgumentError(
@@ -252,7 +252,7 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     f : callable
         Of one slice of every leaf; it returns a pytree.
     xs : pytree of arrays
-        Slices are taken along axis 0.
+        ScannedArrays are taken along axis 0.
     batch_size : int, optional
         So many slices at once, by ``vmap``; what is left over is a smaller batch.
 
@@ -279,7 +279,7 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     Tensor([-0.5, -1. ])
     """
     check_function("map", f)
-    slices = Slices("map", xs, None)
+    slices = ScannedArrays("map", xs, None)
     if batch_size is None:
         return _mapped(f, slices)
     if not is_whole(batch_size) or as_index(batch_size) < 1:
@@ -300,7 +300,7 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     return trees.map(_joined, ys, last)
 
 
-def _mapped(f: Callable[[Any], Any], slices: Slices) -> Any:
+def _mapped(f: Callable[[Any], Any], slices: ScannedArrays) -> Any:
     @wraps(f)
     def step(carry: Any, x: Any) -> Any:
         return carry, f(x)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from funcgrad.control.cotangents import (
-    Kind,
+    CotangentKind,
     fitted,
     in_kind,
     joined,
@@ -21,8 +21,8 @@ from funcgrad.control.cotangents import (
     stand_ins,
 )
 from funcgrad.control.operation import (
+    ControlRecording,
     Params,
-    Recording,
     Rules,
     Values,
     check_linear,
@@ -41,7 +41,7 @@ from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.linearization import Linearization, LinearPart
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.with_derivative import flat, restored, with_pushforward
+from funcgrad.transforms.with_derivative import WithDerivative, flat, restored, with_pushforward
 
 __all__ = ["SWITCH", "apply_switch", "select"]
 
@@ -106,7 +106,7 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
     moved = [max(widths) > 0 for widths in zip(*[both.widths for both in every], strict=True)]
     own = [strong(spec) for spec in branches[0].results(*inputs)]
 
-    def pushed(both: Any) -> Callable[[Values], list[Value]]:
+    def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
         def run(both_values: Values) -> list[Value]:
             outs = both.program.evaluate(both_values)
             found = restored(both.widths, outs[count:])
@@ -163,7 +163,7 @@ def _check_linear(followed: Sequence[bool], params: Params) -> None:
         check_linear("fg.cond or fg.switch", branch, followed[1:])
 
 
-class SwitchRecording(Recording):
+class SwitchRecording(ControlRecording):
     """A choice that was recorded."""
 
     __slots__ = (
@@ -245,7 +245,7 @@ class SwitchRecording(Recording):
         return [next(found) if flag else None for flag in moved]
 
     def _seeds(
-        self, taken: Linearization, kinds: Sequence[Kind], specs: Sequence[Spec]
+        self, taken: Linearization, kinds: Sequence[CotangentKind], specs: Sequence[Spec]
     ) -> list[Cotangent]:
         cts = stand_ins(kinds, specs)
         return [ct if k in taken.connected else None for k, ct in enumerate(cts)]
@@ -274,7 +274,7 @@ def _of_branch(
     return lambda values: run(branch, values)
 
 
-def _joined_all(kinds: Sequence[Kind]) -> Kind:
+def _joined_all(kinds: Sequence[CotangentKind]) -> CotangentKind:
     found = kinds[0]
     for kind in kinds[1:]:
         found = joined(found, kind)

@@ -2,7 +2,7 @@
 
 >>> import funcgrad as fg
 >>> goes_on, body = fg.program(lambda w, c: c < w), fg.program(lambda w, c: c * w)
->>> Loop(goes_on(9.0, 2.0), body(9.0, 2.0), 1).run([9.0], [2.0])
+>>> WhileLoop(goes_on(9.0, 2.0), body(9.0, 2.0), 1).run([9.0], [2.0])
 [18.0]
 """
 
@@ -23,12 +23,12 @@ from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import with_pushforward
 
-__all__ = ["BatchedLoop", "Loop", "Tangents", "interleaved", "states_backwards"]
+__all__ = ["BatchedWhile", "Tangents", "WhileLoop", "interleaved", "states_backwards"]
 
 T = TypeVar("T")
 
 
-class Loop(NamedTuple):
+class WhileLoop(NamedTuple):
     """A loop: of its first operands, so many, that all steps share, and of the carry.
 
     Attributes
@@ -64,7 +64,7 @@ class Loop(NamedTuple):
             own = self.body.evaluate([*consts, *own])
         return own
 
-    def pushed(self, flags: Sequence[bool]) -> tuple[Loop, Tangents]:
+    def pushed(self, flags: Sequence[bool]) -> tuple[WhileLoop, Tangents]:
         """The loop with tangents of some operands beside these, and of all that these reach."""
         body = self.body
         inputs = [strong(spec) for spec in body.inputs]
@@ -100,7 +100,7 @@ class Loop(NamedTuple):
 
         specs = own.joined(body.inputs, inputs)
         return (
-            Loop(
+            WhileLoop(
                 flat_program(f"{self.cond.name}_push", goes_on, specs),
                 flat_program(f"{body.name}_push", pushed, specs),
                 self.consts + sum(consts),
@@ -108,7 +108,7 @@ class Loop(NamedTuple):
             own,
         )
 
-    def batched(self, size: int, flags: Sequence[bool]) -> BatchedLoop:
+    def batched(self, size: int, flags: Sequence[bool]) -> BatchedWhile:
         """The loop on a batch, of which some operands have one, and all that these reach.
 
         Where it depends on the example whether there is another step, the loop goes on until there
@@ -125,8 +125,8 @@ class Loop(NamedTuple):
         every = [*consts, *state]
         body, _ = batched_program(self.body, size, every, state)
         cond, (is_masked,) = batched_program(self.cond, size, every, ())
-        loop = _masked(cond, body, self.consts) if is_masked else Loop(cond, body, self.consts)
-        return BatchedLoop(loop, cond if is_masked else None, tuple(state), size)
+        loop = _masked(cond, body, self.consts) if is_masked else WhileLoop(cond, body, self.consts)
+        return BatchedWhile(loop, cond if is_masked else None, tuple(state), size)
 
 
 class Tangents(NamedTuple):
@@ -157,12 +157,12 @@ def interleaved(primals: Sequence[T], tangents: Sequence[T], flags: Sequence[boo
     return [*primals, *[t for t, flag in zip(tangents, flags, strict=True) if flag]]
 
 
-class BatchedLoop(NamedTuple):
+class BatchedWhile(NamedTuple):
     """A loop on a batch.
 
     Attributes
     ----------
-    loop : Loop
+    loop : WhileLoop
     cond : Program or None
         Whether there is another step for each example, if that depends on the example: what it
         says is the first part of the carry.
@@ -171,7 +171,7 @@ class BatchedLoop(NamedTuple):
     size : int
     """
 
-    loop: Loop
+    loop: WhileLoop
     cond: Program | None
     state: tuple[bool, ...]
     size: int
@@ -185,7 +185,7 @@ class BatchedLoop(NamedTuple):
         return [*consts, *active, *state]
 
 
-def _masked(cond: Program, body: Program, consts: int) -> Loop:
+def _masked(cond: Program, body: Program, consts: int) -> WhileLoop:
     """A loop that goes on for each example by itself; what has ended is kept."""
     mask = cond.specs()[cond.outputs[0]]
     specs = [*body.inputs[:consts], mask, *body.inputs[consts:]]
@@ -200,7 +200,7 @@ def _masked(cond: Program, body: Program, consts: int) -> Loop:
         (more,) = cond.evaluate([*shared, *kept])
         return [logical_and(active, more), *kept]
 
-    return Loop(
+    return WhileLoop(
         flat_program(cond.name, goes_on, specs), flat_program(body.name, step, specs), consts
     )
 

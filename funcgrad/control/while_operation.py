@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from funcgrad.control.cotangents import (
-    Kind,
+    CotangentKind,
     fitted,
     in_kind,
     joined,
@@ -29,15 +29,15 @@ from funcgrad.control.cotangents import (
     total,
 )
 from funcgrad.control.operation import (
+    ControlRecording,
     Params,
-    Recording,
     Rules,
     Values,
     check_linear,
     control_primitive,
 )
 from funcgrad.control.values import as_spec, specs_inside, strong, with_batch
-from funcgrad.control.while_loops import Loop, interleaved, states_backwards
+from funcgrad.control.while_loops import WhileLoop, interleaved, states_backwards
 from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.primitives.selection import where
 from funcgrad.programs.extract import extract
@@ -56,20 +56,20 @@ __all__ = ["UNWIND", "WHILE", "apply_while"]
 class WhileSettings(NamedTuple):
     """The parameters of a loop: its programs, and how many states reverse mode holds at once."""
 
-    loop: Loop
+    loop: WhileLoop
     checkpoints: int | None
 
     @classmethod
     def of(cls, params: Params) -> WhileSettings:
         """Of the parameters of an equation."""
-        loop = Loop(params["cond"], params["body"], params["consts"])
+        loop = WhileLoop(params["cond"], params["body"], params["consts"])
         return cls(loop, params["checkpoints"])
 
     def params(self) -> dict[str, Any]:
         """The parameters of an equation."""
         return {**self.loop._asdict(), "checkpoints": self.checkpoints}
 
-    def over(self, loop: Loop) -> WhileSettings:
+    def over(self, loop: WhileLoop) -> WhileSettings:
         """The same for another loop."""
         return self._replace(loop=loop)
 
@@ -127,7 +127,7 @@ def _check_linear(followed: Sequence[bool], params: Params) -> None:
     check_linear("fg.while_loop", loop.cond, [*consts, *state])
 
 
-class WhileRecording(Recording):
+class WhileRecording(ControlRecording):
     """A loop that was recorded: nothing of its steps is kept."""
 
     __slots__ = ("_followed", "_own", "_params", "_values", "connected", "outs")
@@ -146,7 +146,7 @@ class WhileRecording(Recording):
         return _push(self._values, tangents, self._params)[1]
 
 
-def _reached(loop: Loop, followed: Sequence[bool]) -> tuple[list[bool], tuple[int, ...]]:
+def _reached(loop: WhileLoop, followed: Sequence[bool]) -> tuple[list[bool], tuple[int, ...]]:
     """Which operands are followed at some step, and the results that depend on them."""
     args = [stand_in(spec) for spec in loop.body.inputs]
     flags = list(followed)
@@ -184,13 +184,13 @@ class UnwindSettings(NamedTuple):
     own: WhileSettings
     pull: Program
     followed: tuple[bool, ...]
-    kinds: tuple[Kind, ...]
-    sums: tuple[Kind, ...]
+    kinds: tuple[CotangentKind, ...]
+    sums: tuple[CotangentKind, ...]
 
     @classmethod
     def of(cls, params: Params) -> UnwindSettings:
         """Of the parameters of an equation."""
-        kinds, sums = [tuple(map(Kind, params[name])) for name in ("kinds", "sums")]
+        kinds, sums = [tuple(map(CotangentKind, params[name])) for name in ("kinds", "sums")]
         return cls(WhileSettings.of(params), params["pull"], params["followed"], kinds, sums)
 
     def params(self) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class UnwindSettings(NamedTuple):
         """The results for cotangents of all operands, which are of these specs."""
         found: list[Value] = []
         for k, kind in enumerate((*self.sums, *self.kinds)):
-            if self.followed[k] and kind is Kind.WHOLE:
+            if self.followed[k] and kind is CotangentKind.WHOLE:
                 found.append(zeros_like(specs[k]) if cts[k] is None else plain(cts[k]))
             elif self.followed[k]:
                 found += flat([in_kind(cts[k], kind, specs[k])])
@@ -230,9 +230,9 @@ class UnwindSettings(NamedTuple):
         """Cotangents of all operands as tangents of the results."""
         found: list[Value] = []
         for k, kind in enumerate((*self.sums, *self.kinds)):
-            if self.followed[k] and kind is not Kind.ABSENT:
+            if self.followed[k] and kind is not CotangentKind.ABSENT:
                 found.append(None if cts[k] is None else plain(cts[k]))
-                found += [None] * (kind is Kind.MASKED)
+                found += [None] * (kind is CotangentKind.MASKED)
         return found
 
 
@@ -246,18 +246,20 @@ def unwind(
     settings = _unwinding(own, followed, [*map(kind_of, given)])
     start = [*map(in_kind, given, settings.kinds, specs)]
     found = settings.found(UNWIND(*values, *flat(start), **settings.params()))
-    if any(kind is Kind.WHOLE for kind in settings.sums):
+    if any(kind is CotangentKind.WHOLE for kind in settings.sums):
         # Of what is shared nothing is read where there is no step, and so there is no cotangent.
         (ran,) = loop.cond.evaluate(values)
         found = [
-            Masked(where(ran, ct, 0), ran) if k < len(consts) and kind_of(ct) is Kind.WHOLE else ct
+            Masked(where(ran, ct, 0), ran)
+            if k < len(consts) and kind_of(ct) is CotangentKind.WHOLE
+            else ct
             for k, ct in enumerate(found)
         ]
     return found
 
 
 def _unwinding(
-    own: WhileSettings, followed: Sequence[bool], kinds: Sequence[Kind]
+    own: WhileSettings, followed: Sequence[bool], kinds: Sequence[CotangentKind]
 ) -> UnwindSettings:
     """How a loop is unwound for cotangents of some kinds."""
     loop = own.loop
@@ -291,9 +293,9 @@ def _unwinding(
     return UnwindSettings(own, program, tuple(followed), tuple(state), tuple(sums))
 
 
-def _wide(kind: Kind) -> Kind:
+def _wide(kind: CotangentKind) -> CotangentKind:
     """A truth value for each element, so that a batch of such cotangents is another."""
-    return Kind.MASKED if kind is Kind.SWITCHED else kind
+    return CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind
 
 
 def _evaluate_unwind(values: Values, params: Params) -> list[Value]:
@@ -304,7 +306,7 @@ def _evaluate_unwind(values: Values, params: Params) -> list[Value]:
     cts = values[count:]
     sums = flat(
         [
-            zeros_like(spec) if kind is Kind.WHOLE else in_kind(None, kind, spec)
+            zeros_like(spec) if kind is CotangentKind.WHOLE else in_kind(None, kind, spec)
             for kind, spec in zip(settings.sums, loop.specs[0], strict=True)
         ]
     )
@@ -381,7 +383,7 @@ def _moved(ct: Cotangent, tangent: Cotangent) -> Cotangent:
     return Masked(tangent.value, ct.mask) if type(ct) is Masked else tangent
 
 
-class UnwindRecording(Recording):
+class UnwindRecording(ControlRecording):
     """A loop backwards that was recorded."""
 
     __slots__ = ("_followed", "_params", "_settings", "_values", "connected", "outs")

@@ -7,7 +7,7 @@ Tensor(256.0)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index as as_index
 from typing import Any
@@ -19,7 +19,7 @@ from funcgrad.control.carry import Kinds, alike, placed
 from funcgrad.control.choices import is_unknown, truth
 from funcgrad.control.scans import counted
 from funcgrad.control.values import specs_inside, strong
-from funcgrad.control.while_loops import Loop
+from funcgrad.control.while_loops import WhileLoop
 from funcgrad.control.while_operation import WhileSettings, apply_while
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.primitives.logic import logical_and
@@ -31,7 +31,7 @@ from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
 from funcgrad.transforms.stage import Stager, name_of
-from funcgrad.users_values import operand
+from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["fori_loop", "while_loop"]
 
@@ -149,7 +149,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         return _counted(first, stop, body_fun, init_val)
     start, end = int(wrap(first)), int(wrap(stop))
 
-    def step(carry: Any, _: Any) -> Any:
+    def step(carry: Any, _: object) -> Any:
         i, value = carry
         return (i + 1, body_fun(i, value)), None
 
@@ -159,7 +159,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return counted(named_like(body_fun, step), (start, init_val), length, "fori_loop")[1]
 
 
-def _bound(name: str, bound: Any) -> Value:
+def _bound(name: str, bound: ArrayLike) -> Value:
     value = concrete(operand(bound, "fori_loop"))
     if shape_of(value):
         raise ShapeError(
@@ -260,10 +260,10 @@ def _staged(
 ) -> Any:
     place = f"fg.{operation}"
 
-    def step(values: Any) -> list[Value]:
+    def step(values: Sequence[Value]) -> list[Value]:
         return kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
 
-    def goes_on(values: Any) -> list[Value]:
+    def goes_on(values: Sequence[Value]) -> list[Value]:
         return [truth(operation, "the result of cond_fun", cond_fun(kinds.tree(values)))]
 
     while True:
@@ -280,12 +280,12 @@ def _staged(
     def over(program: Program, own: list[Value]) -> Program:
         reads = [places[id(x)] for x in own]
 
-        def run(values: Any) -> list[Value]:
+        def run(values: Sequence[Value]) -> list[Value]:
             return program.evaluate([*values[len(closed) :], *[values[k] for k in reads]])
 
         return flat_program(program.name, run, specs)
 
-    loop = Loop(over(cond, cond_closed), over(body, body_closed), len(closed))
+    loop = WhileLoop(over(cond, cond_closed), over(body, body_closed), len(closed))
     most = None if checkpoints is None else as_index(checkpoints)
     outs = apply_while([*closed, *kinds.values], WhileSettings(loop, most))
     return kinds.tree(outs)

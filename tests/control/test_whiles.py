@@ -77,6 +77,10 @@ def test_a_batch_of_sums_of_batches() -> None:
     np.testing.assert_allclose(fg.jit(fg.jacrev(fg.jacrev(loss(grown))))(xs), expected, rtol=1e-9)
 
 
+def pushed(f: Any) -> Any:
+    return lambda x: fg.jvp(f, (x,), (1.0,))[1]
+
+
 def falling(x: Any) -> Any:
     """Beyond the end of an example there are roots of negative numbers."""
     return fg.while_loop(lambda y: y > 1.0, lambda y: fnp.sqrt(y - 1.0) * 1.2, x)
@@ -94,7 +98,7 @@ def test_what_runs_beyond_has_no_effect_not_even_nan() -> None:
         lambda f: f,
         fg.grad,
         lambda f: fg.grad(fg.grad(f)),
-        lambda f: lambda x: fg.jvp(f, (x,), (1.0,))[1],
+        pushed,
     ):
         expected = [float(transform(plain_falling)(x)) for x in xs]
         assert np.all(np.isfinite(expected))

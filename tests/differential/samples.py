@@ -86,12 +86,33 @@ def transformations() -> dict[str, Sample]:
         "static_field": Sample(fg.static_field),
         "custom_jvp": Sample(fg.custom_jvp, (cube,), then=_with_rule),
         "custom_vjp": Sample(fg.custom_vjp, (cube,), then=_with_rules),
+        "cond": Sample(fg.cond, (True, cube, _double, 2.0)),
+        "switch": Sample(fg.switch, (1, (cube, _double), 2.0)),
+        "scan": Sample(fg.scan, (_added, 0.0, X)),
+        "map": Sample(fg.map, (cube, X)),
+        "associative_scan": Sample(fg.associative_scan, (fnp.multiply, X)),
+        "while_loop": Sample(fg.while_loop, (_is_small, _double, 1.0)),
+        "fori_loop": Sample(fg.fori_loop, (0, 3, _plus, 1.0)),
     }
     return {f"fg.{name}": sample for name, sample in made.items()}
 
 
 def _double(x: Any) -> Any:
     return 2 * x
+
+
+def _added(carry: Any, x: Any) -> Any:
+    return fg.tree.map(lambda leaf: leaf + x, carry), None
+
+
+def _is_small(x: Any) -> Any:
+    return (x > 0.0) & (x < 10.0)
+
+
+def _plus(i: Any, x: Any) -> Any:
+    if abs(int(i)) > 100:
+        raise ValueError("_plus: enough of that")  # huge bounds would take ages
+    return fg.tree.map(lambda leaf: leaf + i, x)
 
 
 def _push(primals: Any, tangents: Any) -> Any:
