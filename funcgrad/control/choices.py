@@ -25,7 +25,7 @@ from funcgrad.trace import RAW, Value, concrete
 from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
-from funcgrad.transforms.stage import Staged
+from funcgrad.transforms.stager import Staged
 from funcgrad.users_values import ArrayLike, described, operand
 
 __all__ = ["cond", "is_unknown", "switch", "truth"]

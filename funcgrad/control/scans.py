@@ -32,7 +32,8 @@ from funcgrad.transforms.arguments import check_function, is_whole, values_of
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
 from funcgrad.transforms.numberless import running_stager, staged_body
-from funcgrad.transforms.stage import Stager, name_of
+from funcgrad.transforms.stage import name_of
+from funcgrad.transforms.stager import Stager
 from funcgrad.trees import Structure
 
 __all__ = ["counted", "map", "scan"]

@@ -30,7 +30,8 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
-from funcgrad.transforms.stage import Stager, name_of
+from funcgrad.transforms.stage import name_of
+from funcgrad.transforms.stager import Stager
 from funcgrad.users_values import ArrayLike, operand
 
 __all__ = ["fori_loop", "while_loop"]

@@ -44,8 +44,8 @@ from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.linearization import Linearization, LinearPart, whole_cotangent
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.record import Recorder
-from funcgrad.transforms.stage import Stager
 from funcgrad.transforms.stage import program as stage
+from funcgrad.transforms.stager import Stager
 from funcgrad.transforms.with_derivative import (
     evaluate_and_pull,
     evaluate_and_push,

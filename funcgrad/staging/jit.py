@@ -187,7 +187,8 @@ class Jitted(Generic[P, R]):
         found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
         result: R = found.run(values)
         if result is MISS:
-            result = self._fresh(found, values, args, kwargs)
+            fresh = self._fresh(found, values, args, kwargs)
+            result = MISS if fresh is MISS else fresh.attempt(*values, ())
             return self._function(*args, **kwargs) if result is MISS else result
         types = tuple([type(leaf) for leaf in leaves])
         self._ease(Form(structure, parts, types, kinds, len(args), static), found)
@@ -256,7 +257,7 @@ class Jitted(Generic[P, R]):
             self._entries = (*own, *others)[:_MOST_ENTRIES]
 
     def _fresh(self, found: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
-        """The result by way of a new variant; MISS if the function is not to be staged."""
+        """A new variant; MISS if the function is not to be staged."""
         if not found.watched:
             return MISS
         count, cause = found.refresh()
@@ -305,7 +306,7 @@ class Jitted(Generic[P, R]):
         if settled:
             found.add(variant)
             self._entries = ()  # so that the next call that runs the variant says so
-        return variant.attempt(*values, ())
+        return variant
 
     # Staging.
 

@@ -32,7 +32,7 @@ from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
-from funcgrad.transforms.stage import Staged, Stager
+from funcgrad.transforms.stager import Staged, Stager
 
 __all__ = ["CHECKPOINT", "checkpoint"]
 

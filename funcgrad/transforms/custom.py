@@ -22,7 +22,7 @@ from funcgrad.transforms.arguments import check_function, is_whole, values_of
 from funcgrad.transforms.call import Call, ClosureError, bind_call
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
-from funcgrad.transforms.stage import explicit_call
+from funcgrad.transforms.stager import explicit_call
 from funcgrad.users_values import described, operand
 
 __all__ = ["custom_jvp", "custom_vjp"]

@@ -24,7 +24,7 @@ from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value, begin_level, running_traces
 from funcgrad.transforms.delegation import delegated
 from funcgrad.transforms.record import Recorder
-from funcgrad.transforms.stage import Stager
+from funcgrad.transforms.stager import Staged, Stager
 
 __all__ = ["Numberless", "flat_program", "running_stager", "staged_body"]
 
@@ -39,7 +39,7 @@ class Numberless(Stager):
         self.title = place
         self.place = place
 
-    def need_numbers(self) -> None:
+    def need_numbers(self, *used: Staged) -> None:
         self.check()
         raise TracerError(
             f"{self.place}: a number of a traced value is looked at, as by if, while, int(t) or"

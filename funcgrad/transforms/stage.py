@@ -1,8 +1,5 @@
 """Staging: run a function once, on real numbers, and keep what it did as a ``Program``.
 
-The tracer carries the numbers along, so control flow that looks at them works: each look becomes a
-``Guard`` of the program, which then holds for the inputs for which the look finds the same.
-
 >>> import funcgrad as fg
 >>> print(fg.program(fg.grad(lambda x: x * x))(2.0).to_text(sources=False))
 program <lambda>(x: float64[]) -> float64[]
@@ -18,388 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import wraps
-from operator import itemgetter
-from threading import Lock
-from typing import Any, ClassVar, Final, ParamSpec
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import TracerError
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.index_keys import Key
-from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
-from funcgrad.programs.names import letters
 from funcgrad.programs.program import Program
-from funcgrad.shape import stand_in
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import (
-    RAW,
-    Raw,
-    Trace,
-    Value,
-    begin_level,
-    concrete,
-    current_rerun,
-    escaped,
-    running_traces,
-)
+from funcgrad.tensor import wrap
+from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
-from funcgrad.transforms.call import Call, bind_call, check_closure
-from funcgrad.transforms.delegation import delegate, delegated
-from funcgrad.transforms.explicit import (
-    CUSTOM_CALL,
-    FOREIGN_CALL,
-    Knot,
-    Knots,
-    explicit,
-    foreign_params,
-    key_of,
-    part,
-    staged_call,
-)
-from funcgrad.transforms.kept import Kept
+from funcgrad.transforms.stager import NumbersNeeded, Stager
 from funcgrad.trees import Structure
-from funcgrad.users_line import users_line
 
-__all__ = ["Staged", "Stager", "explicit_call", "name_of", "program", "stage"]
+__all__ = ["name_of", "program", "stage"]
 
 P = ParamSpec("P")
-_new: Final[Any] = object.__new__
 _LARGE: Final = 2**14
 """From so many bytes of arguments on, to evaluate a function takes longer than to run it twice."""
-
-
-class Staged(Tensor):
-    """A value with the variable that it has in the program in the making."""
-
-    __slots__ = ("_index", "_trace")
-    _index: int
-
-    def _reveal(self, use: str, exact: bool) -> Raw:
-        self._trace.check(self)
-        self._trace.need_numbers()
-        value = self._value
-        raw = value if type(value) in RAW else value._reveal(use, exact)
-        self._trace.look(self, use, exact, raw)
-        return raw
-
-
-class _NumbersNeeded(BaseException):
-    """Raised by staging without numbers where the function looks at one."""
-
-
-class Stager(Trace):
-    """The trace of staging.
-
-    With ``numbers`` it evaluates as it goes. Without, values are stand-ins that take neither time
-    nor memory, until the function looks at a number.
-
-    A call is staged by a stager of its own, which runs within that of the function ``around``.
-    A compiled program is one equation where ``keeps_compiled`` says so, and else its equations.
-    """
-
-    keeps_compiled: ClassVar[bool] = False
-    __slots__ = (
-        "_around",
-        "_equations",
-        "_guards",
-        "_has_numbers",
-        "_inputs",
-        "_is_nested",
-        "_kept",
-        "_lock",
-        "_open",
-        "_reruns",
-        "_variables",
-        "knots",
-        "title",
-    )
-
-    def __init__(
-        self,
-        level: int,
-        numbers: bool = True,
-        around: Stager | None = None,
-        title: str = "program",
-    ) -> None:
-        super().__init__(level)
-        self.title = title if around is None else around.title
-        self._has_numbers = numbers
-        self._around = around
-        self._is_nested = around is not None
-        self.knots: Knots = {}
-        self._inputs: list[Any] = []
-        self._kept = Kept()
-        self._equations: list[tuple[int, Equation]] = []
-        self._guards: list[Guard] = []
-        self._reruns: dict[object, int] = {} if around is None else around._reruns
-        self._lock: Lock = Lock() if around is None else around._lock
-        self._variables = 0
-        self._open = True
-
-    def close(self) -> None:
-        """End staging; tracers used from now on raise."""
-        self._open = False
-
-    def check(self, *used: Value) -> None:
-        """Raise if staging has ended, and say where a value that is used now was made."""
-        if not self._open:
-            made = [self._line(value) for value in used if type(value) is Staged]
-            line = next((f", made at {line}," for line in made if line), "")
-            raise escaped(f"A traced value{line} was used after its transformation had ended.")
-
-    def _line(self, tracer: Staged) -> str:
-        """The user's line that a value comes from; empty for an argument."""
-        is_own = tracer._trace is self
-        if is_own:
-            for first, equation in self._equations:
-                if first <= tracer._index < first + len(equation.results):
-                    return equation.source
-        return ""
-
-    def follow(self, value: Value) -> Staged:
-        """A tracer for an input; all inputs come before the first operation."""
-        spec = spec_inside(value)
-        self._inputs.append(spec)
-        self._variables = len(self._inputs)
-        return self._tracer(value if self._has_numbers else stand_in(spec), self._variables - 1)
-
-    def need_numbers(self) -> None:
-        """Give up staging without numbers: values are stand-ins."""
-        if not self._has_numbers:
-            self.check()
-            if self._around is not None:
-                self._around.need_numbers()
-            raise _NumbersNeeded
-
-    def inner(self, value: Value) -> Value:
-        """The numbers of a value."""
-        if type(value) is Staged:
-            if value._trace is self:
-                return value._value
-            if self._around is not None:
-                return self._around.inner(value)
-        return concrete(value)
-
-    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
-        """A tracer with the values inside it changed."""
-        return self._tracer(change(tracer._value), tracer._index)
-
-    def process(
-        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
-    ) -> Value:
-        """Evaluate, and append an equation."""
-        own = delegate(self)
-        if own is not None:
-            borrowed: Value = own.process(primitive, args, params)
-            return borrowed
-        self.check(*args)
-        values = tuple([self.inner(arg) for arg in args])
-        if self._has_numbers:
-            out = primitive(*values, **params)
-        else:
-            said = primitive.result(*map(spec_inside, values), **params)
-            out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
-        own, several = _hashable(params) if params else (), type(out) is tuple
-        results = self._define(primitive, args, own, out if several else [out])
-        return tuple(results) if several else results[0]
-
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Evaluate, and append the call as one equation, which keeps its rules."""
-        own = delegate(self)
-        if own is not None:
-            borrowed: list[Value] = own.process_call(call, args)
-            return borrowed
-        self.check(*args)
-        values = [self.inner(arg) for arg in args]
-        if call.is_staged:
-            knot = self.knots.get(key_of(call, values)) if self.knots else None
-            if knot is not None:
-                return self._tied(knot, call, args)
-            found = None
-            with suppress(Exception):  # as where it leaves all its numbers to another library
-                found = staged_call(self, call, values)
-            if found is not None:
-                frozen, body, closed = found
-                if closed:  # which may belong to a transformation inside of this one
-                    return bind_call(frozen.bound(), [*args, *closed])
-                own_params = ("body", body.program), ("call", frozen)
-                return self._define(CUSTOM_CALL, args, own_params, body.results)
-        self.need_numbers()
-        outs = bind_call(call, values)
-        check_closure(self.level - 1, outs)
-        known = [value._trace for value in values if type(value) not in RAW]
-        more = [out for out in outs if type(out) not in RAW and out._trace not in known]
-        params = foreign_params(call, outs, len(more))
-        return self._define(FOREIGN_CALL, [*args, *more], params, outs)
-
-    def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
-        """The results of a call within its own rule."""
-        call.adopt(knot.call)
-        outs = [self.inner(out) for out in knot.run([self.inner(arg) for arg in args])]
-        return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)
-
-    def process_segment(
-        self,
-        run: Callable[[Sequence[Value]], list[Value]],
-        args: Sequence[Value],
-        primitive: Primitive,
-    ) -> list[Value] | None:
-        """Evaluate, and append the segment as one equation.
-
-        The traced values that it closes over become arguments.
-        """
-        self.check()
-        values = [self.inner(arg) for arg in args]
-        body, closed, outs = self.nested(run, primitive.name, values)
-        return self._define(primitive, [*args, *closed], (("body", body),), outs)
-
-    def nested(
-        self,
-        run: Callable[[Sequence[Value]], list[Value]],
-        name: str,
-        values: Sequence[Value],
-        knots: Knots | None = None,
-    ) -> tuple[Program, list[Value], list[Value]]:
-        """Stage a function as ``body`` does, by a stager within this one."""
-        is_next = running_traces()[0] is self
-        with begin_level() as level:
-            stager = Stager(level, self._has_numbers, self)
-            stager.knots = self.knots if knots is None else knots
-            with delegated(self, stager if is_next else None):
-                return stager.body(run, name, values)
-
-    def body(
-        self, run: Callable[[Sequence[Value]], list[Value]], name: str, values: Sequence[Value]
-    ) -> tuple[Program, list[Value], list[Value]]:
-        """A function of values as a program, the traced values that it closes over, its results.
-
-        What it closes over are the program's last inputs.
-        """
-        try:
-            outs = run([self.follow(value) for value in values])
-            result = trees.structure(tuple(outs))
-            body = self.finish(outs, name=name, names=(), arguments=result, result=result)
-            inputs = tuple(map(letters, range(len(body.inputs))))
-            body = replace(body, names=inputs, arguments=trees.structure((inputs, {})))
-            closed = [constant.value for constant in self._closed()]
-            return body, closed, [self.inner(out) for out in outs]
-        finally:
-            self.close()
-
-    def _closed(self) -> list[Constant]:
-        """The traced values that a nested function closes over, in the order of their numbers."""
-        return [each for each in self._kept.constants if self._is_nested and not each.is_raw]
-
-    def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
-        """Keep what a conversion to a Python number finds in a raw value as a guard."""
-        if np.size(raw) != 1:
-            raise TracerError(
-                f"{use}: this array is being staged, and a program cannot depend on all its"
-                " numbers. Only single numbers can be looked at; use the functions of"
-                " funcgrad.numpy for arrays."
-            )
-        word = next((word for start, word in _LOOKS if use.startswith(start)), "number")
-        found = read_number(raw, word)
-        self._guards.append(Guard(tracer._index, word, found, users_line()))
-
-    def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
-        """The program with these results.
-
-        Values around that the function closes over are inputs as well, the last ones.
-        """
-        outputs = [self._variable(out) for out in outs]
-        known, closed = self._kept.constants, self._closed()
-        given, constants = len(self._inputs), len(known)
-        order = sorted(range(constants), key=lambda place: known[place] not in closed)
-        # While staging, results follow the inputs at once, and constants count down from -1.
-        final = [*range(given), *range(given + constants, self._variables + constants)]
-        final += sorted(range(given, given + constants), key=lambda at: -order[at - given])
-        equations = [
-            equation.on(tuple([final[variable] for variable in equation.operands]))
-            for _, equation in sorted(self._equations, key=itemgetter(0))
-        ]
-        guards = [replace(guard, variable=final[guard.variable]) for guard in self._guards]
-        return Program(
-            inputs=(*self._inputs, *[constant.spec for constant in closed]),
-            constants=tuple([known[place] for place in order[len(closed) :]]),
-            equations=tuple(equations),
-            outputs=tuple([final[variable] for variable in outputs]),
-            guards=tuple(dict.fromkeys(guards)),
-            **rest,
-        )
-
-    def _define(
-        self, operation: Primitive, args: Sequence[Value], params: Params, outs: Sequence[Value]
-    ) -> list[Value]:
-        operands = tuple([self._variable(arg) for arg in args])
-        found = [self._kept.spec(out) for out in outs]
-        results = found[0] if len(found) == 1 else tuple([spec for (spec,) in found])
-        with self._lock:  # a function may use threads of its own
-            first = self._variables
-            self._variables += len(outs)
-        equation = Equation(operation, operands, params, results, self._source(), self._epoch())
-        self._equations.append((first, equation))
-        return [self._tracer(out, first + k) for k, out in enumerate(outs)]
-
-    def _source(self) -> str:
-        """The user's line that an equation comes from."""
-        return users_line()
-
-    def _epoch(self) -> int:
-        """The number of the second run of a checkpointed function that goes on; 0 in first runs."""
-        rerun = current_rerun()
-        if rerun is None:
-            return 0
-        with self._lock:
-            return self._reruns.setdefault(rerun, len(self._reruns) + 1)
-
-    def _variable(self, value: Value) -> int:
-        if type(value) is Staged and value._trace is self:
-            return value._index
-        return -1 - self._kept.constant(concrete(value))
-
-    def _tracer(self, data: Value, index: int) -> Staged:
-        tracer: Staged = _new(Staged)
-        tracer._value = data
-        tracer._index = index
-        tracer._trace = self
-        return tracer
-
-
-def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, tuple[Value, ...]]:
-    """A call as a value, and the further arguments that stand for what it closed over."""
-    try:
-        return _explicit_call(call, values, numbers=False)
-    except _NumbersNeeded:
-        return _explicit_call(call, values, numbers=True)
-
-
-def _explicit_call(
-    call: Call, values: Sequence[Value], numbers: bool
-) -> tuple[Call, tuple[Value, ...]]:
-    with begin_level() as level:
-        host = Stager(level, numbers)
-        own, closed = explicit(host, call, values, part(host, call.run, call.name, values))
-    return own.bound(), closed
-
-
-_LOOKS: Final = (("bool", "bool"), ("int", "int"), ("t as an index", "index"))
-
-
-def _hashable(params: Mapping[str, Any]) -> Params:
-    """Parameters in the order of their names; a tuple of slices becomes a key that has a hash."""
-    return tuple(
-        (name, Key(value) if type(value) is tuple and _has_slice(value) else value)
-        for name, value in sorted(params.items())
-    )
-
-
-def _has_slice(values: tuple[Any, ...]) -> bool:
-    return any(type(value) is slice for value in values)
 
 
 def name_of(f: Callable[..., Any]) -> str:
@@ -458,8 +91,10 @@ def stage(
     leaves, structure = trees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)
     if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
-        with suppress(Exception, _NumbersNeeded):  # what fails, fails with numbers as it should
+        with suppress(Exception, NumbersNeeded):  # what fails, fails with numbers as it should
             return _stage(operation, f, values, structure, numbers=False)
+    with suppress(NumbersNeeded):
+        return _stage(operation, f, values, structure, runs_loops=False)
     return _stage(operation, f, values, structure)
 
 
@@ -469,9 +104,10 @@ def _stage(
     values: Sequence[Value],
     structure: Structure,
     numbers: bool = True,
+    runs_loops: bool = True,
 ) -> Program:
     with begin_level() as level:
-        stager = Stager(level, numbers, title=operation)
+        stager = Stager(level, numbers, title=operation, runs_loops=runs_loops)
         try:
             followed = [wrap(stager.follow(value)) for value in values]
             args, kwargs = trees.unflatten(structure, followed)

@@ -1,0 +1,105 @@
+"""Staging loops takes as long whatever the number of steps, and looks at numbers still work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+AGES = 10**12
+
+
+def endless(x: Any) -> Any:
+    """Loops that nobody would see the end of."""
+    y = fg.fori_loop(0, AGES, lambda i, y: fnp.sin(y) * x, x)
+    z = fg.while_loop(lambda z: z == z, lambda z: z + y, y)
+    return fg.checkpoint(fnp.cos)(z) * y
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (endless, 0.5),
+        (fg.grad(endless), 0.5),
+        (fg.grad(fg.grad(endless)), 0.5),
+        (fg.vmap(endless), [0.5, 0.7]),
+        (fg.jit(endless), 0.5),
+        (fg.grad(fg.jit(endless)), 0.5),
+    ],
+)
+def test_no_step_runs_while_a_loop_is_staged(function: Any, x: Any) -> None:
+    program = fg.jit(lambda x: function(x)).lower(fg.tensor(x)).optimized
+    assert {"scan", "while_loop"} & {equation.name for equation in program.equations}
+
+
+def doubled(x: Any) -> Any:
+    return fg.fori_loop(0, 5, lambda i, y: 2.0 * y, x)
+
+
+@fg.custom_jvp
+def square(x: Any) -> Any:
+    return x * x
+
+
+square.defjvp(lambda primals, tangents: (square(*primals), 20.0 * primals[0] * tangents[0]))
+
+
+def looks_at_a_result(x: Any) -> Any:
+    y = doubled(x)
+    return 3.0 * y if y > 10.0 else y
+
+
+def looks_at_what_follows(x: Any) -> Any:
+    y = square(doubled(x)) + 1.0
+    z = fg.checkpoint(lambda v: v * y)(x)
+    return z * float(fnp.round(y)) if z > 100.0 else z
+
+
+def looks_at_another(x: Any) -> Any:
+    y = doubled(x)
+    return y if x > 1.0 else -y
+
+
+def looks_inside_of_a_call(x: Any) -> Any:
+    y = doubled(x)
+
+    def f(v: Any) -> Any:
+        return v * y if y > 10.0 else v - y
+
+    return fg.checkpoint(f)(x)
+
+
+@pytest.mark.parametrize(
+    "f", [looks_at_a_result, looks_at_what_follows, looks_at_another, looks_inside_of_a_call]
+)
+def test_numbers_that_come_of_loops_may_be_looked_at(f: Any) -> None:
+    staged, gradient = fg.jit(f), fg.jit(fg.grad(f))
+    for x in (0.1, 2.0, 0.2):
+        np.testing.assert_allclose(staged(x), f(x))
+        np.testing.assert_allclose(gradient(x), fg.grad(f)(x))
+        np.testing.assert_allclose(fg.grad(staged)(x), fg.grad(f)(x))
+
+
+def test_a_function_is_staged_once_if_it_looks_at_no_loop() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        return looks_at_another(x)
+
+    fg.program(f)(0.5)
+    assert len(calls) == 1
+
+
+def test_threads_stage_and_run_loops_at_once() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    f = fg.jit(fg.grad(lambda x: fnp.sum(doubled(fnp.sin(x)))))
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(lambda k: f(fg.tensor([0.1 * k])), range(8))]
+    for k, own in enumerate(found):
+        np.testing.assert_allclose(own, [32.0 * np.cos(0.1 * k)])
