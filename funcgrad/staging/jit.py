@@ -44,6 +44,7 @@ from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import Form, kind_of, write_entry
 from funcgrad.staging.signature import Signature, variant_of
 from funcgrad.staging.static_arguments import exact, parts_of, static_places
+from funcgrad.staging.unrolled import warn_of_loops
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values, check_function
@@ -262,10 +263,8 @@ class Jitted(Generic[P, R]):
             return MISS
         count, cause = found.refresh()
         if cause is not None:
-            self._warn(
-                f"is staged anew at every call, which takes far longer than to run it, because"
-                f" {cause} changes between the calls. Pass it as an argument."
-            )
+            why = f"run it, because {cause} changes between the calls. Pass it as an argument."
+            self._warn(f"is staged anew at every call, which takes far longer than to {why}")
         if count >= _MOST_VARIANTS:
             self._warn(
                 f"took {_MOST_VARIANTS} different ways for arguments of one kind, and now runs"
@@ -282,6 +281,7 @@ class Jitted(Generic[P, R]):
                 " runs without being staged. Pass what it needs as an argument."
             )
             return MISS
+        warn_of_loops(staged, self._warn)
         optimized = optimize(staged, self._relaxed)
         if not optimized.is_raw:  # it closes over a traced value
             return MISS
@@ -459,8 +459,8 @@ def jit(
     -----
     JitWarning
         The function runs without being staged: it took too many ways through its control flow, may
-        read more than can be watched, or draws random numbers. Or it is staged anew at every call,
-        for what it reads changes. Or a program, kept in ``failures``, could not be compiled.
+        read more than can be watched, or draws random numbers. It is staged at every call, for what
+        it reads changes. A program, kept in ``failures``, could not be compiled. A loop is long.
 
     Notes
     -----

@@ -51,7 +51,6 @@ from funcgrad.transforms.explicit import (
     part,
     staged_call,
 )
-from funcgrad.transforms.flat_functions import CallPrimitive
 from funcgrad.transforms.kept import Kept
 from funcgrad.users_line import users_line
 
@@ -360,8 +359,9 @@ class Stager(Trace):
             self._variables += len(outs)
         equation = Equation(operation, operands, params, results, self._source(), self._epoch())
         self._equations.append((first, equation))
-        if self._unknown and self._has_numbers and isinstance(operation, CallPrimitive):
-            self._leave_out(range(first, first + len(outs)))  # a loop may have run in it
+        runs = operation.is_foreign or isinstance(operation.structure, Control)
+        if runs and self._unknown and self._has_numbers:  # a loop may have run in it
+            self._leave_out(range(first, first + len(outs)))
         return [self._tracer(out, first + k) for k, out in enumerate(outs)]
 
     def _source(self) -> str:

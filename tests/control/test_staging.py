@@ -103,3 +103,20 @@ def test_threads_stage_and_run_loops_at_once() -> None:
         found = [*pool.map(lambda k: f(fg.tensor([0.1 * k])), range(8))]
     for k, own in enumerate(found):
         np.testing.assert_allclose(own, [32.0 * np.cos(0.1 * k)])
+
+
+def test_a_long_python_loop_is_warned_of_at_its_line() -> None:
+    def long(x: Any, count: int = 10_001) -> Any:
+        for _ in range(count):
+            x = x * 0.5
+        return x
+
+    message = (
+        r"jit: long has 10,001 operations, 10,001 of them from the line test_staging.py:\d+: a"
+        r" Python loop is written out.*fg.fori_loop, fg.scan and fg.while_loop"
+    )
+    f = fg.jit(long)
+    with pytest.warns(RuntimeWarning, match=message):
+        f(1.0)
+    f(2.0)
+    fg.jit(lambda x: long(x, 9_000))(1.0)
