@@ -149,6 +149,12 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
     {
+        "funcgrad/control": (
+            ("tests/control/test_scan.py", "tests/control/test_choices.py"),
+            ("tests/control/test_whiles.py", "tests/control/test_associative.py"),
+            ("tests/control/test_staging.py", "tests/control/test_refusals.py"),
+            ("tests/control/test_nests.py",),
+        ),
         "funcgrad/nn": (("tests/nn/test_convolution.py",),),
         "funcgrad/primitives/special_functions": (("tests/scipy/special", "tests/scipy/stats"),),
         "funcgrad/scipy/stats": (("tests/scipy/stats",),),
@@ -178,6 +184,7 @@ def subjects(root: Path) -> list[str]:
     files = [
         *(root / "funcgrad/primitives").rglob("*.py"),
         *(root / "funcgrad/scipy/stats").glob("*.py"),
+        *(root / "funcgrad/control").glob("*.py"),
         *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
         *(root / "funcgrad/passes").glob("*.py"),
         *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
