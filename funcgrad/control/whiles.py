@@ -18,14 +18,14 @@ from funcgrad import trees
 from funcgrad.control.carry import Kinds, alike, placed
 from funcgrad.control.choices import is_unknown, truth
 from funcgrad.control.scans import counted
-from funcgrad.control.values import specs_inside, strong
+from funcgrad.control.values import as_spec, specs_inside, strong
 from funcgrad.control.while_loops import WhileLoop
 from funcgrad.control.while_operation import WhileSettings, apply_while
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
 from funcgrad.programs.program import Program
-from funcgrad.shape import dtype_of, shape_of
+from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
@@ -231,10 +231,18 @@ def _masked(
     active: Value,
 ) -> Any:
     """The loop for a batch, each example of which ends by itself."""
-    first = True
+    numbers: list[bool] | None = None
     while np.any(_number(active)):
-        found = kinds.next(body_fun(value), "", first, lambda: body_fun(kinds.tree()))
-        first = False
+        found = body_fun(value)
+        if numbers is not None and any(numbers):
+            # A Python number is none in a batch, and then may make others of a higher precision.
+            own = [
+                _as_precise(*each)
+                for each in zip(kinds.flatten(found, ""), kinds.specs, strict=True)
+            ]
+            found = kinds.tree(own)
+        found = kinds.next(found, "", numbers is None, lambda: body_fun(kinds.tree()))
+        numbers = [spec.weak for spec in kinds.specs] if numbers is None else numbers
         new, old = trees.leaves(found), kinds.flatten(value, "")
         kept = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
         value = kinds.tree(kept)
@@ -242,6 +250,12 @@ def _masked(
         more = truth(operation, "the result of cond_fun", cond_fun(value))
         active = logical_and(active, more)
     return value
+
+
+def _as_precise(value: Value, spec: Spec) -> Value:
+    """A value in the precision of another of its kind."""
+    dtype = dtype_of(value)
+    return value if dtype == spec.dtype or dtype.kind != spec.dtype.kind else as_spec(value, spec)
 
 
 def _number(value: Value) -> Raw:

@@ -22,6 +22,7 @@ from funcgrad.errors import TracerError
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value, begin_level, running_traces
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegated
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
@@ -47,6 +48,14 @@ class Numberless(Stager):
             " to look at. Choose with fg.cond or fnp.where, and loop with fg.while_loop; what does"
             " not depend on the function's arguments may be looked at outside of it."
         )
+
+    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
+        if not call.is_staged:
+            raise TracerError(
+                f"{self.place}: {call.name}: inside of a function that is staged once and runs many"
+                " times a value stands for many. Mark what the loop returns."
+            )
+        return super().process_call(call, args)
 
 
 def flat_program(

@@ -259,6 +259,21 @@ def test_a_look_at_a_number_inside_of_a_body_names_the_line_and_the_remedy() -> 
         fg.jit(lambda x: fg.cond(x > 0, lambda x: x * float(x), fnp.sin, x))(ONE)
 
 
+def test_a_probe_inside_of_a_body_that_is_staged_is_refused() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            return fg.probe(c * y, "inside"), None
+
+        return fg.probe(fg.scan(step, x, XS[:1])[0], "outside")
+
+    gradient, found = fg.grad(f, probes=("inside", "outside"))(2.0)
+    assert {name: float(g) for name, g in found.items()} == {"inside": 1.0, "outside": 1.0}
+    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Mark what the loop returns"):
+        fg.jit(fg.grad(f, probes=("inside",)))(2.0)
+    gradient, found = fg.jit(fg.grad(f, probes=("outside",)))(2.0)
+    assert (float(gradient), float(found["outside"])) == (1.0, 1.0)
+
+
 def test_what_does_not_depend_on_the_loop_may_be_looked_at() -> None:
     def f(x: Any) -> Any:
         return fg.scan(lambda c, y: (c + (y if x > 0 else -y), None), 0.0, XS)[0]

@@ -181,6 +181,22 @@ def test_the_integer_of_a_loop_is_as_weak_as_pythons() -> None:
     np.testing.assert_array_equal(f(x), fg.jit(f)(x))
 
 
+def test_a_python_number_that_is_carried_leaves_the_precision_of_others() -> None:
+    def f(x: Any) -> Any:
+        return fg.while_loop(
+            lambda c: c[1] < 10, lambda c: (c[0] * 2.0, c[1] * c[0] * x + x), (1.0, x)
+        )
+
+    xs = fnp.asarray([1.0, 2.0, 30.0], dtype="float32")
+    expected = [f(x) for x in xs]
+    for run in (fg.vmap(f), fg.jit(fg.vmap(f)), fg.vmap(fg.jit(f))):
+        number, found = run(xs)
+        assert (number.dtype, found.dtype) == (np.float64, np.float32)
+        np.testing.assert_allclose(number, [float(own[0]) for own in expected])
+        np.testing.assert_allclose(found, [float(own[1]) for own in expected], rtol=1e-6)
+        assert run(xs[:0])[1].shape == (0,)
+
+
 def test_forward_mode_holds_nothing_of_the_steps() -> None:
     def f(x: Any) -> Any:
         return fg.while_loop(
