@@ -181,6 +181,26 @@ def test_the_integer_of_a_loop_is_as_weak_as_pythons() -> None:
     np.testing.assert_array_equal(f(x), fg.jit(f)(x))
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_count_that_all_examples_share_stays_one(order: str) -> None:
+    def f(w: Any, x: Any) -> Any:
+        return fg.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, fnp.sin(w * c[1]) + w), (0, x)
+        )[1]
+
+    def g(x: Any) -> Any:
+        return f(x * x, x)
+
+    xs = fg.tensor([0.7, -0.2])
+    transformed = ORDERS[order](g)
+    expected = [float(transformed(x)) for x in xs]
+    for run in (fg.jit(fg.vmap(transformed)), fg.vmap(fg.jit(transformed))):
+        np.testing.assert_allclose(run(xs), expected, rtol=1e-10)
+    program = fg.program(fg.vmap(g))(xs)
+    (loop,) = [equation for equation in program.equations if equation.name == "while_loop"]
+    assert [spec.shape for spec in loop.results] == [(), (2,)]
+
+
 def test_a_python_number_that_is_carried_leaves_the_precision_of_others() -> None:
     def f(x: Any) -> Any:
         return fg.while_loop(
