@@ -313,11 +313,16 @@ class Control:
     inlines : bool
         Whether the operation is a call: it does what its one program does, of its operands, once,
         so that the program's equations may stand in its place.
+    leaner : callable, optional
+        ``(read, **params)`` to the operation that does what it takes for the results that are read:
+        its parameters, and the positions of its operands and of its results among those of this.
+        None where that is all.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
     inlines: bool = False
     owns: bool = False
+    leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

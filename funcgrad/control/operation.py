@@ -117,6 +117,7 @@ def control_primitive(
     rules: Rules,
     result: Callable[..., tuple[Spec, ...]],
     runs: Callable[..., Sequence[tuple[Program, int | None]]],
+    leaner: Callable[..., tuple[Params, list[int], list[int]] | None] | None = None,
 ) -> CallPrimitive:
     """An operation of control flow.
 
@@ -126,7 +127,7 @@ def control_primitive(
     rules : Rules
     result : callable
         ``(*specs, **params) -> specs`` of the results.
-    runs : callable
+    runs, leaner : callable
         See ``Control``.
     """
 
@@ -166,7 +167,13 @@ def control_primitive(
         )
 
     primitive: Final = CallPrimitive(
-        name, evaluate, result, Linearized(push), batch, structure=Control(runs), meet=meet
+        name,
+        evaluate,
+        result,
+        Linearized(push),
+        batch,
+        structure=Control(runs, leaner=leaner),
+        meet=meet,
     )
     return primitive
 

@@ -16,7 +16,14 @@ from funcgrad.control.invariants import split_invariants
 from funcgrad.control.operation import Params, Rules, Values, check_linear, control_primitive
 from funcgrad.control.scan_reverse import ScanRecording
 from funcgrad.control.scan_settings import ScanSettings
-from funcgrad.control.values import as_spec, batched_program, strong, with_batch
+from funcgrad.control.values import (
+    as_spec,
+    batched_program,
+    inputs_read,
+    part_of,
+    strong,
+    with_batch,
+)
 from funcgrad.errors import ProgramError
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import stack
@@ -165,11 +172,31 @@ def _record(values: Values, followed: Sequence[bool], params: Params) -> ScanRec
     return ScanRecording(values, followed, ScanSettings(**params), apply_scan)
 
 
+def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
+    own = ScanSettings(**params)
+    wanted = {k for k, flag in enumerate(read) if flag}
+    while True:
+        inputs = inputs_read(own.body, wanted)
+        grown = wanted | {k - own.consts for k in inputs if own.is_carry(k)}
+        if grown == wanted:
+            break
+        wanted = grown
+    state = {k for k in wanted if k < own.carry}
+    inputs |= {own.consts + k for k in state}
+    if len(wanted) == len(read) and len(inputs) == len(own.body.inputs):
+        return None
+    kept, results = sorted(inputs), sorted(wanted)
+    counts = {"consts": len([k for k in kept if k < own.consts]), "carry": len(state)}
+    body = part_of(own.body, kept, results)
+    return {**own._asdict(), **counts, "body": body}, kept, results
+
+
 SCAN: Final = control_primitive(
     "scan",
     Rules(_evaluate, _record, _push, _batch, _check_linear, _unrolled),
     _result,
     lambda **params: [(params["body"], params["length"])],
+    _leaner,
 )
 """A loop of a fixed number of steps."""
 

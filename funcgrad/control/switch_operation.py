@@ -28,7 +28,14 @@ from funcgrad.control.operation import (
     check_linear,
     control_primitive,
 )
-from funcgrad.control.values import as_spec, batched_program, specs_inside, strong
+from funcgrad.control.values import (
+    as_spec,
+    batched_program,
+    inputs_read,
+    part_of,
+    specs_inside,
+    strong,
+)
 from funcgrad.errors import ProgramError
 from funcgrad.primitives.logic import less_equal
 from funcgrad.primitives.selection import where
@@ -311,10 +318,18 @@ def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequenc
     return flat_program(forward.name, filled, forward.inputs)
 
 
+def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
+    results = [k for k, flag in enumerate(read) if flag]
+    kept = sorted({k for branch in params.values() for k in inputs_read(branch, results)})
+    own = {name: part_of(branch, kept, results) for name, branch in params.items()}
+    return own, [0, *[k + 1 for k in kept]], results
+
+
 SWITCH: Final = control_primitive(
     "switch",
     Rules(_evaluate, SwitchRecording, _push, _batch, _check_linear, _unrolled),
     _result,
     lambda **params: [(branch, 1) for branch in _branches(params)],
+    _leaner,
 )
 """A choice of programs by a number."""

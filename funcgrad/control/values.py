@@ -7,20 +7,29 @@ np.float32(2.0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.extract import extract, needed
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.numberless import flat_program
 
-__all__ = ["as_spec", "batched_program", "specs_inside", "strong", "with_batch"]
+__all__ = [
+    "as_spec",
+    "batched_program",
+    "inputs_read",
+    "part_of",
+    "specs_inside",
+    "strong",
+    "with_batch",
+]
 
 
 def as_spec(value: Value, spec: Spec) -> Value:
@@ -78,3 +87,14 @@ def batched_program(
     pairs = zip(program.inputs, flags, strict=True)
     specs = [_batched_spec(spec, size, flag) for spec, flag in pairs]
     return flat_program(f"{program.name}_batch", batched, specs), found
+
+
+def inputs_read(program: Program, outputs: Iterable[int]) -> set[int]:
+    """The inputs that it takes to compute some of a program's outputs, by their positions."""
+    _, read = needed(program, [program.outputs[k] for k in outputs], ())
+    return {k for k in range(len(program.inputs)) if k in read}
+
+
+def part_of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Program:
+    """A program of some of its inputs alone, with some of its outputs."""
+    return extract(program, inputs, [program.outputs[k] for k in outputs])

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from funcgrad.control.values import as_spec, batched_program, strong, with_batch
+from funcgrad.control.values import (
+    as_spec,
+    batched_program,
+    inputs_read,
+    part_of,
+    strong,
+    with_batch,
+)
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
@@ -63,6 +70,25 @@ class WhileLoop(NamedTuple):
         while self.goes_on(consts, own):
             own = self.body.evaluate([*consts, *own])
         return own
+
+    def leaner(self, read: Sequence[bool]) -> tuple[WhileLoop, list[int], list[int]]:
+        """The loop with as much of the carry as it takes for some parts, and of its operands.
+
+        Also the positions of these operands, and of these parts.
+        """
+        wanted = {k for k, flag in enumerate(read) if flag}
+        while True:
+            inputs = inputs_read(self.body, wanted) | inputs_read(self.cond, [0])
+            grown = wanted | {k - self.consts for k in inputs if k >= self.consts}
+            if grown == wanted:
+                break
+            wanted = grown
+        kept = sorted(inputs | {self.consts + k for k in wanted})
+        results = sorted(wanted)
+        if len(kept) == len(self.body.inputs):
+            return self, kept, results
+        cond, body = part_of(self.cond, kept, [0]), part_of(self.body, kept, results)
+        return WhileLoop(cond, body, len([k for k in kept if k < self.consts])), kept, results
 
     def pushed(self, flags: Sequence[bool]) -> tuple[WhileLoop, Tangents]:
         """The loop with tangents of some operands beside these, and of all that these reach."""

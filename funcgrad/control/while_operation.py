@@ -461,11 +461,18 @@ def _check_linear_unwind(followed: Sequence[bool], params: Params) -> None:
         )
 
 
+def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
+    own = WhileSettings.of(params)
+    loop, operands, results = own.loop.leaner(read)
+    return None if loop is own.loop else (own.over(loop).params(), operands, results)
+
+
 WHILE: Final = control_primitive(
     "while_loop",
     Rules(_evaluate, WhileRecording, _push, _batch, _check_linear, _evaluate),
     _result,
     lambda **params: [(params["cond"], None), (params["body"], None)],
+    _leaner,
 )
 """A loop of as many steps as it takes."""
 

@@ -22,6 +22,7 @@ from funcgrad.passes.relax import RELAXED
 from funcgrad.passes.schedule import schedule
 from funcgrad.passes.simplify import ALGEBRA
 from funcgrad.passes.sink import SINKING
+from funcgrad.passes.unread import leave_out_unread
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.program import Program
 
@@ -61,11 +62,13 @@ def optimize(
 
     Notes
     -----
-    The rules of all passes are tried on each equation in turn, which also keeps equal equations
-    once and drops what nothing reads. That is done until nothing changes, which takes one round or
-    two; after a few it stops in any case. Then products with identity matrices become copies, and
-    last the equations are put in an order that needs less memory.
+    First loops and branches lose what nothing reads of their results. The rules of all passes are
+    tried on each equation in turn, which also keeps equal equations once and drops what nothing
+    reads. That is done until nothing changes, which takes one round or two; after a few it stops in
+    any case. Then products with identity matrices become copies, and last the equations are put in
+    an order that needs less memory.
     """
+    program = leave_out_unread(program)
     program = improve(program, joined(_RELAXED if relaxed else _ALL, more))
     return schedule(copy_products_with_identities(program))
 

@@ -120,3 +120,37 @@ def test_a_long_python_loop_is_warned_of_at_its_line() -> None:
         f(1.0)
     f(2.0)
     fg.jit(lambda x: long(x, 9_000))(1.0)
+
+
+def names_and_sizes(program: fg.Program) -> list[tuple[str, int, int]]:
+    """The equations, with how many operands and results they have."""
+    return [(each.name, len(each.operands), len(each.results)) for each in program.equations]
+
+
+def test_what_nobody_reads_is_not_computed() -> None:
+    def scanned(x: Any, w: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            first, second, alone = c
+            return (first * y, second + first, fnp.sin(alone) * w), (second, fnp.exp(first))
+
+        return fg.scan(step, (x, x, x), fnp.ones(3))
+
+    def repeated(x: Any, w: Any) -> Any:
+        return fg.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2.0, fnp.sin(c[2]) * w), (0, x, x)
+        )
+
+    def chosen(x: Any, w: Any) -> Any:
+        return fg.cond(x > 0, lambda: (x * 2.0, fnp.sin(w)), lambda: (-x, fnp.cos(w)))
+
+    one, two = fg.tensor(0.5), fg.tensor(2.0)
+    for f, take, sizes in (
+        (scanned, lambda out: out[0][1], ("scan", 3, 2)),
+        (scanned, lambda out: out[1][0][1], ("scan", 3, 3)),
+        (scanned, lambda out: out[0][2], ("scan", 2, 1)),
+        (repeated, lambda out: out[1], ("while_loop", 2, 2)),
+        (chosen, lambda out: out[0], ("switch", 2, 1)),
+    ):
+        own = fg.jit(lambda x, w, f=f, take=take: take(f(x, w)))
+        assert sizes in names_and_sizes(own.lower(one, two).optimized)
+        np.testing.assert_allclose(own(one, two), take(f(one, two)))

@@ -1,0 +1,78 @@
+"""Results of loops and branches that nothing reads are not computed.
+
+>>> import funcgrad as fg
+>>> def last(xs):
+...     return fg.scan(lambda c, x: (c + x, c * c), fg.tensor(0.0), xs)[0]
+>>> print(leave_out_unread(fg.program(last)(fg.tensor([1.0, 2.0]))).to_text(sources=False))
+program last(xs: float64[2]) -> float64[]
+  a = constant 0.0
+  b: float64[] = scan a xs body=<<lambda>> carry=1 consts=0 length=2 reverse=False unroll=1
+    program <lambda>(a: float64[], b: float64[]) -> float64[]
+      c: float64[] = add a b
+      return c
+  return b
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.structure import Control
+
+__all__ = ["leave_out_unread"]
+
+
+def leave_out_unread(program: Program) -> Program:
+    """Let each loop and each branch have the results alone that something reads.
+
+    What it takes for the others is not computed in it, and what it reads for them is no operand.
+    """
+    read = {*program.outputs, *program.index.guarded}
+    leaner: dict[int, tuple[Equation, list[int]]] = {}
+    for position in range(len(program.equations) - 1, -1, -1):
+        equation, results = program.equations[position], program.index.results[position]
+        found = _leaner(equation, [variable in read for variable in results])
+        if found is not None:
+            leaner[position], (equation, _) = found, found
+        if any(variable in read for variable in results):
+            read.update(equation.operands)
+    if not leaner:
+        return program
+    positions = iter(range(len(program.equations)))
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        position = next(positions)
+        if position not in leaner:
+            return draft.append(equation)
+        before = program.equations[position].operands
+        own, kept = leaner[position]
+        moved = dict(zip(before, equation.operands, strict=True))
+        found = draft.append(own.on(tuple([moved[variable] for variable in own.operands])))
+        # Those that are left out are read by nobody, so that any variable does.
+        places = dict(zip(kept, found, strict=True))
+        return [places.get(k, found[0]) for k in range(len(equation.results))]
+
+    return rewrite(program, step)
+
+
+def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] | None:
+    """An equation with the results alone that are read, and which these are."""
+    structure = equation.operation.structure
+    if not isinstance(structure, Control) or structure.leaner is None:
+        return None
+    if all(read) or not any(read):
+        return None
+    found = structure.leaner(tuple(read), **dict(equation.params))
+    if found is None:
+        return None
+    params, operands, results = found
+    own = replace(
+        equation,
+        operands=tuple([equation.operands[k] for k in operands]),
+        params=tuple(sorted(params.items())),
+        results=tuple([equation.results[k] for k in results]),
+    )
+    return own, results
