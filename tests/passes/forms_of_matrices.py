@@ -303,6 +303,31 @@ CONTRACTED: Final = MappingProxyType(
 _CONTRACTED: Final = (sums_around, sums_of_stacks, transpositions)
 _ROWS: Final = (steps_of_loops, elementwise_steps, within_rows)
 
+
+def loops_half_read(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Loops and branches of which some results are read."""
+
+    def step(carry: Any, row: Any) -> Any:
+        first, second = carry
+        return (first * row, second + first), (second * 2.0, fnp.abs(first))
+
+    def scanned() -> Any:
+        (first, second), (third, fourth) = fg.scan(step, (x[0], y[0]), y)
+        return pick(first, second, third, fourth, third + second)
+
+    def chosen() -> Any:
+        first, second = fg.cond(x[0, 0] > y[0, 0], lambda: (x + y, x * y), lambda: (x - y, y))
+        return pick(first, second, first * second)
+
+    def repeated() -> Any:
+        _, first, second = fg.while_loop(
+            lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] * y, c[2] + x), (0, x, y)
+        )
+        return pick(first, second)
+
+    return x + pick(scanned, chosen, repeated)()
+
+
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
         "fold_into_contractions": Ground(
@@ -331,6 +356,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         ),
         "schedule": Ground((*PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),
         "merge_common_subexpressions": Ground((*PRODUCTS, *SUMS, *_ROWS)),
+        "leave_out_unread": Ground((loops_half_read,)),
         "remove_dead_code": Ground((*_CONTRACTED, *_ROWS, calls)),
         "simplified": Ground((*PRODUCTS, *_ROWS, calls)),
         "optimize": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, calls), exact=False),
