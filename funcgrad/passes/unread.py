@@ -29,19 +29,22 @@ def leave_out_unread(program: Program) -> Program:
     """Let each loop and each branch have the results alone that something reads.
 
     What it takes for the others is not computed in it, and what it reads for them is no operand.
+    Where there is one, equations that nothing reads go with it.
     """
     read = {*program.outputs, *program.index.guarded}
     leaner: dict[int, tuple[Equation, list[int]]] = {}
+    live: set[int] = set()  # the others may read what is left out
     for position in range(len(program.equations) - 1, -1, -1):
         equation, results = program.equations[position], program.index.results[position]
         found = _leaner(equation, [variable in read for variable in results])
         if found is not None:
             leaner[position], (equation, _) = found, found
         if any(variable in read for variable in results):
+            live.add(position)
             read.update(equation.operands)
     if not leaner:
         return program
-    positions = iter(range(len(program.equations)))
+    positions = iter(sorted(live))
 
     def step(draft: Draft, equation: Equation) -> list[int]:
         position = next(positions)
@@ -55,7 +58,7 @@ def leave_out_unread(program: Program) -> Program:
         places = dict(zip(kept, found, strict=True))
         return [places.get(k, found[0]) for k in range(len(equation.results))]
 
-    return rewrite(program, step)
+    return rewrite(program, step, live)
 
 
 def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] | None:
