@@ -36,3 +36,11 @@ def pytest_collection() -> Iterator[None]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_is_left_of_other_files_is_set_apart() -> None:
+    """Each test leaves some objects of its runner behind, a million after all: tests that search
+    for garbage would walk through them every time."""
+    gc.collect()
+    gc.freeze()
