@@ -115,6 +115,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         The first integer, and the one that is not reached.
     body_fun : callable
         From an integer and the value to the next value, of the same structure, shapes and dtypes.
+        The integer is Python's own where nothing is staged, and a traced one in programs.
     init_val : pytree
         The first value. A Python number becomes an array where ``body_fun`` makes one of it.
 
@@ -175,8 +176,8 @@ def _bound(name: str, bound: ArrayLike) -> Value:
 
 def _for(steps: range, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
     value = kinds.tree()
-    for i, number in zip(steps, map(wrap, steps), strict=True):
-        found = body_fun(number, value)
+    for i in steps:
+        found = body_fun(i, value)
         if not alike(found, value):
             again = partial(_once_more, body_fun, i, kinds)
             found = kinds.next(found, f" at i = {i}", i == steps[0], again)
@@ -185,7 +186,7 @@ def _for(steps: range, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any
 
 
 def _once_more(body_fun: Callable[[Any, Any], Any], i: int, kinds: Kinds) -> Any:
-    return body_fun(wrap(i), kinds.tree())
+    return body_fun(i, kinds.tree())
 
 
 def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
