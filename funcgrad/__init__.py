@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from funcgrad.control.choices import cond, switch
     from funcgrad.control.scans import map, scan
     from funcgrad.control.whiles import fori_loop, while_loop
+    from funcgrad.integrate.odeint import odeint
     from funcgrad.programs.program import Program
     from funcgrad.staging.jit import jit
     from funcgrad.transforms.checkpoint import checkpoint
@@ -65,6 +66,7 @@ __all__ = [
     "map",
     "nn",
     "numpy",
+    "odeint",
     "optim",
     "probe",
     "program",
@@ -97,6 +99,7 @@ _FUNCTIONS = (
     ("fori_loop", "funcgrad.control.whiles"),
     ("jit", "funcgrad.staging.jit"),
     ("map", "funcgrad.control.scans"),
+    ("odeint", "funcgrad.integrate.odeint"),
     ("program", "funcgrad.transforms.stage"),
     ("scan", "funcgrad.control.scans"),
     ("switch", "funcgrad.control.choices"),

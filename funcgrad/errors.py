@@ -16,6 +16,7 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
     │   ├── MatrixError     LinAlgError a matrix that is singular, or not positive definite
     │   └── RangeError      OverflowError a number outside of what a dtype can hold
+    ├── ConvergenceError    RuntimeError an iteration that did not come to its end
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
     │   └── LeafError       TypeError  an object in a pytree that is no array
@@ -47,6 +48,7 @@ __all__ = [
     "AxisError",
     "BatchError",
     "CheckError",
+    "ConvergenceError",
     "DegenerateError",
     "DifferentiationError",
     "DlpackError",
@@ -134,6 +136,10 @@ class MatrixError(ArgumentError, LinAlgError):
 
 class RangeError(ArgumentError, OverflowError):
     """A number lies outside of what a dtype can hold."""
+
+
+class ConvergenceError(FuncgradError, RuntimeError):
+    """An iteration did not come to its end, so there is no solution to go on with."""
 
 
 class BatchError(FuncgradError, ValueError):

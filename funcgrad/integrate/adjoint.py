@@ -1,0 +1,202 @@
+"""Solutions whose reverse mode is the adjoint equation, solved back in time.
+
+For y' = f(y, t, p) and a loss L, the cotangent a(t) of y(t) obeys a' = -(∂f/∂y)ᵀ a, jumps by the
+cotangent of y(t_k) at each time t_k that is looked at, and the cotangent of p grows, back in time,
+by (∂f/∂p)ᵀ a. The solution itself is computed anew on the way, from y(t_k) on, so that nothing
+between the times is held.
+
+>>> import funcgrad as fg
+>>> def end(rate):
+...     f = lambda y, t, p: [-p[0] * y[0]]
+...     times, settings = fg.tensor([0.0, 1.0]), Settings(1e-9, 1e-9, 100, float("inf"))
+...     return adjoint_solution(f, [fg.tensor(1.0)], times, [rate], settings)[0][-1]
+>>> float(fg.grad(end)(1.0) + end(1.0)) < 1e-7
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Any
+
+import funcgrad.numpy as fnp
+from funcgrad.control.scans import scan
+from funcgrad.errors import TracerError
+from funcgrad.integrate.solutions import solution
+from funcgrad.integrate.steps import Leaves, Settings
+from funcgrad.integrate.systems import Slope, real_dtype
+from funcgrad.programs.equation import spec_inside
+from funcgrad.shape import Spec, is_inexact
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value, begin_level, concrete, running_traces
+from funcgrad.transforms.call import Call, Map, Sizes
+from funcgrad.transforms.custom import custom_vjp
+from funcgrad.transforms.custom_call import VjpCall
+from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.numberless import running_stager, staged_body
+from funcgrad.transforms.reverse import vjp
+from funcgrad.transforms.stage import Stager
+
+__all__ = ["adjoint_solution"]
+
+
+def adjoint_solution(
+    slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings
+) -> Leaves:
+    """As ``solution``, whose numbers it has."""
+    if len(times) == 1:
+        return solution(slope, start, times, parameters, settings)
+    f, every = _opened(slope, start, parameters)
+
+    def forward(start: Leaves, times: Tensor, every: list[Tensor]) -> Leaves:
+        return solution(f, start, times, every, settings)
+
+    def forward_keeping(
+        start: Leaves, times: Tensor, every: list[Tensor]
+    ) -> tuple[Leaves, tuple[Any, ...]]:
+        found = forward(start, times, every)
+        return found, (found, times, every)
+
+    rule = _AdjointFunction(forward)
+    rule.defvjp(forward_keeping, partial(_backward, f, settings))
+    return rule(start, times, every)
+
+
+def _backward(
+    f: Slope, settings: Settings, kept: tuple[Leaves, Tensor, list[Tensor]], cts: Leaves
+) -> tuple[Leaves, Tensor, list[Tensor | None]]:
+    """The cotangents of the start, of the times and of the parameters."""
+    found, times, every = kept
+    places = [k for k, value in enumerate(every) if is_inexact(value.dtype)]
+    followed = [every[k] for k in places]
+    precision = real_dtype(found)
+
+    def pulled(y: Leaves, t: Tensor, adjoint: Leaves) -> tuple[Leaves, Leaves, Leaves]:
+        def of_both(y: Leaves, own: Leaves) -> Leaves:
+            values = list(every)
+            for place, value in zip(places, own, strict=True):
+                values[place] = value
+            return f(y, t, values)
+
+        slope, pull = vjp(of_both, y, followed)
+        return slope, *pull(adjoint)
+
+    def augmented(state: tuple[Leaves, Leaves, Leaves], t: Tensor) -> tuple[Leaves, Leaves, Leaves]:
+        slope, of_y, of_parameters = pulled(state[0], t, state[1])
+        return slope, [-x for x in of_y], [-x for x in of_parameters]
+
+    sizes = (len(found), 2 * len(found))
+
+    def parts(leaves: Leaves) -> tuple[Leaves, Leaves, Leaves]:
+        return leaves[: sizes[0]], leaves[sizes[0] : sizes[1]], leaves[sizes[1] :]
+
+    def flat_slope(leaves: Leaves, t: Tensor, _: list[Tensor]) -> Leaves:
+        return [x for part in augmented(parts(leaves), t) for x in part]
+
+    def of_time(y: Leaves, t: Tensor, adjoint: Leaves) -> Tensor:
+        """The cotangent of a time at which the solution is looked at."""
+        slope = f(y, t.astype(precision), every)
+
+        def moved(by: Tensor) -> Leaves:
+            return [by.astype(real_dtype([k])) * k for k in slope]
+
+        return vjp(moved, fnp.zeros((), times.dtype))[1](adjoint)[0]
+
+    def back(
+        carry: tuple[Leaves, Leaves], own: tuple[Leaves, Leaves, Tensor, Tensor]
+    ) -> tuple[tuple[Leaves, Leaves], Tensor]:
+        (adjoint, sums), (y, ct, late, early) = carry, own
+        state = [*y, *[a + b for a, b in zip(adjoint, ct, strict=True)], *sums]
+        ends = solution(flat_slope, state, fnp.stack([late, early]), [], settings)
+        _, adjoint, sums = parts([end[-1] for end in ends])
+        return (adjoint, sums), of_time(y, late, ct)
+
+    zeros = [fnp.zeros_like(ct[0]) for ct in cts], [fnp.zeros_like(x) for x in followed]
+    later = [x[1:] for x in found], [ct[1:] for ct in cts], times[1:], times[:-1]
+    (adjoint, sums), of_times = scan(back, zeros, later, reverse=True)
+    of_first = -of_time([x[0] for x in found], times[0], adjoint)
+    of_parameters: list[Tensor | None] = [None] * len(every)
+    for place, total in zip(places, sums, strict=True):
+        of_parameters[place] = total
+    start = [a + ct[0] for a, ct in zip(adjoint, cts, strict=True)]
+    return start, fnp.concatenate([of_first[None], of_times]), of_parameters
+
+
+def _opened(slope: Slope, start: Leaves, parameters: list[Tensor]) -> tuple[Slope, list[Tensor]]:
+    """A right-hand side whose parameters are also the traced values that it closes over.
+
+    One that cannot be staged, as where it looks at numbers, is left as it is.
+    """
+    if not running_traces():
+        return slope, parameters
+    count = len(start)
+    specs = [spec_inside(concrete(x)) for x in (*start, *parameters)]
+    specs.insert(count, Spec((), real_dtype(start)))
+
+    def flat(values: Sequence[Value]) -> list[Value]:
+        own = [wrap(value) for value in values]
+        return [concrete(x) for x in slope(own[:count], own[count], own[count + 1 :])]
+
+    around = running_stager()
+    with begin_level() as level:
+        host = Stager(level, numbers=False, title="odeint") if around is None else around
+        try:
+            program, closed = staged_body(host, "fg.odeint", flat, specs, "slope")
+        except TracerError:
+            return slope, parameters
+
+    def opened(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:
+        return [wrap(out) for out in program.evaluate([concrete(x) for x in (*y, t, *every)])]
+
+    return opened, [*parameters, *[wrap(value) for value in closed]]
+
+
+class _AdjointFunction(custom_vjp[..., Leaves]):
+    """A function whose forward mode is that of its own operations."""
+
+    def _call(self, *args: Any) -> Call:
+        call = super()._call(*args)
+        assert isinstance(call, VjpCall)
+        return _AdjointCall.like(call)
+
+
+class _AdjointCall(VjpCall):
+    """A call with a pullback; its tangents are pushed through the function."""
+
+    __slots__ = ()
+
+    @classmethod
+    def like(cls, call: VjpCall) -> Call:
+        """Another call, pushed through its function."""
+        return cls(call.function, call.signature, call.origin, call.forward, call.backward)
+
+    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        outs, pull, _ = super().record(args)
+        return outs, pull, lambda tangents: self.push(args, tangents)[1]
+
+    def push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[list[Value], Sequence[Value]]:
+        with begin_level() as level:
+            pusher = Pusher(level)
+            try:
+                pairs = zip(args, tangents, strict=True)
+                outs = self.function([pusher.dual(x, t) for x, t in pairs])
+            finally:
+                pusher.close()
+        parts = [pusher.parts(out) for out in outs]
+        return [primal for primal, _ in parts], [tangent for _, tangent in parts]
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        call = super().batched(size, flags)
+        assert isinstance(call, VjpCall)
+        return self.like(call)
+
+    @classmethod
+    def opened(
+        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
+    ) -> Call:
+        call = super().opened(signature, origin, function, rules, sizes)
+        assert isinstance(call, VjpCall)
+        return cls.like(call)

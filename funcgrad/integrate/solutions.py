@@ -1,0 +1,114 @@
+"""Solutions at given times: with their derivative with respect to the times, or with an error.
+
+>>> import funcgrad as fg
+>>> def at(t):
+...     times = fg.numpy.stack([0.0, t])
+...     settings = Settings(1e-8, 1e-8, 100, float("inf"))
+...     return solution(lambda y, t, p: [-y[0]], [fg.tensor(1.0)], times, [], settings)[0][1]
+>>> at(0.5) + fg.grad(at)(0.5)
+Tensor(0.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad.control.carry import placed
+from funcgrad.errors import ArgumentError, ConvergenceError
+from funcgrad.integrate.steps import (
+    DISORDER,
+    TOO_MANY,
+    Leaves,
+    Outcome,
+    Settings,
+    solved,
+    stage_slopes,
+)
+from funcgrad.integrate.systems import Slope, real_dtype
+from funcgrad.tensor import Tensor
+from funcgrad.trace import RAW, Raw, concrete
+from funcgrad.transforms.batch import vmap
+from funcgrad.transforms.stage import Staged
+from funcgrad.transforms.stop import stop_gradient
+
+__all__ = ["solution"]
+
+
+def solution(
+    slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings
+) -> Leaves:
+    """The solutions at all times, one after another along axis 0.
+
+    Raises
+    ------
+    ConvergenceError
+        There is none; where numbers are not known, it is NaN instead.
+    ArgumentError
+        The times are in no order.
+    """
+    if len(times) == 1:
+        return [leaf[None] for leaf in start]
+    precision = real_dtype(start)
+    is_fixed = type(concrete(times)) in RAW
+    # A later beginning makes all steps later: they themselves are constants.
+    delay = 0.0 if is_fixed else times[0] - stop_gradient(times[0])
+
+    def f(y: Leaves, t: Tensor) -> Leaves:
+        return slope(y, (t + delay).astype(precision), parameters)
+
+    outcome = solved(f, start, times, settings)
+    _check(outcome, settings)
+    if is_fixed:
+        return outcome.leaves
+    fixed = stop_gradient(times)
+
+    def moved(y: Leaves, t: Tensor, size: Tensor) -> Leaves:
+        return stage_slopes(f, y, f(y, t), t, size)[0]
+
+    # A step of size 0 changes no number, and its derivatives are those of the solution, up to the
+    # order of the method.
+    moves: Leaves = vmap(moved)(outcome.leaves, fixed, times - fixed - delay)
+    return moves
+
+
+def _check(outcome: Outcome, settings: Settings) -> None:
+    status = _numbers(outcome.status)
+    if status is None or not np.any(status):
+        return
+    reason = int(np.max(status))
+    if reason == DISORDER:
+        raise ArgumentError(
+            placed(
+                "odeint: ts has to be finite, and either never decrease or never increase. Sort"
+                " it, and take the solutions in the order that you want."
+            )
+        )
+    time, count = _numbers(outcome.time), _numbers(outcome.count)
+    where = f"t = {np.asarray(time).flat[np.argmax(status)]:.6g}"
+    if reason == TOO_MANY:
+        raise ConvergenceError(
+            placed(
+                f"odeint: max_steps={settings.max_steps} steps came no further than {where}."
+                " Raise max_steps or the tolerances rtol and atol. An equation that is stiff asks"
+                " for steps that are always small: scipy.integrate.solve_ivp with method='Radau'"
+                " and jac=fg.jacfwd(f, argnums=1) solves those."
+            )
+        )
+    raise ConvergenceError(
+        placed(
+            f"odeint: at {where}, after {np.max(np.asarray(count))} steps, no step is small enough"
+            f" for rtol={settings.rtol:.3g} and atol={settings.atol:.3g}. The solution may not"
+            " exist beyond, the function may return NaN there, or the tolerances are less than"
+            " the precision allows."
+        )
+    )
+
+
+def _numbers(value: Tensor) -> Raw | None:
+    """The numbers inside a value, for all examples of a batch; None where it is staged."""
+    own = concrete(value)
+    while type(own) not in RAW:
+        if isinstance(own, Staged):
+            return None
+        own = own._value
+    return own

@@ -1,0 +1,300 @@
+"""Steps of chosen size through a differential equation, and its solution between their ends.
+
+What flows in is a function ``slope(y, t)`` of lists of tensors, a start and times; what flows out
+are the solutions at those times. Sizes of steps, and times, are constants of all derivatives:
+``times.py`` adds the derivative with respect to the times.
+
+>>> import numpy as np
+>>> import funcgrad as fg
+>>> def slope(y, t):
+...     return [-y[0]]
+>>> start, times = [fg.tensor(1.0)], fg.tensor([0.0, 1.0])
+>>> outcome = solved(slope, start, times, Settings(1e-6, 1e-6, 100, float("inf")))
+>>> np.allclose(outcome.leaves[0], [1.0, np.exp(-1.0)], rtol=1e-5), int(outcome.status)
+(True, 0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.control.scans import scan
+from funcgrad.control.whiles import while_loop
+from funcgrad.integrate.dormand_prince import CONTINUATION, ERROR, NODES, ORDER, STAGES
+from funcgrad.tensor import Tensor
+from funcgrad.transforms.stop import stop_gradient
+
+__all__ = [
+    "DISORDER",
+    "TOO_MANY",
+    "TOO_SMALL",
+    "Outcome",
+    "Settings",
+    "solved",
+    "stage_slopes",
+    "weighted",
+]
+
+Leaves: TypeAlias = list[Tensor]
+RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]
+
+TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3
+"""Why there is no solution: steps, their size, the order of the times. 0: there is one."""
+
+# The controller's constants are those of DOPRI5 (Hairer, Nørsett and Wanner, section IV.2 of volume
+# II, where it is derived): a little of the error before stabilizes the sizes.
+SAFETY, MEMORY = 0.9, 0.04
+LEAST_FACTOR, GREATEST_FACTOR = 0.2, 10.0
+
+
+class Settings(NamedTuple):
+    """How exact a solution has to be, and what it may cost.
+
+    Attributes
+    ----------
+    rtol, atol : float
+    max_steps : int
+        Steps tried for the whole solution.
+    hmax : float
+        The greatest size of a step.
+    """
+
+    rtol: float
+    atol: float
+    max_steps: int
+    hmax: float
+
+
+class Outcome(NamedTuple):
+    """The solutions at all times, and how it ended.
+
+    Attributes
+    ----------
+    leaves : list of Tensor
+        Along axis 0 the times; NaN from where there is no solution.
+    status : Tensor
+        0, or why there is none.
+    time : Tensor
+        How far it came.
+    count : Tensor
+        The steps tried.
+    """
+
+    leaves: Leaves
+    status: Tensor
+    time: Tensor
+    count: Tensor
+
+
+class State(NamedTuple):
+    """The last step that was accepted, and the next to be tried.
+
+    Attributes
+    ----------
+    start, end : Tensor
+        Times of the last step.
+    size : Tensor
+        The size of the next step, at least 0.
+    before : Tensor
+        The error of the last step.
+    refused : Tensor
+        Whether the next step has been tried before, with a greater size.
+    count, status : Tensor
+    old, new : list of Tensor
+        The solution at both times.
+    old_slope, new_slope : list of Tensor
+    bend : list of Tensor
+        What the quartic between them has and the cubic has not.
+    """
+
+    start: Tensor
+    end: Tensor
+    size: Tensor
+    before: Tensor
+    refused: Tensor
+    count: Tensor
+    status: Tensor
+    old: Leaves
+    new: Leaves
+    old_slope: Leaves
+    new_slope: Leaves
+    bend: Leaves
+
+
+def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -> Outcome:
+    """Solve a differential equation from the first time to all others, in their order."""
+    times = stop_gradient(times)
+    first, last = times[0], times[-1]
+    way = fnp.where(last < first, -1.0, 1.0).astype(times.dtype)
+    slope = f(start, first)
+    size = _first_size(f, start, slope, first, (last - first), settings)
+    in_order = fnp.all(way * (times[1:] - times[:-1]) >= 0) & fnp.all(fnp.isfinite(times))
+    status = fnp.where(in_order, 0, DISORDER)
+    none = fnp.zeros((), times.dtype)
+    counted = fnp.zeros((), status.dtype)
+    bend = [fnp.zeros_like(leaf) for leaf in start]
+    state = State(
+        *(first, first, size, none + 1e-4, status < 0, counted, status),
+        *(start, start, slope, slope, bend),
+    )
+
+    def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
+        def goes_on(own: tuple[object, ...]) -> Tensor:
+            state = State(*own)  # type: ignore[arg-type]  # a plain tuple, which loops know best
+            return (way * (time - state.end) > 0) & (state.status == 0)
+
+        def step(own: tuple[object, ...]) -> tuple[object, ...]:
+            state = State(*own)  # type: ignore[arg-type]  # as above
+            return tuple(_tried(f, state, last, way, settings))
+
+        carry = while_loop(goes_on, step, carry)
+        state = State(*carry)  # type: ignore[arg-type]  # as above
+        there = (way * (time - state.end) <= 0) & (state.status != DISORDER)
+        return carry, [fnp.where(there, y, np.nan) for y in _between(state, time)]
+
+    carry, found = scan(to_next, tuple(state), times[1:])
+    end = State(*carry)
+    leaves = [
+        fnp.concatenate([leaf[None], later]) for leaf, later in zip(start, found, strict=True)
+    ]
+    return Outcome(leaves, end.status, end.end, end.count)
+
+
+def stage_slopes(
+    f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, step: Tensor
+) -> tuple[Leaves, list[Leaves]]:
+    """One step: the solution at its end, and the slopes of all stages, the last of which is there.
+
+    Parameters
+    ----------
+    f : callable
+    y, slope : list of Tensor
+        At the beginning.
+    t : Tensor
+    step : Tensor
+        Its size, with a sign.
+    """
+    slopes = [slope]
+    end = y
+    for row, node in zip(STAGES, NODES, strict=True):
+        end = [leaf + part for leaf, part in zip(y, weighted(row, slopes, step), strict=True)]
+        slopes.append(f(end, t + node * step))
+    return end, slopes
+
+
+def weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
+    """The size of a step times a sum of slopes with weights, for each leaf."""
+    sums = []
+    for own in zip(*slopes, strict=True):
+        terms = [weight * k for weight, k in zip(weights, own, strict=True) if weight]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        sums.append(step.astype(np.finfo(total.dtype).dtype) * total)
+    return sums
+
+
+def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: Settings) -> State:
+    """The state after one more step has been tried."""
+    left = last - state.end
+    reaches = state.size >= abs(left)
+    step = fnp.where(reaches, left, way * state.size)
+    end = fnp.where(reaches, last, state.end + step)
+    new, slopes = stage_slopes(f, state.new, state.new_slope, state.end, step)
+    error = _norm(weighted(ERROR, slopes, step), state.new, new, settings, state.end.dtype)
+    accepted = error <= 1.0  # not so where it is no number
+    size = _next_size(abs(step), error, accepted, state)
+    size = fnp.minimum(size, settings.hmax).astype(size.dtype)
+    count = state.count + 1
+    least = 10 * np.finfo(size.dtype).eps * abs(state.end)
+    stays = ~reaches & (end == state.end)
+    too_small = stays | (~accepted & ((size < least) | (size == 0)))
+    too_many = (count >= settings.max_steps) & ~(accepted & reaches)
+    status = fnp.where(too_small, TOO_SMALL, fnp.where(too_many, TOO_MANY, state.status))
+
+    def kept(found: Leaves, before: Leaves) -> Leaves:
+        return [fnp.where(accepted, x, y) for x, y in zip(found, before, strict=True)]
+
+    return State(
+        fnp.where(accepted, state.end, state.start),
+        fnp.where(accepted, end, state.end),
+        size,
+        fnp.where(accepted, fnp.maximum(error, 1e-4), state.before),
+        ~accepted,
+        count,
+        status,
+        kept(state.new, state.old),
+        kept(new, state.new),
+        kept(state.new_slope, state.old_slope),
+        kept(slopes[-1], state.new_slope),
+        kept(weighted(CONTINUATION, slopes, step), state.bend),
+    )
+
+
+def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> Tensor:
+    """The size of the next step: greater where the error was small."""
+    known = fnp.where(fnp.isfinite(error), error, 1e10)
+    exponent = 1 / ORDER - 0.75 * MEMORY
+    own = known**exponent / SAFETY
+    smooth = fnp.clip(own / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
+    smooth = fnp.where(state.refused, fnp.maximum(smooth, 1.0), smooth)
+    return size / fnp.where(accepted, smooth, fnp.minimum(own, 1 / LEAST_FACTOR))
+
+
+def _first_size(
+    f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, length: Tensor, settings: Settings
+) -> Tensor:
+    """A size to begin with, by Hairer, Nørsett and Wanner, section II.4: from y, y' and y''."""
+    dtype = t.dtype
+    y, slope = stop_gradient(y), stop_gradient(slope)
+
+    def norm(values: Leaves) -> Tensor:
+        return _norm(values, y, y, settings, dtype)
+
+    of_y, of_slope = norm(y), norm(slope)
+    flat = (of_y < 1e-5) | (of_slope < 1e-5)
+    size = fnp.where(flat, 1e-6, 0.01 * of_y / fnp.where(flat, 1.0, of_slope))
+    size = fnp.minimum(size, abs(length))
+    step = (fnp.where(length < 0, -1.0, 1.0) * size).astype(dtype)
+    euler = [leaf + part for leaf, part in zip(y, weighted([1.0], [slope], step), strict=True)]
+    bend = [x - k for x, k in zip(stop_gradient(f(euler, t + step)), slope, strict=True)]
+    of_bend = norm(bend) / fnp.where(size == 0, 1.0, size)
+    most = fnp.maximum(of_slope, of_bend)
+    straight = ~(most > 1e-15)
+    by_bend = (0.01 / fnp.where(straight, 1.0, most)) ** (1 / ORDER)
+    second = fnp.where(straight, fnp.maximum(1e-6, 1e-3 * size), by_bend)
+    found = fnp.minimum(fnp.minimum(100 * size, second), settings.hmax)
+    return fnp.where(fnp.isfinite(found), found, 1e-6).astype(dtype)
+
+
+def _norm(
+    values: Leaves, y: Leaves, new: Leaves, settings: Settings, dtype: np.dtype[np.generic]
+) -> Tensor:
+    """The root of the mean square of all numbers, each divided by what it may be."""
+    total, count = fnp.zeros((), dtype), 0
+    for value, a, b in zip(*map(stop_gradient, (values, y, new)), strict=True):
+        allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b))
+        total = total + fnp.sum((abs(value) / allowed).astype(dtype) ** 2)
+        count += value.size
+    return fnp.sqrt(total / max(count, 1))
+
+
+def _between(state: State, time: Tensor) -> Leaves:
+    """The solution at a time within the last step (DOPRI5's function CONTD5)."""
+    length = state.end - state.start
+    part = (time - state.start) / fnp.where(length == 0, 1.0, length)
+    found = []
+    for y, new, k, last, bend in zip(
+        state.old, state.new, state.old_slope, state.new_slope, state.bend, strict=True
+    ):
+        real = np.finfo(y.dtype).dtype
+        theta, rest, h = part.astype(real), (1 - part).astype(real), length.astype(real)
+        rise = new - y
+        first = h * k - rise
+        second = rise - h * last - first
+        found.append(y + theta * (rise + rest * (first + theta * (second + rest * bend))))
+    return found

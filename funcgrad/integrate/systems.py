@@ -1,0 +1,148 @@
+"""What users give for a differential equation, as lists of tensors; its errors in their words.
+
+>>> import funcgrad as fg
+>>> system = System.of(lambda y, t, rate: {"x": -rate * y["x"]}, {"x": 1}, 2)
+>>> system.slope(system.start, 0.0, system.parameters)
+[Tensor(-2.)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad import trees
+from funcgrad.control.carry import placed
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import concrete
+from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.trees import Structure
+from funcgrad.users_values import ArrayLike, operand
+
+__all__ = ["Slope", "System", "real_dtype", "times_of"]
+
+Slope = Callable[[list[Tensor], Tensor, list[Tensor]], list[Tensor]]
+"""The right-hand side: of the leaves of y, the time and parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A differential equation, its start and its parameters.
+
+    Attributes
+    ----------
+    function : callable
+    state, arguments : Structure
+        Of ``y0`` and of ``args``.
+    start, parameters : list of Tensor
+        Their leaves.
+    """
+
+    function: Callable[..., Any]
+    state: Structure
+    arguments: Structure
+    start: list[Tensor]
+    parameters: list[Tensor]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], y0: Any, *args: Any) -> System:
+        """Of what users give."""
+        check_function("odeint", function)
+        leaves, state = trees.flatten(y0)
+        start = [wrap(value) for value in values_of("odeint", leaves, state, lambda: "y0")]
+        for leaf, path in zip(start, state.paths(), strict=True):
+            if leaf.dtype.kind not in "biufc":
+                raise DtypeError(placed(f"odeint: y0{path} has no numbers: it is {leaf.dtype}."))
+        start = [
+            leaf.astype(leaf.dtype if leaf.dtype.kind in "fc" else np.float64) for leaf in start
+        ]
+        others, arguments = trees.flatten(args)
+        parameters = values_of("odeint", others, arguments, lambda: "args")
+        return cls(function, state, arguments, start, [wrap(value) for value in parameters])
+
+    def tree(self, leaves: Sequence[Tensor]) -> Any:
+        """Leaves as a tree like ``y0``."""
+        return trees.unflatten(self.state, leaves)
+
+    def slope(self, y: list[Tensor], t: Tensor, parameters: list[Tensor]) -> list[Tensor]:
+        """What the function returns, which has to be like ``y0``."""
+        args = trees.unflatten(self.arguments, parameters)
+        out = self.function(self.tree(y), t, *args)
+        leaves, structure = trees.flatten(out)
+        if structure != self.state:
+            try:
+                trees.flatten_like(self.state, out, "odeint: the slope")
+            except FuncgradError as error:
+                raise TreeError(
+                    placed(f"{error}. The function has to return the slope of y, a tree like y0.")
+                ) from None
+        values = values_of("odeint", leaves, structure, lambda: "the slope")
+        return [
+            self._fitted(place, wrap(value), own)
+            for place, (value, own) in enumerate(zip(values, y, strict=True))
+        ]
+
+    def _fitted(self, place: int, slope: Tensor, own: Tensor) -> Tensor:
+        if slope.shape != own.shape:
+            raise ShapeError(
+                placed(
+                    f"odeint: the function returned a slope{self.state.paths()[place]} of shape"
+                    f" {slope.shape}, but y0 has shape {own.shape} there. Each number of y needs"
+                    " its own slope."
+                )
+            )
+        if slope.dtype == own.dtype:
+            return slope
+        if np.result_type(slope.dtype, own.dtype) != own.dtype and not _is_weak(slope, own):
+            raise DtypeError(
+                placed(
+                    f"odeint: the function returned a slope{self.state.paths()[place]} of dtype"
+                    f" {slope.dtype}, but y0 has {own.dtype} there. Give y0 in that precision, or"
+                    f" return slope.astype({own.dtype.name!r})."
+                )
+            )
+        return slope.astype(own.dtype)
+
+
+def _is_weak(slope: Tensor, own: Tensor) -> bool:
+    """Whether a slope is a Python number, or an integer, which gives way to the dtype of y."""
+    kind = slope.dtype.kind
+    return kind in "biu" or (isinstance(slope._value, float) and own.dtype.kind in "fc")
+
+
+def real_dtype(leaves: Sequence[Tensor]) -> np.dtype[Any]:
+    """The precision of a state: of the real parts of all its leaves.
+
+    >>> real_dtype([wrap(np.zeros(2, np.complex64)), wrap(np.float32(1.0))])
+    dtype('float32')
+    """
+    return np.result_type(np.float16, *[np.finfo(leaf.dtype).dtype for leaf in leaves])
+
+
+def times_of(ts: ArrayLike) -> Tensor:
+    """The times of a solution: a vector of real numbers.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        They are none.
+    ArgumentError
+        There is no time.
+    """
+    value = concrete(operand(ts, "odeint"))
+    shape, dtype = shape_of(value), dtype_of(value)
+    if len(shape) != 1:
+        raise ShapeError(
+            placed(f"odeint: ts has to be a vector of times, got an array of shape {shape}.")
+        )
+    if not shape[0]:
+        raise ArgumentError(placed("odeint: ts is empty; its first time is that of y0."))
+    if dtype.kind not in "biuf":
+        raise DtypeError(placed(f"odeint: ts has to hold real numbers, got {dtype}."))
+    return wrap(value) if dtype.kind == "f" else fnp.astype(wrap(value), np.float64)
