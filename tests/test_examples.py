@@ -93,6 +93,53 @@ def test_gaussian_process_finds_the_most_likely_parameters(tmp_path, capsys):
     )
 
 
+def test_kalman_finds_the_most_likely_parameters_and_agrees_with_the_closed_form(tmp_path, capsys):
+    module = load("kalman")
+    result = module.main(["--out", str(tmp_path)])
+    found, truth = (fg.tree.leaves(own) for own in (result.fit.found, module.TRUTH))
+    assert result.fit.slope < 1e-4
+    assert result.difference == pytest.approx(0.0, abs=1e-12)
+    assert result.fit.surprises[-1] < result.fit.surprises[0] - 0.1
+    for own, true, deviation in zip(found, truth, result.fit.deviations, strict=True):
+        assert 0 < deviation < 0.6
+        assert abs(float(own) - float(true)) < 3 * deviation
+    assert 0.9 < result.covered < 1.0
+    assert "closed form differs by" in capsys.readouterr().out
+    assert (tmp_path / "kalman.png").read_bytes().startswith(b"\x89PNG")
+    observations = fg.tensor(result.data.observations[:30])
+    for transform in (fg.grad, lambda f: fg.jacfwd(fg.grad(f))):
+        by_filter = transform(lambda m: module.filtered(m, observations).surprise)(module.GUESS)
+        closed = transform(lambda m: module.surprise_of_all(m, observations))(module.GUESS)
+        for mine, other in zip(fg.tree.leaves(by_filter), fg.tree.leaves(closed), strict=True):
+            assert float(mine) == pytest.approx(float(other), abs=1e-9)
+
+
+def test_pendulum_finds_what_damps_it(tmp_path, capsys):
+    module = load("pendulum")
+    result = module.main(["--out", str(tmp_path)])
+    names = ("gravity", "linear", "quadratic", "angle", "speed")
+    for name in names:
+        own, true, deviation = (
+            float(getattr(x, name)) for x in (result.found, module.TRUTH, result.deviation)
+        )
+        assert 0 < deviation < 0.1
+        assert abs(own - true) < 3 * deviation
+    assert result.noise == pytest.approx(module.NOISE, rel=0.2)
+    np.testing.assert_allclose(result.slope, 0.0, atol=1e-4)
+    np.testing.assert_allclose(result.slope_by_adjoint, result.slope, atol=1e-4)
+    by_steps, by_adjoint = (
+        fg.grad(lambda own, how=how: fg.numpy.sum(module.angles(own, module.TIMES[:20], how)))(
+            module.GUESS
+        )
+        for how in ("steps", "adjoint")
+    )
+    for name in names:
+        expected = pytest.approx(float(getattr(by_steps, name)), rel=1e-4)
+        assert float(getattr(by_adjoint, name)) == expected
+    assert f"noise {result.noise:.4f}" in capsys.readouterr().out
+    assert (tmp_path / "pendulum.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("chosen", [None, "3"])
 def test_digits_keeps_one_thread_busy_unless_told_otherwise(chosen):
     """Products as small as its own wait for threads longer than they compute."""

@@ -128,11 +128,13 @@ class State(NamedTuple):
 def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -> Outcome:
     """Solve a differential equation from the first time to all others, in their order."""
     times = stop_gradient(times)
+    turned = fnp.where(times[-1] < times[0], times[::-1], times)
+    in_order = fnp.all(turned[1:] >= turned[:-1]) & fnp.all(fnp.isfinite(times))
+    times = fnp.where(in_order, times, 0.0)
     first, last = times[0], times[-1]
     way = fnp.where(last < first, -1.0, 1.0).astype(times.dtype)
     slope = f(start, first)
     size = _first_size(f, start, slope, first, (last - first), settings)
-    in_order = fnp.all(way * (times[1:] - times[:-1]) >= 0) & fnp.all(fnp.isfinite(times))
     status = fnp.where(in_order, 0, DISORDER)
     none = fnp.zeros((), times.dtype)
     counted = fnp.zeros((), status.dtype)

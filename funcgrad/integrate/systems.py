@@ -79,8 +79,13 @@ class System:
             try:
                 trees.flatten_like(self.state, out, "odeint: the slope")
             except FuncgradError as error:
+                vector = " A y that is one vector starts with fg.tensor([...])."
+                is_vector = isinstance(out, Tensor) and self.state.num_leaves == out.size
                 raise TreeError(
-                    placed(f"{error}. The function has to return the slope of y, a tree like y0.")
+                    placed(
+                        f"{error}. The function has to return the slope of y, a tree like y0."
+                        + vector * is_vector
+                    )
                 ) from None
         values = values_of("odeint", leaves, structure, lambda: "the slope")
         return [
