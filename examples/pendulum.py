@@ -14,12 +14,11 @@ and draws the data and the fit to ``pendulum.png``.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
@@ -95,16 +94,10 @@ def fit(data: np.ndarray) -> Fit:
     def half_of_squares(values: fg.Tensor) -> fg.Tensor:
         return fnp.sum(residuals(values, "adjoint") ** 2) / 2
 
-    jacobian = fg.jit(fg.jacfwd(residuals))
-    with tqdm(desc="slopes", leave=False) as progress:
-
-        def counted(values: np.ndarray) -> np.ndarray:
-            progress.update()
-            return np.asarray(jacobian(values))
-
-        solution = scipy.optimize.least_squares(
-            fg.jit(residuals), np.asarray(vector), jac=counted, method="lm", x_scale="jac"
-        )
+    jacobian: Any = fg.jit(fg.jacfwd(residuals))  # which SciPy expects to be a text
+    solution = scipy.optimize.least_squares(
+        fg.jit(residuals), np.asarray(vector), jac=jacobian, method="lm", x_scale="jac"
+    )
     noise = float(np.sqrt(2 * solution.cost / (len(data) - len(vector))))
     covariance = noise**2 * np.linalg.inv(solution.jac.T @ solution.jac)
     return Fit(

@@ -514,6 +514,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.backends.numpy": 7,
     "funcgrad.control": 48,
     "funcgrad.forms": 4,
+    "funcgrad.integrate": 6,
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.primitives": 12,

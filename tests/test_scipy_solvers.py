@@ -179,6 +179,30 @@ def test_solve_ivp(method: Any) -> None:
     np.testing.assert_allclose(found.y[:, -1], [np.cos(2.0), -np.sin(2.0)], atol=1e-4)
 
 
+def reactions(t: Any, y: Any) -> Any:
+    """Robertson's reactions, whose speeds differ by nine orders of magnitude."""
+    slow, quick, fast = 0.04 * y[0], 1e4 * y[1] * y[2], 3e7 * y[1] ** 2
+    return fnp.stack([quick - slow, slow - quick - fast, fast])
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
+def test_solve_ivp_of_a_stiff_equation(method: Any, staged: bool) -> None:
+    jac: Any = fg.jacfwd(reactions, argnums=1)
+    calls = []
+
+    def counted(t: Any, y: Any) -> Any:
+        calls.append(t)
+        return fg.jit(jac)(t, y) if staged else jac(t, y)
+
+    found = scipy.integrate.solve_ivp(
+        reactions, (0.0, 40.0), [1.0, 0.0, 0.0], method, jac=counted, rtol=1e-5, atol=1e-10
+    )
+    assert calls
+    assert found.nfev < 1000
+    np.testing.assert_allclose(found.y[:, -1], [0.7158271, 9.185535e-6, 0.2841638], rtol=1e-3)
+
+
 def test_integrals_and_other_callers() -> None:
     def bell(x: Any) -> Any:
         return fnp.exp(-(x**2))

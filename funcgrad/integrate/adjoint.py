@@ -23,16 +23,17 @@ from typing import Any
 import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
 from funcgrad.errors import TracerError
+from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Leaves, Settings
-from funcgrad.integrate.systems import Slope, real_dtype
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, begin_level, concrete, running_traces
 from funcgrad.transforms.call import Call, Map, Sizes
 from funcgrad.transforms.custom import custom_vjp
-from funcgrad.transforms.custom_call import VjpCall
+from funcgrad.transforms.custom_call import CallSignature, VjpCall
+from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.reverse import vjp
@@ -101,7 +102,9 @@ def _backward(
         def moved(by: Tensor) -> Leaves:
             return [by.astype(real_dtype([k])) * k for k in slope]
 
-        return vjp(moved, fnp.zeros((), times.dtype))[1](adjoint)[0]
+        (found,) = vjp(moved, fnp.zeros((), times.dtype))[1](adjoint)
+        of_by: Tensor = found
+        return of_by
 
     def back(
         carry: tuple[Leaves, Leaves], own: tuple[Leaves, Leaves, Tensor, Tensor]
@@ -155,8 +158,10 @@ def _opened(slope: Slope, start: Leaves, parameters: list[Tensor]) -> tuple[Slop
 class _AdjointFunction(custom_vjp[..., Leaves]):
     """A function whose forward mode is that of its own operations."""
 
-    def _call(self, *args: Any) -> Call:
-        call = super()._call(*args)
+    def _call(
+        self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
+    ) -> Call:
+        call = super()._call(function, signature, static)
         assert isinstance(call, VjpCall)
         return _AdjointCall.like(call)
 

@@ -17,9 +17,9 @@ import numpy as np
 from funcgrad.control.carry import placed
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.adjoint import adjoint_solution
+from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Settings
-from funcgrad.integrate.systems import System, real_dtype, times_of
 from funcgrad.transforms.arguments import is_whole
 from funcgrad.users_values import ArrayLike
 
@@ -123,32 +123,27 @@ def odeint(
     >>> end(1.0), fg.grad(end)(1.0)
     (Tensor(0.49...), Tensor(...))
     """
-    settings = _settings(rtol, atol, max_steps, hmax)
     if derivative not in ("steps", "adjoint"):
         raise ArgumentError(
             placed(f"odeint: derivative has to be 'steps' or 'adjoint', got {derivative!r}.")
         )
     system = System.of(func, y0, *args)
-    times = times_of(ts)
     precision = real_dtype(system.start)
+    settings = _settings(rtol, atol, max_steps, hmax, precision)
+    times = times_of(ts)
     times = times.astype(np.result_type(times.dtype, precision))
-    default = float(np.sqrt(np.finfo(precision).eps))
-    own = Settings(
-        default if rtol is None else settings.rtol,
-        default if atol is None else settings.atol,
-        settings.max_steps,
-        settings.hmax,
-    )
     solve = solution if derivative == "steps" else adjoint_solution
-    return system.tree(solve(system.slope, system.start, times, system.parameters, own))
+    return system.tree(solve(system.slope, system.start, times, system.parameters, settings))
 
 
-def _settings(rtol: object, atol: object, max_steps: object, hmax: object) -> Settings:
+def _settings(
+    rtol: object, atol: object, max_steps: object, hmax: object, precision: np.dtype[Any]
+) -> Settings:
     """The options, checked."""
-    tolerances = [
-        _number(name, value) for name, value in (("rtol", rtol or 0.0), ("atol", atol or 0.0))
-    ]
-    if rtol is not None and atol is not None and not sum(tolerances):
+    default = float(np.sqrt(np.finfo(precision).eps))
+    relative = default if rtol is None else _number("rtol", rtol)
+    absolute = default if atol is None else _number("atol", atol)
+    if not relative + absolute:
         raise ArgumentError(placed("odeint: rtol and atol are both 0; no solution is that exact."))
     if not is_whole(max_steps) or index(max_steps) < 1:  # type: ignore[arg-type]  # it is whole
         raise ArgumentError(
@@ -157,7 +152,7 @@ def _settings(rtol: object, atol: object, max_steps: object, hmax: object) -> Se
     size = _number("hmax", hmax)
     if not size:
         raise ArgumentError(placed("odeint: hmax has to be greater than 0, got 0."))
-    return Settings(*tolerances, index(max_steps), size)  # type: ignore[arg-type]  # as above
+    return Settings(relative, absolute, index(max_steps), size)  # type: ignore[arg-type]  # it is whole
 
 
 def _number(name: str, value: object) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from funcgrad.control.carry import placed
 from funcgrad.errors import ArgumentError, ConvergenceError
+from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.steps import (
     DISORDER,
     TOO_MANY,
@@ -24,7 +25,6 @@ from funcgrad.integrate.steps import (
     solved,
     stage_slopes,
 )
-from funcgrad.integrate.systems import Slope, real_dtype
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, Raw, concrete
 from funcgrad.transforms.batch import vmap
@@ -83,7 +83,7 @@ def _check(outcome: Outcome, settings: Settings) -> None:
                 " it, and take the solutions in the order that you want."
             )
         )
-    time, count = _numbers(outcome.time), _numbers(outcome.count)
+    time, count = _numbers(outcome.time), _numbers(outcome.tried)
     where = f"t = {np.asarray(time).flat[np.argmax(status)]:.6g}"
     if reason == TOO_MANY:
         raise ConvergenceError(

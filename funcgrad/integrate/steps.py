@@ -2,16 +2,15 @@
 
 What flows in is a function ``slope(y, t)`` of lists of tensors, a start and times; what flows out
 are the solutions at those times. Sizes of steps, and times, are constants of all derivatives:
-``times.py`` adds the derivative with respect to the times.
+``solutions.py`` adds the derivative with respect to the times.
 
->>> import numpy as np
 >>> import funcgrad as fg
 >>> def slope(y, t):
 ...     return [-y[0]]
 >>> start, times = [fg.tensor(1.0)], fg.tensor([0.0, 1.0])
 >>> outcome = solved(slope, start, times, Settings(1e-6, 1e-6, 100, float("inf")))
->>> np.allclose(outcome.leaves[0], [1.0, np.exp(-1.0)], rtol=1e-5), int(outcome.status)
-(True, 0)
+>>> outcome.leaves[0], outcome.status
+(Tensor([1.        , 0.36788]), Tensor(0))
 """
 
 from __future__ import annotations
@@ -80,14 +79,14 @@ class Outcome(NamedTuple):
         0, or why there is none.
     time : Tensor
         How far it came.
-    count : Tensor
-        The steps tried.
+    tried : Tensor
+        How many steps.
     """
 
     leaves: Leaves
     status: Tensor
     time: Tensor
-    count: Tensor
+    tried: Tensor
 
 
 class State(NamedTuple):
@@ -103,7 +102,8 @@ class State(NamedTuple):
         The error of the last step.
     refused : Tensor
         Whether the next step has been tried before, with a greater size.
-    count, status : Tensor
+    tried, status : Tensor
+        How many steps; 0, or why there is no solution.
     old, new : list of Tensor
         The solution at both times.
     old_slope, new_slope : list of Tensor
@@ -116,7 +116,7 @@ class State(NamedTuple):
     size: Tensor
     before: Tensor
     refused: Tensor
-    count: Tensor
+    tried: Tensor
     status: Tensor
     old: Leaves
     new: Leaves
@@ -147,7 +147,8 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
     def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
         def goes_on(own: tuple[object, ...]) -> Tensor:
             state = State(*own)  # type: ignore[arg-type]  # a plain tuple, which loops know best
-            return (way * (time - state.end) > 0) & (state.status == 0)
+            more: Tensor = (way * (time - state.end) > 0) & (state.status == 0)
+            return more
 
         def step(own: tuple[object, ...]) -> tuple[object, ...]:
             state = State(*own)  # type: ignore[arg-type]  # as above
@@ -163,7 +164,7 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
     leaves = [
         fnp.concatenate([leaf[None], later]) for leaf, later in zip(start, found, strict=True)
     ]
-    return Outcome(leaves, end.status, end.end, end.count)
+    return Outcome(leaves, end.status, end.end, end.tried)
 
 
 def stage_slopes(
@@ -211,7 +212,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
     accepted = error <= 1.0  # not so where it is no number
     size = _next_size(abs(step), error, accepted, state)
     size = fnp.minimum(size, settings.hmax).astype(size.dtype)
-    count = state.count + 1
+    count = state.tried + 1
     least = 10 * np.finfo(size.dtype).eps * abs(state.end)
     stays = ~reaches & (end == state.end)
     too_small = stays | (~accepted & ((size < least) | (size == 0)))
@@ -244,7 +245,8 @@ def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> T
     own = known**exponent / SAFETY
     smooth = fnp.clip(own / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
     smooth = fnp.where(state.refused, fnp.maximum(smooth, 1.0), smooth)
-    return size / fnp.where(accepted, smooth, fnp.minimum(own, 1 / LEAST_FACTOR))
+    found: Tensor = size / fnp.where(accepted, smooth, fnp.minimum(own, 1 / LEAST_FACTOR))
+    return found
 
 
 def _first_size(
@@ -265,12 +267,13 @@ def _first_size(
     euler = [leaf + part for leaf, part in zip(y, weighted([1.0], [slope], step), strict=True)]
     bend = [x - k for x, k in zip(stop_gradient(f(euler, t + step)), slope, strict=True)]
     of_bend = norm(bend) / fnp.where(size == 0, 1.0, size)
-    most = fnp.maximum(of_slope, of_bend)
-    straight = ~(most > 1e-15)
-    by_bend = (0.01 / fnp.where(straight, 1.0, most)) ** (1 / ORDER)
+    greatest = fnp.maximum(of_slope, of_bend)
+    straight = ~(greatest > 1e-15)
+    by_bend = (0.01 / fnp.where(straight, 1.0, greatest)) ** (1 / ORDER)
     second = fnp.where(straight, fnp.maximum(1e-6, 1e-3 * size), by_bend)
-    found = fnp.minimum(fnp.minimum(100 * size, second), settings.hmax)
-    return fnp.where(fnp.isfinite(found), found, 1e-6).astype(dtype)
+    most = fnp.minimum(fnp.minimum(100 * size, second), settings.hmax)
+    found: Tensor = fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
+    return found
 
 
 def _norm(
