@@ -37,7 +37,7 @@ from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.reverse import vjp
-from funcgrad.transforms.stage import Stager
+from funcgrad.transforms.stager import Stager
 
 __all__ = ["adjoint_solution"]
 

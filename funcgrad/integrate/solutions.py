@@ -28,7 +28,7 @@ from funcgrad.integrate.steps import (
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, Raw, concrete
 from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.stage import Staged
+from funcgrad.transforms.stager import Staged
 from funcgrad.transforms.stop import stop_gradient
 
 __all__ = ["solution"]

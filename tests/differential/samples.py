@@ -92,6 +92,7 @@ def transformations() -> dict[str, Sample]:
         "map": Sample(fg.map, (cube, X)),
         "associative_scan": Sample(fg.associative_scan, (fnp.multiply, X)),
         "while_loop": Sample(fg.while_loop, (_is_small, _double, 1.0)),
+        "odeint": Sample(fg.odeint, (_decay, 1.0, X)),
         "fori_loop": Sample(fg.fori_loop, (0, 3, _plus, 1.0)),
     }
     return {f"fg.{name}": sample for name, sample in made.items()}
@@ -107,6 +108,10 @@ def _added(carry: Any, x: Any) -> Any:
 
 def _is_small(x: Any) -> Any:
     return (x > 0.0) & (x < 10.0)
+
+
+def _decay(y: Any, t: Any) -> Any:
+    return fg.tree.map(lambda leaf: -leaf, y)
 
 
 def _plus(i: Any, x: Any) -> Any:
