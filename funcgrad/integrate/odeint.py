@@ -123,7 +123,7 @@ def odeint(
     >>> end(1.0), fg.grad(end)(1.0)
     (Tensor(0.496631...), Tensor(-0.177732...))
     """
-    if derivative not in ("steps", "adjoint"):
+    if not isinstance(derivative, str) or derivative not in ("steps", "adjoint"):
         raise ArgumentError(
             placed(f"odeint: derivative has to be 'steps' or 'adjoint', got {derivative!r}.")
         )

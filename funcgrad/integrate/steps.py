@@ -137,10 +137,10 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
     size = _first_size(f, start, slope, first, (last - first), settings)
     status = fnp.where(in_order, 0, DISORDER)
     none = fnp.zeros((), times.dtype)
-    counted = fnp.zeros((), status.dtype)
+    no_step = fnp.zeros((), status.dtype)
     bend = [fnp.zeros_like(leaf) for leaf in start]
     state = State(
-        *(first, first, size, none + 1e-4, status < 0, counted, status),
+        *(first, first, size, none + 1e-4, status < 0, no_step, status),
         *(start, start, slope, slope, bend),
     )
 
@@ -212,11 +212,11 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
     accepted = error <= 1.0  # not so where it is no number
     size = _next_size(abs(step), error, accepted, state)
     size = fnp.minimum(size, settings.hmax).astype(size.dtype)
-    count = state.tried + 1
+    tried = state.tried + 1
     least = 10 * np.finfo(size.dtype).eps * abs(state.end)
     stays = ~reaches & (end == state.end)
     too_small = stays | (~accepted & ((size < least) | (size == 0)))
-    too_many = (count >= settings.max_steps) & ~(accepted & reaches)
+    too_many = (tried >= settings.max_steps) & ~(accepted & reaches)
     status = fnp.where(too_small, TOO_SMALL, fnp.where(too_many, TOO_MANY, state.status))
 
     def kept(found: Leaves, before: Leaves) -> Leaves:
@@ -228,7 +228,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
         size,
         fnp.where(accepted, fnp.maximum(error, 1e-4), state.before),
         ~accepted,
-        count,
+        tried,
         status,
         kept(state.new, state.old),
         kept(new, state.new),

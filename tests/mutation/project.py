@@ -149,6 +149,10 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
     {
+        "funcgrad/integrate": (
+            ("tests/integrate/test_odeint.py",),
+            ("tests/integrate/test_derivatives.py",),
+        ),
         "funcgrad/control": (
             ("tests/control/test_scan.py", "tests/control/test_choices.py"),
             ("tests/control/test_whiles.py", "tests/control/test_associative.py"),
@@ -185,6 +189,7 @@ def subjects(root: Path) -> list[str]:
         *(root / "funcgrad/primitives").rglob("*.py"),
         *(root / "funcgrad/scipy/stats").glob("*.py"),
         *(root / "funcgrad/control").glob("*.py"),
+        *(root / "funcgrad/integrate").glob("*.py"),
         *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
         *(root / "funcgrad/passes").glob("*.py"),
         *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
