@@ -55,6 +55,8 @@ def test_both_modes_by_start_parameters_and_times(way: str, backwards: bool) -> 
     own = faded_sum(way)
     for run in (fg.grad(own, EVERY), fg.jacfwd(own, EVERY)):
         np.testing.assert_allclose(run(*at), exact, rtol=1e-7)
+    pushed, by_steps = fg.jacfwd(own, EVERY)(*at), fg.jacfwd(faded_sum("steps"), EVERY)(*at)
+    np.testing.assert_allclose(pushed, by_steps, rtol=1e-14)  # forward mode is that of the steps
     if not backwards:
         np.testing.assert_allclose(fg.jit(fg.grad(own, EVERY))(*at), exact, rtol=1e-7)
 
