@@ -7,9 +7,9 @@ Transformations take a function and return a function; tensors never change.
 Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
-``funcgrad.scipy``; ``fg.nn``, ``fg.optim``,
-``fg.random``, ``fg.testing`` and ``fg.tree`` hold what their names say, and ``fg.extend`` what
-declaring operations of one's own needs.
+``funcgrad.scipy``; ``fg.nn``, ``fg.optim``, ``fg.implicit``, ``fg.random``, ``fg.testing`` and
+``fg.tree`` hold what their names say, and ``fg.extend`` what declaring operations of one's own
+needs.
 
 The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: a
 submodule of the same name would take the function's place in the package when it is imported.
@@ -31,11 +31,14 @@ from funcgrad.transforms.stop import stop_gradient
 from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
-    from funcgrad import extend, nn, numpy, optim, random, scipy, testing
+    from funcgrad import extend, implicit, nn, numpy, optim, random, scipy, testing
     from funcgrad.control.associative import associative_scan
     from funcgrad.control.choices import cond, switch
     from funcgrad.control.scans import map, scan
     from funcgrad.control.whiles import fori_loop, while_loop
+    from funcgrad.implicit.fixed_points import fixed_point
+    from funcgrad.implicit.linear_solves import custom_linear_solve
+    from funcgrad.implicit.roots import custom_root
     from funcgrad.integrate.odeint import odeint
     from funcgrad.programs.program import Program
     from funcgrad.staging.jit import jit
@@ -50,13 +53,17 @@ __all__ = [
     "checkpoint",
     "cond",
     "custom_jvp",
+    "custom_linear_solve",
+    "custom_root",
     "custom_vjp",
     "errors",
     "extend",
+    "fixed_point",
     "fori_loop",
     "grad",
     "hessian",
     "hvp",
+    "implicit",
     "jacfwd",
     "jacrev",
     "jit",
@@ -88,14 +95,17 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("extend", "nn", "numpy", "optim", "random", "scipy", "testing")
+_SUBMODULES = ("extend", "implicit", "nn", "numpy", "optim", "random", "scipy", "testing")
 _FUNCTIONS = (
     ("Program", "funcgrad.programs.program"),
     ("associative_scan", "funcgrad.control.associative"),
     ("checkpoint", "funcgrad.transforms.checkpoint"),
     ("cond", "funcgrad.control.choices"),
     ("custom_jvp", "funcgrad.transforms.custom"),
+    ("custom_linear_solve", "funcgrad.implicit.linear_solves"),
+    ("custom_root", "funcgrad.implicit.roots"),
     ("custom_vjp", "funcgrad.transforms.custom"),
+    ("fixed_point", "funcgrad.implicit.fixed_points"),
     ("fori_loop", "funcgrad.control.whiles"),
     ("jit", "funcgrad.staging.jit"),
     ("map", "funcgrad.control.scans"),

@@ -1,0 +1,35 @@
+"""Solutions as functions: what solves an equation, with the derivative of the solution.
+
+``root``, ``minimize``, ``least_squares`` and ``fixed_point`` take an equation with parameters and a
+solver from any library, and return a function of the parameters:
+
+>>> import funcgrad as fg
+>>> from scipy import optimize
+>>> solution = fg.implicit.root(lambda x, a: x**3 - a, lambda g, x: optimize.newton(g, x, tol=1e-14))
+>>> solution(1.0, 8.0), fg.grad(solution, argnums=1)(1.0, 8.0)
+(Tensor(2.0), Tensor(0.08333333))
+
+They are made of ``fg.custom_root`` and ``fg.custom_linear_solve``, as is ``fg.fixed_point``, which
+brings its own iteration; ``cg``, ``gmres`` and ``bicgstab`` solve linear systems without a matrix.
+The README tells how.
+"""
+
+from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.krylov import bicgstab, cg, gmres
+from funcgrad.implicit.solvers import fixed_point, least_squares, minimize, root
+
+__all__ = [
+    "bicgstab",
+    "cg",
+    "dense_solve",
+    "fixed_point",
+    "gmres",
+    "least_squares",
+    "minimize",
+    "root",
+]
+
+
+def __dir__() -> list[str]:
+    """The public names alone, for completion; modules that hold parts are not among them."""
+    return list(__all__)

@@ -1,0 +1,88 @@
+"""Linear systems solved by their matrix, which is made of the images of the unit vectors.
+
+>>> import funcgrad.numpy as fnp
+>>> dense_solve(lambda x: {"u": 2.0 * x["u"] + x["v"], "v": x["v"]}, {"u": 4.0, "v": 1.0})
+{'u': Tensor(1.5), 'v': Tensor(1.0)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad import tree
+from funcgrad.errors import MatrixError
+from funcgrad.tensor import Tensor
+from funcgrad.transforms.batch import vmap
+
+__all__ = ["dense_solve"]
+
+
+def dense_solve(matvec: Callable[[Any], Any], b: Any) -> Any:
+    """The solution x of ``matvec(x) = b``, by a dense matrix.
+
+    Parameters
+    ----------
+    matvec : callable
+        Linear, from a pytree like ``b`` to one like it; of complex numbers it need not be more than
+        real-linear.
+    b : pytree of floating or complex arrays
+
+    Returns
+    -------
+    pytree
+        Like ``b``.
+
+    Raises
+    ------
+    MatrixError
+        The matrix is singular.
+
+    Notes
+    -----
+    With n numbers in ``b`` this calls ``matvec`` once, on a batch of n, and then takes n³/3
+    multiplications.
+    """
+    parts, join = _real_parts(b)
+    vector, unravel = tree.ravel(parts)
+
+    def column(unit: Tensor) -> Tensor:
+        image: Tensor = tree.ravel(_real_parts(matvec(join(unravel(unit))))[0])[0]
+        return image
+
+    if not vector.size:
+        return b
+    matrix = vmap(column, out_axes=1)(np.eye(vector.size, dtype=vector.dtype))
+    try:
+        found = fnp.linalg.solve(matrix, vector)
+    except MatrixError as error:
+        raise MatrixError(
+            "dense_solve: the linear system is singular, so it determines no solution; in a"
+            " derivative of a root or an optimum this means that the root is not isolated, as where"
+            f" an unknown has no influence. {error}"
+        ) from error
+    return join(unravel(found))
+
+
+def _real_parts(complex_tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """A tree with a pair of parts for each complex leaf, and the function that joins them."""
+    leaves, structure = tree.flatten(complex_tree)
+    tensors = [fnp.asarray(leaf) for leaf in leaves]
+    flags = [x.dtype.kind == "c" for x in tensors]
+    parts = [(x.real, x.imag) if flag else x for x, flag in zip(tensors, flags, strict=True)]
+
+    def join(given: Any) -> Any:
+        pairs = zip(given, flags, strict=True)
+        return tree.unflatten(
+            structure, [x[0] + x[1] * _unit(x[0]) if flag else x for x, flag in pairs]
+        )
+
+    return parts, join
+
+
+def _unit(x: Tensor) -> Any:
+    """The imaginary unit in the precision of real numbers."""
+    return np.result_type(x.dtype, np.complex64).type(1j)

@@ -1,0 +1,156 @@
+"""``fixed_point``: a fixed point, found by repeating the function.
+
+>>> import funcgrad as fg
+>>> def root(a):  # Heron's method
+...     return fixed_point(lambda x, a: (x + a / x) / 2.0, 1.0, a)
+>>> fg.value_and_grad(root)(4.0)
+(Tensor(2.0), Tensor(0.25))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad import trees
+from funcgrad.control.carry import placed
+from funcgrad.control.choices import is_unknown
+from funcgrad.control.whiles import while_loop
+from funcgrad.errors import ArgumentError, ConvergenceError
+from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.linear_solves import Solve
+from funcgrad.implicit.roots import root_of
+from funcgrad.tensor import Tensor
+from funcgrad.trace import concrete
+from funcgrad.transforms.arguments import check_function, is_whole
+
+__all__ = ["converged_or_nan", "difference", "fixed_point"]
+
+
+def fixed_point(
+    f: Callable[..., Any],
+    init: Any,
+    *args: Any,
+    tol: float | None = None,
+    max_steps: int = 1000,
+    tangent_solve: Solve = dense_solve,
+) -> Any:
+    """The fixed point x = f(x, *args), by repeating ``f``, with the fixed point's derivative.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x, *args)``, from a pytree like ``init`` to one like it; a contraction, or something
+        that comes close to one. Derivatives flow into what it closes over as well.
+    init : pytree of floating or complex arrays
+        Where to start; it has no influence on derivatives.
+    *args : pytrees
+    tol : float, optional
+        The iteration ends when no element changes by more than ``tol * (1 + |x|)``. Without it that
+        is 16 units of rounding.
+    max_steps : int
+        How often ``f`` is called at most.
+    tangent_solve : callable
+        See ``custom_root``: what solves (1 - ∂f/∂x) dx = db.
+
+    Returns
+    -------
+    pytree
+        Like ``init``.
+
+    Raises
+    ------
+    ConvergenceError
+        The iteration has not come to its end. In a program and in a batch, where nothing can be
+        raised for numbers that come later, every element is NaN instead, and so is every
+        derivative.
+    TreeError, ShapeError, DtypeError
+        What ``f`` returns is not like ``init``, or ``init`` is an integer.
+    ArgumentError
+        ``tol`` is negative, or ``max_steps`` less than 1.
+    MatrixError
+        1 - ∂f/∂x is singular.
+
+    Notes
+    -----
+    The derivative is that of the implicit function theorem, so the iteration is neither recorded
+    nor differentiated, in both modes and at every order. The error of the fixed point is at most
+    q / (1 - q) times the last change, where q is the factor of contraction.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> cosine = lambda a: fg.fixed_point(lambda x: fg.numpy.cos(a * x), 1.0)
+    >>> fg.value_and_grad(cosine)(1.0)
+    (Tensor(0.73908513...), Tensor(-0.2974743...))
+    """
+    name = "fixed_point"
+    for given in (f, tangent_solve):
+        check_function(name, given)
+    if tol is not None and not tol >= 0:
+        raise ArgumentError(placed(f"{name}: tol has to be at least 0, got {tol!r}."))
+    if not is_whole(max_steps) or index(max_steps) < 1:
+        raise ArgumentError(
+            placed(f"{name}: max_steps has to be an integer from 1 on, got {max_steps!r}.")
+        )
+
+    def solve(move: Callable[[Any], Any], start: Any, _: Any) -> Any:
+        return _repeated(name, move, start, tol, index(max_steps))
+
+    return root_of(name, f, init, args, solve, tangent_solve, equation=difference)
+
+
+def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function whose root is the fixed point of another, whose results are like its argument."""
+    return lambda x: trees.map(fnp.subtract, f(x), x)
+
+
+def _repeated(
+    name: str, move: Callable[[Any], Any], start: Any, tol: float | None, max_steps: int
+) -> Any:
+    def step(state: Any) -> Any:
+        x, _, count = state
+        new = move(x)
+        sizes = trees.leaves(trees.map(lambda a, b: _change(a, b, tol), new, x))
+        return new, fnp.max(fnp.stack(sizes)) if sizes else fnp.zeros(()), count + 1
+
+    def goes_on(state: Any) -> Any:  # a change that is NaN ends the iteration, and is not small
+        return (state[1] > 1.0) & (state[2] < max_steps)
+
+    x, size, _ = while_loop(goes_on, step, (start, fnp.asarray(np.inf), 0))
+    return converged_or_nan(
+        x,
+        size <= 1.0,
+        f"{name}: after {max_steps} steps the iteration has not come to its end, or it has left the"
+        " finite numbers. Start closer to the fixed point, give more steps by max_steps or a"
+        " greater tol; where the function is no contraction, find the fixed point by"
+        " fg.implicit.fixed_point with another solver.",
+    )
+
+
+def _change(new: Tensor, old: Tensor, tol: float | None) -> Tensor:
+    """The greatest change of an array, by what is allowed."""
+    allowed = 16 * np.finfo(old.dtype).eps if tol is None else tol
+    scale = float(allowed) if allowed else np.finfo(np.float64).tiny
+    ratio = fnp.abs(new - old) / (scale * (1.0 + fnp.abs(old)))
+    return fnp.max(ratio.astype(np.float64), initial=0.0)
+
+
+def converged_or_nan(x: Any, converged: Any, message: str) -> Any:
+    """A solution, if it is one.
+
+    Raises
+    ------
+    ConvergenceError
+        It is known to be none. Where that is not known yet, what is none is NaN.
+    """
+    own = concrete(fnp.asarray(converged))
+    if not is_unknown(own):
+        if not bool(fnp.asarray(own)):
+            raise ConvergenceError(placed(message))
+        return x
+    return trees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)

@@ -1,0 +1,392 @@
+"""Linear systems without a matrix: conjugate gradients, GMRES and BiCGSTAB, on pytrees.
+
+Each is ``custom_linear_solve`` by an iteration that is written with funcgrad's functions, so it is
+staged and batched; derivatives solve one more system each, to the same tolerance.
+
+Saad, Iterative Methods for Sparse Linear Systems, 2nd edition 2003: algorithms 9.1, 6.9 and 7.7.
+
+>>> import funcgrad.numpy as fnp
+>>> cg(lambda x: 4.0 * x, fnp.ones(2))
+(Tensor([0.25, 0.25]), Tensor(0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from operator import index
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad import tree, trees
+from funcgrad.control.carry import placed
+from funcgrad.control.whiles import while_loop
+from funcgrad.errors import ArgumentError, MatrixShapeError
+from funcgrad.implicit.fixed_points import converged_or_nan
+from funcgrad.implicit.linear_solves import linear_solution
+from funcgrad.tensor import Tensor
+from funcgrad.transforms.arguments import is_whole
+from funcgrad.transforms.linear import linear_transpose
+
+__all__ = ["bicgstab", "cg", "gmres"]
+
+Operator: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def cg(
+    A: Any,  # noqa: N803 - SciPy's name
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,  # noqa: N803 - SciPy's name
+) -> tuple[Any, Tensor]:
+    """Solve A x = b by conjugate gradients, for a positive definite A that is its own adjoint.
+
+    Parameters
+    ----------
+    A : callable, or array_like of shape (n, n)
+        A linear function of a pytree like ``b``, or a matrix. Derivatives flow into what it closes
+        over.
+    b : pytree of floating or complex arrays
+    x0 : pytree, optional
+        Like ``b``: where to start; zero without it. It has no influence on derivatives.
+    rtol, atol : float
+        The iteration ends when ``norm(b - A x) <= max(rtol * norm(b), atol)``.
+    maxiter : int, optional
+        The most steps; ten times the number of unknowns without it.
+    M : callable, or array_like of shape (n, n), optional
+        The preconditioner: about the inverse of A, and like it its own adjoint and positive
+        definite. It has no influence on derivatives.
+
+    Returns
+    -------
+    x : pytree
+        Like ``b``.
+    info : Tensor of int, shape ()
+        0 where the iteration came to its end, and else the number of steps that it took without.
+
+    Raises
+    ------
+    ConvergenceError
+        A system that a derivative solves did not come to its end. In a program and in a batch the
+        derivative is NaN instead.
+    MatrixShapeError
+        ``A`` or ``M`` is no square matrix.
+    ArgumentError
+        A tolerance is negative, or ``maxiter`` less than 1.
+    TreeError, ShapeError, DtypeError
+        What ``A`` returns is not like ``b``, or ``b`` is an integer.
+
+    Notes
+    -----
+    The derivative is that of the solution, by systems with the same A (see
+    ``fg.custom_linear_solve``), so it is as accurate as ``rtol`` says.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> from funcgrad.scipy.sparse.linalg import cg
+    >>> def energy(a):
+    ...     x, info = cg(lambda x: a * x - 0.5 * fnp.roll(x, 1) - 0.5 * fnp.roll(x, -1), fnp.ones(4))
+    ...     return fnp.sum(x)
+    >>> fg.value_and_grad(energy)(3.0)
+    (Tensor(2.0), Tensor(-1.0))
+    """
+    return _solved("cg", _conjugate_gradients, A, b, x0, rtol, atol, maxiter, M, symmetric=True)
+
+
+def bicgstab(
+    A: Any,  # noqa: N803
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,  # noqa: N803
+) -> tuple[Any, Tensor]:
+    """Solve A x = b by stabilized biconjugate gradients, for any A.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, maxiter, M
+        See ``cg``; neither A nor M has to be its own adjoint.
+
+    Returns
+    -------
+    x : pytree
+    info : Tensor of int, shape ()
+        See ``cg``. Where the method breaks down it counts as one that has not come to its end.
+
+    Raises
+    ------
+    ConvergenceError, MatrixShapeError, ArgumentError, TreeError, ShapeError, DtypeError
+        See ``cg``.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> x, info = bicgstab([[3.0, 1.0], [0.0, 2.0]], [4.0, 2.0], rtol=1e-12)
+    >>> fnp.round(x, 9), info
+    (Tensor([1., 1.]), Tensor(0))
+    """
+    return _solved("bicgstab", _stabilized, A, b, x0, rtol, atol, maxiter, M)
+
+
+def gmres(
+    A: Any,  # noqa: N803
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,  # noqa: N803
+) -> tuple[Any, Tensor]:
+    """Solve A x = b by the method of generalized minimal residuals, for any A.
+
+    Parameters
+    ----------
+    A, b, x0, rtol, atol, M
+        See ``cg``; neither A nor M has to be its own adjoint.
+    restart : int, optional
+        How many vectors are kept before it starts anew; 20, or the number of unknowns if that is
+        less, without it.
+    maxiter : int, optional
+        The most restarts, as SciPy counts; ten times the number of unknowns without it.
+
+    Returns
+    -------
+    x : pytree
+    info : Tensor of int, shape ()
+        See ``cg``; it counts restarts.
+
+    Raises
+    ------
+    ConvergenceError, MatrixShapeError, ArgumentError, TreeError, ShapeError, DtypeError
+        See ``cg``; also where ``restart`` is less than 1.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> x, info = gmres([[3.0, 1.0], [0.0, 2.0]], [4.0, 2.0])
+    >>> fnp.round(x, 9), info
+    (Tensor([1., 1.]), Tensor(0))
+    """
+    _check_count("gmres", "restart", restart)
+    method = partial(_minimal_residuals, restart=restart)
+    return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M)
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """A linear system for vectors.
+
+    Attributes
+    ----------
+    matvec, precondition : callable
+    b, x0 : Tensor
+    bound : Tensor
+        The norm of residuals at which the iteration ends.
+    maxiter : int
+    """
+
+    matvec: Operator
+    precondition: Operator
+    b: Tensor
+    x0: Tensor
+    bound: Tensor
+    maxiter: int
+
+
+def _solved(
+    name: str,
+    method: Callable[[_Problem], tuple[Tensor, Tensor, Tensor]],
+    a: Any,
+    b: Any,
+    x0: Any,
+    rtol: float,
+    atol: float,
+    maxiter: int | None,
+    m: Any,
+    symmetric: bool = False,
+) -> tuple[Any, Tensor]:
+    """The solution by a method, which returns x, the norm of its residual, and a count of steps."""
+    for word, number in (("rtol", rtol), ("atol", atol)):
+        if not number >= 0:
+            raise ArgumentError(placed(f"{name}: {word} has to be at least 0, got {number!r}."))
+    _check_count(name, "maxiter", maxiter)
+    matvec = _operator(name, "A", a)
+    if matvec is not a:
+        b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)
+    precondition = None if m is None else _operator(name, "M", m)
+
+    def solve(own: Any, start: Any, inverse: Any, matvec: Any, b: Any) -> Any:
+        vector, unravel = tree.ravel(b)
+        x = fnp.zeros_like(vector) if start is None else tree.ravel(like(b, start))[0]
+        bound = fnp.maximum(rtol * fnp.linalg.norm(vector), atol)
+
+        def flat(function: Any) -> Operator:
+            return lambda x: tree.ravel(function(unravel(x)))[0]
+
+        most = 10 * vector.size if maxiter is None else index(maxiter)
+        inner = flat(inverse) if inverse is not None else lambda x: x
+        problem = _Problem(flat(matvec), inner, vector, x.astype(vector.dtype), bound, most)
+        found, size, count = method(problem)
+        return own(unravel(found), size <= bound, count)
+
+    def like(b: Any, start: Any) -> Any:
+        leaves, structure = trees.flatten(b)
+        given = trees.flatten_like(structure, start, f"{name}: x0")
+        return trees.unflatten(structure, map(fnp.broadcast_to, given, map(fnp.shape, leaves)))
+
+    def flagged(x: Any, converged: Tensor, count: Tensor) -> Any:
+        return x, fnp.where(converged, 0, fnp.maximum(count, 1))
+
+    def sure(x: Any, converged: Tensor, _: Any) -> Any:
+        message = (
+            f"{name}: the linear system that a derivative solves has not come to its end within the"
+            " steps that maxiter allows. Allow more, or a greater rtol, or use a preconditioner M;"
+            " a singular matrix has no solution at all."
+        )
+        return converged_or_nan(x, converged, message), ()
+
+    def back(matvec: Any, b: Any) -> Any:
+        inverse = precondition
+        if precondition is not None and not symmetric:
+            adjoint = linear_transpose(precondition, b)
+            inverse = lambda x: adjoint(x)[0]  # noqa: E731
+        return solve(sure, None, inverse, matvec, b)
+
+    solves = (partial(solve, flagged, x0, precondition), partial(solve, sure, None, precondition))
+    x, info = linear_solution(name, matvec, b, (*solves, back), symmetric, has_aux=True)
+    return x, info
+
+
+def _check_count(name: str, word: str, count: Any) -> None:
+    if count is not None and (not is_whole(count) or index(count) < 1):
+        raise ArgumentError(
+            placed(f"{name}: {word} has to be an integer from 1 on, got {count!r}.")
+        )
+
+
+def _operator(name: str, word: str, a: Any) -> Callable[[Any], Any]:
+    """A linear function, or a matrix as one."""
+    if callable(a) and not isinstance(a, Tensor):
+        return a  # type: ignore[no-any-return]  # what users give
+    matrix = fnp.asarray(a)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise MatrixShapeError(
+            placed(
+                f"{name}: {word} has to be a linear function or a square matrix, got an array of"
+                f" shape {matrix.shape}."
+            )
+        )
+    return lambda x: fnp.matmul(matrix, x)
+
+
+def _inner(x: Tensor, y: Tensor) -> Tensor:
+    return fnp.vdot(x, y)
+
+
+def _conjugate_gradients(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
+    def goes_on(state: Any) -> Any:
+        return (state[-2] > own.bound) & (state[-1] < own.maxiter)
+
+    def step(state: Any) -> Any:
+        x, r, p, rho, _, count = state
+        image = own.matvec(p)
+        alpha = rho / _inner(p, image).real
+        x, r = x + alpha * p, r - alpha * image
+        z = own.precondition(r)
+        new = _inner(r, z).real
+        return x, r, z + (new / rho) * p, new, fnp.linalg.norm(r), count + 1
+
+    r = own.b - own.matvec(own.x0)
+    z = own.precondition(r)
+    start = (own.x0, r, z, _inner(r, z).real, fnp.linalg.norm(r), 0)
+    x, _, _, _, size, count = while_loop(goes_on, step, start)
+    return x, size, count
+
+
+def _stabilized(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
+    def goes_on(state: Any) -> Any:
+        return (state[-2] > own.bound) & (state[-1] < own.maxiter)
+
+    r = own.b - own.matvec(own.x0)
+    shadow = r
+
+    def step(state: Any) -> Any:
+        x, r, p, rho, _, count = state
+        direction = own.precondition(p)
+        v = own.matvec(direction)
+        alpha = rho / _inner(shadow, v)
+        s = r - alpha * v
+        second = own.precondition(s)
+        t = own.matvec(second)
+        square = _inner(t, t)
+        done = fnp.linalg.norm(s) <= own.bound  # where s is zero, t is as well
+        omega = fnp.where(done, 0.0, _inner(t, s) / fnp.where(square == 0.0, 1.0, square))
+        x, r = x + alpha * direction + omega * second, s - omega * t
+        new = _inner(shadow, r)
+        beta = (new / rho) * (alpha / fnp.where(omega == 0.0, 1.0, omega))
+        return x, r, r + beta * (p - omega * v), new, fnp.linalg.norm(r), count + 1
+
+    start = (own.x0, r, r, _inner(shadow, r), fnp.linalg.norm(r), 0)
+    x, _, _, _, size, count = while_loop(goes_on, step, start)
+    return x, size, count
+
+
+def _minimal_residuals(own: _Problem, restart: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    most = min(20 if restart is None else index(restart), max(own.b.size, 1))
+
+    def goes_on(state: Any) -> Any:
+        return (state[-2] > own.bound) & (state[-1] < own.maxiter)
+
+    def cycle(state: Any) -> Any:
+        x, r, size, count = state
+        x = x + own.precondition(_least_in_krylov_space(own, r, size, most))
+        r = own.b - own.matvec(x)
+        return x, r, fnp.linalg.norm(r), count + 1
+
+    r = own.b - own.matvec(own.x0)
+    x, _, size, count = while_loop(goes_on, cycle, (own.x0, r, fnp.linalg.norm(r), 0))
+    return x, size, count
+
+
+def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
+    """What to add to x, before the preconditioner, for the least residual; by Arnoldi's basis."""
+    dtype, tiny = own.b.dtype, np.finfo(own.b.dtype).eps
+    basis = fnp.zeros((most + 1, own.b.size), dtype).at[0].set(r / size)
+    # Column k of H is row k here. What is not reached stays a unit, whose coefficient is zero.
+    rows = fnp.eye(most, most + 1, dtype=dtype)
+
+    def goes_on(state: Any) -> Any:
+        return (state[2] < most) & ~state[3]
+
+    def step(state: Any) -> Any:
+        basis, rows, k, _ = state
+        image = own.matvec(own.precondition(basis[k]))
+        before, w = fnp.linalg.norm(image), image
+        h = fnp.zeros(most + 1, dtype)
+        for _ in range(2):  # twice is enough (Kahan and Parlett)
+            part = basis.conj() @ w
+            w, h = w - part @ basis, h + part
+        after = fnp.linalg.norm(w)
+        is_last = after <= 10 * tiny * before
+        unit = fnp.where(is_last, 0.0, w / fnp.where(is_last, 1.0, after))
+        h = h.at[k + 1].set(fnp.where(is_last, 0.0, after).astype(dtype))
+        return basis.at[k + 1].set(unit), rows.at[k].set(h), k + 1, is_last
+
+    basis, rows, _, _ = while_loop(goes_on, step, (basis, rows, 0, fnp.asarray(False)))
+    q, upper = fnp.linalg.qr(rows.T)
+    y = fnp.linalg.solve(upper, size * q[0].conj())
+    return y @ basis[:-1]

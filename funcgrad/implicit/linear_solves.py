@@ -1,0 +1,264 @@
+"""``custom_linear_solve``: the solution of a linear system, by any solver.
+
+With A x = b the derivative is A dx = db - dA x, and a cotangent of x is one of b by the adjoint of
+A: two systems more, and no derivative of the solver.
+
+>>> import funcgrad as fg
+>>> def solution(a, b):
+...     return custom_linear_solve(lambda x: a * x, b, lambda matvec, b: b / matvec(1.0))
+>>> fg.grad(solution, argnums=(0, 1))(2.0, 6.0)
+(Tensor(-1.5), Tensor(0.5))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import DifferentiationError
+from funcgrad.implicit.closures import opened
+from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
+from funcgrad.implicit.unknowns import Unknown, solution_and_aux
+from funcgrad.shape import dtype_of, is_inexact
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value, concrete
+from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.transforms.call import bind_call
+from funcgrad.transforms.factors import fit_tangent, zeros_like
+from funcgrad.transforms.flat_functions import push_values
+from funcgrad.transforms.linear import linear_transpose
+
+__all__ = ["LinearSystem", "Solve", "custom_linear_solve", "filled", "linear_solution", "minus", "pushed"]
+
+Solve: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
+"""From a linear function of pytrees and a right-hand side to the solution."""
+
+FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
+
+
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Solve,
+    transpose_solve: Solve | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """Solve a linear system by any solver, with the derivative of the solution.
+
+    Parameters
+    ----------
+    matvec : callable
+        Linear, from a pytree like ``b`` to one like it: x to A x. Derivatives flow into what it
+        closes over.
+    b : pytree of floating or complex arrays
+        The right-hand side.
+    solve : callable
+        ``solve(matvec, b)`` returns the solution, a pytree like ``b``. Where it is written with
+        functions of funcgrad it is staged and batched; any other Python is called with numbers,
+        for each example of a batch.
+    transpose_solve : callable, optional
+        ``transpose_solve(vecmat, b)`` solves the adjoint system, where ``vecmat`` is the adjoint
+        of ``matvec``. Without it that is what ``solve`` does.
+    symmetric : bool
+        Whether A is its own adjoint; then ``solve`` gets ``matvec`` for both.
+    has_aux : bool
+        Whether ``solve`` returns a pair ``(solution, aux)``, whose second part, a pytree of arrays
+        without derivatives, is handed through.
+
+    Returns
+    -------
+    pytree
+        Like ``b``: x with A x = b; with ``has_aux`` the pair.
+
+    Raises
+    ------
+    TreeError, ShapeError
+        What ``matvec`` or the solver returns is not like ``b``.
+    DtypeError
+        ``b`` is an integer, or the solution complex where ``b`` is real.
+    DifferentiationError
+        ``matvec`` is not linear, where its adjoint is needed.
+
+    See Also
+    --------
+    custom_root : for equations that are not linear.
+    funcgrad.scipy.sparse.linalg : solvers that are made of this.
+
+    Notes
+    -----
+    Forward mode solves A dx = db - dA x, and reverse mode the adjoint system, by the same solver,
+    so both are as accurate as it is. The adjoint is that under Re<u, v>, the conjugate transpose.
+    What the solver closes over, as a preconditioner or where to start, has no derivative.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> def solve(matvec, b):  # A is diagonal
+    ...     return b / matvec(fnp.ones(2))
+    >>> def solution(a):
+    ...     return fg.custom_linear_solve(lambda x: a * x, fnp.ones(2), solve, symmetric=True)
+    >>> fg.grad(lambda a: solution(a).sum())(fg.tensor([2.0, 4.0]))
+    Tensor([-0.25  , -0.0625])
+    """
+    name = "custom_linear_solve"
+    for given in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
+        check_function(name, given)
+    back = solve if transpose_solve is None or symmetric else transpose_solve
+    solves = (solve, solve, back)
+    return linear_solution(name, matvec, b, solves, symmetric, has_aux)
+
+
+def linear_solution(
+    name: str,
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solves: tuple[Solve, Solve, Solve],
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """As ``custom_linear_solve``, by solvers for the solution, for tangents and for cotangents."""
+    unknown, values = Unknown.of(name, "b", b)
+
+    def flat(own: Sequence[Value]) -> list[Value]:
+        return unknown.values(matvec(unknown.tree(own)), "the result of matvec")
+
+    own = opened(name, flat, unknown.specs)
+    found: list[trees.Structure] = []
+    system = LinearSystem(unknown, own.run, solves, symmetric, found if has_aux else None)
+    outs = solution_of(system.call(), [*values, *own.values])
+    count = len(values)
+    solution = unknown.tree(outs[:count])
+    return (solution, trees.unflatten(found[0], map(wrap, outs[count:]))) if has_aux else solution
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearSystem:
+    """Systems A x = b with one A, which depends on parameters; b and parameters are arguments.
+
+    Attributes
+    ----------
+    unknown : Unknown
+        Of x and b.
+    matvec : callable
+        ``(x, parameters) -> A x``, of values.
+    solves : tuple of three callables
+        For the solution, for tangents, and for cotangents, whose system is the adjoint.
+    symmetric : bool
+    aux : list, optional
+        Takes the structure of what the first of them returns beside the solution.
+    role : int
+        Which of the three.
+    key : object
+        What these systems have in common.
+    """
+
+    unknown: Unknown
+    matvec: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
+    solves: tuple[Solve, Solve, Solve]
+    symmetric: bool = False
+    aux: list[trees.Structure] | None = None
+    role: int = 0
+    key: object = field(default_factory=object)
+
+    def call(self) -> SolutionCall:
+        """The call of right-hand sides and parameters."""
+        has_aux = self.aux is not None and not self.role
+        specs = self.unknown.specs
+        signature = SolutionSignature(self.unknown.operation, specs, len(specs), has_aux)
+        is_first = not self.role and (has_aux or self.solves[0] is not self.solves[1])
+        origin = self.key, 0 if is_first else max(self.role, 1)
+        return SolutionCall(self._solved, signature, origin, self._rule, self._transposed)
+
+    def _in_role(self, role: int) -> SolutionCall:
+        return replace(self, role=role).call()
+
+    def _split(self, values: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        count = len(self.unknown.specs)
+        return [*values[:count]], [*values[count:]]
+
+    def _map(self, params: Sequence[Value]) -> FlatMap:
+        """The linear function whose system is solved in this role."""
+        own = partial(self._applied, params)
+        return self._adjoint(own) if self.role == 2 and not self.symmetric else own
+
+    def _applied(self, params: Sequence[Value], x: Sequence[Value]) -> Sequence[Value]:
+        return self.matvec(x, params)
+
+    def _adjoint(self, linear: FlatMap) -> FlatMap:
+        zeros = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.unknown.specs]
+
+        def function(*x: Any) -> tuple[Any, ...]:
+            return tuple(map(wrap, linear([*map(concrete, x)])))
+
+        try:
+            transposed = linear_transpose(function, *zeros)
+        except DifferentiationError as error:
+            reason = str(error).removeprefix("linear_transpose: ")
+            raise DifferentiationError(
+                f"{self.unknown.operation}: reverse mode solves the adjoint system, so matvec has"
+                f" to be linear, but {reason}"
+            ) from error
+        return lambda cts: [*map(concrete, transposed(tuple(map(wrap, cts))))]
+
+    def _solved(self, values: Sequence[Value]) -> list[Value]:
+        unknown = self.unknown
+        b, params = self._split(values)
+        matvec = unknown.function(self._map(params), "the argument of matvec")
+        found = self.solves[self.role](matvec, unknown.tree(b))
+        if self.aux is None:
+            return unknown.values(found, "the solution")
+        found, aux = solution_and_aux(unknown.operation, found)
+        solution = unknown.values(found, "the solution")
+        if self.role:
+            return solution
+        leaves, structure = trees.flatten(aux)
+        self.aux[:] = [structure]
+        return [*solution, *values_of(unknown.operation, leaves, structure, lambda: "aux")]
+
+    def _rule(self, values: Sequence[Value]) -> list[Value]:
+        half = len(values) // 2
+        outs = bind_call(self.call(), values[:half])
+        (_, params), (db, dparams) = self._split(values[:half]), self._split(values[half:])
+        x, aux = self._split(outs)
+        moved = pushed(lambda own: self._map(own)(x), params, dparams)
+        rhs = [minus(t, m) for t, m in zip(db, moved, strict=True)]
+        if all(each is None for each in rhs):
+            return [*outs, *map(zeros_like, outs)]
+        given = filled(rhs, x)
+        found = bind_call(self._in_role(self.role or 1), [*given, *params])
+        return [*outs, *found, *map(zeros_like, aux)]
+
+    def _transposed(self, values: Sequence[Value]) -> list[Value]:
+        """The adjoint system: of parameters and then cotangents."""
+        own = len(values) - len(self.unknown.specs)
+        back = self.role != 2 and not (self.symmetric and self.solves[2] is self.solves[1])
+        return bind_call(self._in_role(2 if back else 1), [*values[own:], *values[:own]])
+
+
+def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
+    """The tangents of a function's results, or None; only inexact arguments have any."""
+    pairs = zip(args, tangents, strict=True)
+    given = [t if is_inexact(dtype_of(x)) else None for x, t in pairs]
+    return push_values(function, args, given)
+
+
+def filled(tangents: Sequence[Value], primals: Sequence[Value]) -> list[Value]:
+    """Tangents as arrays: zeros for None."""
+    return [
+        zeros_like(x) if t is None else fit_tangent(t, x)
+        for t, x in zip(tangents, primals, strict=True)
+    ]
+
+
+def minus(first: Value, second: Value) -> Value:
+    """The difference of two tangents, either of which may be None."""
+    if second is None:
+        return first
+    return -second if first is None else first - second

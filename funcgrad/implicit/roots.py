@@ -1,0 +1,251 @@
+"""``custom_root``: a root of an equation, found by any solver.
+
+With f(x, p) = 0 the derivative of the root x is that of the implicit function theorem,
+∂f/∂x dx = -∂f/∂p dp: a linear system at the root, whatever way led there.
+
+>>> import funcgrad as fg
+>>> def cube_root(p):
+...     newton = lambda f, x: fg.fori_loop(0, 30, lambda _, x: x - f(x) / fg.grad(f)(x), x)
+...     return custom_root(lambda x: x**3 - p, 1.0, newton, lambda g, y: y / g(1.0))
+>>> fg.value_and_grad(cube_root)(8.0)
+(Tensor(2.0), Tensor(0.08333333))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from funcgrad import trees
+from funcgrad.implicit.closures import opened
+from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.linear_solves import LinearSystem, Solve, filled, minus, pushed
+from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
+from funcgrad.implicit.unknowns import Unknown, solution_and_aux
+from funcgrad.programs.equation import spec_inside
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value
+from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.transforms.call import bind_call
+from funcgrad.transforms.factors import zeros_like
+
+__all__ = ["RootSolver", "custom_root", "root_of"]
+
+RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
+"""From a function of pytrees and where to start to its root."""
+
+
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    has_aux: bool = False,
+) -> Any:
+    """A root of a function by any solver, with the derivative of the root.
+
+    Parameters
+    ----------
+    f : callable
+        From a pytree like ``initial_guess`` to one like it. Derivatives flow into what it closes
+        over.
+    initial_guess : pytree of floating or complex arrays
+        It has no influence on derivatives.
+    solve : callable
+        ``solve(f, initial_guess)`` returns x with f(x) = 0, a pytree like ``initial_guess``. Where
+        it is written with functions of funcgrad it is staged and batched; any other Python, a
+        function of SciPy among it, is called with numbers, for each example of a batch.
+    tangent_solve : callable
+        ``tangent_solve(g, y)`` returns x with g(x) = y, for a linear function g: the derivative of
+        ``f`` at the root, or its adjoint. Without it that is done by the matrix of g.
+    has_aux : bool
+        Whether ``solve`` returns a pair ``(x, aux)``, whose second part, a pytree of arrays without
+        derivatives, is handed through.
+
+    Returns
+    -------
+    pytree
+        Like ``initial_guess``; with ``has_aux`` the pair.
+
+    Raises
+    ------
+    TreeError, ShapeError
+        What ``f`` or a solver returns is not like ``initial_guess``.
+    DtypeError
+        ``initial_guess`` is an integer, or the root complex where it is real.
+    MatrixError
+        The derivative of ``f`` at the root is singular: the root has no derivative.
+
+    See Also
+    --------
+    fixed_point
+    funcgrad.implicit : the same for functions of parameters, by solvers of SciPy.
+
+    Notes
+    -----
+    The derivative is that of the implicit function theorem, in both modes and at every order. It is
+    that of a root, so it is as accurate as ``solve`` is. Whether what ``solve`` returns is a root
+    is for ``solve`` to check, which may raise, or return NaN, whose derivative is NaN.
+
+    What ``f`` closes over is found by staging it where a transformation runs. A function that
+    cannot be staged, since it looks at numbers, may not close over traced values: pass them as
+    parameters, by ``fg.implicit.root``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> from scipy.optimize import brentq
+    >>> def angle(eccentricity):  # Kepler's equation
+    ...     f = lambda x: x - eccentricity * fg.numpy.sin(x) - 1.0
+    ...     return fg.custom_root(f, 1.0, lambda f, x: brentq(f, 0.0, 3.0, xtol=1e-14))
+    >>> fg.value_and_grad(angle)(0.5)
+    (Tensor(1.49870113...), Tensor(1.0346672...))
+    """
+    name = "custom_root"
+    for given in (f, solve, tangent_solve):
+        check_function(name, given)
+
+    def start(function: Callable[[Any], Any], x: Any, _: Any) -> Any:
+        return solve(function, x)
+
+    what = "initial_guess"
+    return root_of(name, f, initial_guess, (), start, tangent_solve, what, has_aux=has_aux)
+
+
+def root_of(
+    name: str,
+    f: Callable[..., Any],
+    init: Any,
+    params: tuple[Any, ...],
+    solve: Callable[..., Any],
+    tangent_solve: Solve,
+    what: str = "init",
+    equation: Callable[[Callable[[Any], Any]], Callable[[Any], Any]] | None = None,
+    is_like_unknown: bool = True,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """As ``custom_root``, for ``f(x, *params)``.
+
+    Parameters
+    ----------
+    solve : callable
+        Of the function of x, of where to start, and of all values that the function reads beside.
+    equation : callable, optional
+        From that function to the one whose root is found; itself without it.
+    is_like_unknown : bool
+        Whether what the function returns has to be like x.
+    """
+    unknown, guess = Unknown.of(name, what, init)
+    leaves, structure = trees.flatten(params)
+    given = values_of(name, leaves, structure, lambda: "params")
+    count, form = len(guess), [unknown.structure]
+
+    def flat(own: Sequence[Value]) -> list[Value]:
+        more = trees.unflatten(structure, map(wrap, own[count:]))
+        result = f(unknown.tree(own[:count]), *more)
+        if is_like_unknown:
+            return unknown.values(result, "the result of the function")
+        found, form[0] = trees.flatten(result)
+        return values_of(name, found, form[0], lambda: "the result of the function")
+
+    own = opened(name, flat, [*unknown.specs, *map(spec_inside, given)])
+
+    def function(more: Sequence[Value]) -> Callable[[Any], Any]:
+        def of_unknown(x: Any) -> Any:
+            inner = unknown.values(x, "the argument of the function")
+            outs = own.run([*inner, *more[: len(given)]], more[len(given) :])
+            return trees.unflatten(form[0], map(wrap, outs))
+
+        return of_unknown
+
+    found: list[trees.Structure] = []
+    aux = found if has_aux else None
+    root = Root(unknown, function, solve, tangent_solve, equation or same, symmetric, aux)
+    outs = solution_of(root.call(), [*given, *own.values, *guess])
+    solution = unknown.tree(outs[:count])
+    return (solution, trees.unflatten(found[0], map(wrap, outs[count:]))) if has_aux else solution
+
+
+def same(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function itself, where that is the equation."""
+    return function
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Root:
+    """A root of an equation with parameters; these and where to start are arguments.
+
+    Attributes
+    ----------
+    unknown : Unknown
+    function : callable
+        From parameters, a list of values, to a function of a pytree.
+    solve : callable
+        ``(that function, where to start, parameters) -> root``.
+    tangent_solve : callable
+    equation : callable
+        From that function to the one that is zero at the root.
+    symmetric : bool
+        Whether the derivative of the residual is.
+    aux : list, optional
+        Takes the structure of what the solver returns beside the root.
+    key : object
+        What calls for this root have in common.
+    """
+
+    unknown: Unknown
+    function: Callable[[Sequence[Value]], Callable[[Any], Any]]
+    solve: Callable[..., Any]
+    tangent_solve: Solve
+    equation: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+    symmetric: bool = False
+    aux: list[trees.Structure] | None = None
+    key: object = field(default_factory=object)
+
+    def call(self) -> SolutionCall:
+        """The call of parameters and where to start."""
+        specs, has_aux = self.unknown.specs, self.aux is not None
+        signature = SolutionSignature(self.unknown.operation, specs, 0, has_aux)
+        return SolutionCall(self._solved, signature, self.key, self._rule, None)
+
+    def _solved(self, values: Sequence[Value]) -> list[Value]:
+        unknown = self.unknown
+        own = len(values) - len(unknown.specs)
+        params = values[:own]
+        found = self.solve(self.function(params), unknown.tree(values[own:]), params)
+        if self.aux is None:
+            return unknown.values(found, "the solution")
+        found, aux = solution_and_aux(unknown.operation, found)
+        leaves, structure = trees.flatten(aux)
+        self.aux[:] = [structure]
+        more = values_of(unknown.operation, leaves, structure, lambda: "aux")
+        return [*unknown.values(found, "the solution"), *more]
+
+    def _residual(self, x: Sequence[Value], params: Sequence[Value]) -> list[Value]:
+        found = self.equation(self.function(params))(self.unknown.tree(x))
+        return self.unknown.values(found, "the result of the function")
+
+    def _rule(self, values: Sequence[Value]) -> list[Value]:
+        half, count = len(values) // 2, len(self.unknown.specs)
+        args, params = values[:half], values[: half - count]
+        outs = bind_call(self.call(), args)
+        x, aux = outs[:count], outs[count:]
+        moved = pushed(lambda own: self._residual(x, own), params, values[half:-count])
+        if all(each is None for each in moved):
+            return [*outs, *map(zeros_like, outs)]
+        rhs = filled([minus(None, each) for each in moved], x)
+        found = bind_call(self._system().call(), [*rhs, *x, *params])
+        return [*outs, *found, *map(zeros_like, aux)]
+
+    def _system(self) -> LinearSystem:
+        """The system of tangents, whose parameters are the root and the parameters."""
+        solves = (self.tangent_solve,) * 3
+        key = (self.key, "tangent")
+        return LinearSystem(self.unknown, self._derivative, solves, self.symmetric, key=key)
+
+    def _derivative(self, v: Sequence[Value], point: Sequence[Value]) -> list[Value]:
+        count = len(self.unknown.specs)
+        x, params = point[:count], point[count:]
+        return filled(pushed(lambda own: self._residual(own, params), x, v), x)

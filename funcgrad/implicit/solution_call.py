@@ -1,0 +1,231 @@
+"""Solutions as calls: each has the derivative of its equation, not that of its solver.
+
+A ``SolutionCall`` is a call with a pushforward. One that solves a linear system is linear in the
+right-hand side, so where reverse mode transposes a pushforward it is not taken apart: its transpose
+is the solution of the transposed system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from sys import maxsize
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import BatchError, DifferentiationError, TracerError
+from funcgrad.primitives.joining import stack
+from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.shape import Spec
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value, concrete
+from funcgrad.transforms.call import (
+    Call,
+    CallEntry,
+    ClosureError,
+    Part,
+    Sizes,
+    bind_call,
+    check_closure,
+    innermost_trace,
+)
+from funcgrad.transforms.custom_call import CallSignature, JvpCall
+from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
+from funcgrad.transforms.masked import fit_cotangent
+from funcgrad.transforms.stage import explicit_call
+
+__all__ = ["SolutionCall", "SolutionSignature", "solution_of"]
+
+
+class SolutionSignature(CallSignature):
+    """What the values of one solution are.
+
+    Attributes
+    ----------
+    specs : list of Spec
+        Of the solution: the first results. Those after them have no derivative.
+    has_aux : bool
+        Whether there are any.
+    linear : int
+        How many of the first arguments it is linear in.
+    """
+
+    __slots__ = ("has_aux", "linear")
+
+    def __init__(self, name: str, specs: Sequence[Spec], linear: int, has_aux: bool) -> None:
+        super().__init__(name, trees.structure(()), ())
+        self.specs = list(specs)
+        self.linear = linear
+        self.has_aux = has_aux
+
+
+class SolutionCall(JvpCall):
+    """The solution of an equation.
+
+    ``rule(arguments + tangents) -> results + tangents``, in which a tangent may be None, and
+    ``transposed(arguments that it is not linear in + cotangents) -> cotangents`` of the others.
+    """
+
+    __slots__ = ("transposed",)
+    signature: SolutionSignature
+
+    def __init__(
+        self,
+        function: FlatFunction,
+        signature: SolutionSignature,
+        origin: Hashable,
+        rule: FlatFunction,
+        transposed: FlatFunction | None,
+        optional: int = maxsize,
+    ) -> None:
+        super().__init__(function, signature, origin, rule, optional)
+        self.transposed = transposed
+
+    def adopt(self, other: Any) -> None:
+        """Nothing: the signature is known before the call runs."""
+
+    def push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[list[Value], Sequence[Value]]:
+        outs, pushed = super().push(args, tangents)
+        return outs, self._without_aux(pushed)
+
+    def _without_aux(self, tangents: Sequence[Value]) -> list[Value]:
+        count = len(self.signature.specs)
+        return [*tangents[:count], *[None] * (len(tangents) - count)]
+
+    def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
+        """Record the solution of a linear system as a linear map of the right-hand side."""
+        count, transposed = self.signature.linear, self.transposed
+        if transposed is None or any(recorder.index_of(arg) >= 0 for arg in args[count:]):
+            raise DifferentiationError(
+                f"linear_transpose: the function is not linear: {self.name} is linear in a"
+                " right-hand side alone."
+            )
+        inner = [recorder.inner(arg) for arg in args]
+        rest = inner[count:]
+        zeros = [zeros_like(value) for value in inner[:count]]
+
+        def pull(cts: list[Value]) -> list[Value]:
+            pairs = zip(cts, self.signature.specs, strict=False)
+            given = [fit_cotangent(ct, spec) for ct, spec in pairs]
+            return [*transposed([*rest, *given]), *[None] * len(rest)]
+
+        def push(tangents: list[Value]) -> list[Value]:
+            pairs = zip(tangents, zeros, strict=False)
+            given = [zero if tangent is None else tangent for tangent, zero in pairs]
+            return self._without_aux(bind_call(self, [*given, *rest]))
+
+        # For a right-hand side of zero the solution is zero.
+        outs = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
+        if self.signature.has_aux:
+            outs = bind_call(self, [*zeros, *rest])
+        operands = [recorder.index_of(arg) for arg in args]
+        entry = CallEntry(operands, recorder.reading(pull), recorder.reading(push))
+        results: list[Value] = recorder.append_call(entry, outs)
+        return results
+
+    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+        own = self.signature
+        specs = [replace(spec, shape=(size, *spec.shape)) for spec in own.specs]
+        signature = SolutionSignature(own.name, specs, own.linear, own.has_aux)
+        rules = super().batched(size, flags)
+        assert isinstance(rules, JvpCall)
+        transposed = None
+        if self.transposed is not None:
+            transposed = partial(self._transposed_batch, size, flags)
+        function = partial(self._batch, size, flags)
+        return SolutionCall(
+            function, signature, rules.origin, rules.rule, transposed, self.optional
+        )
+
+    def _batch(self, size: int, flags: Sequence[bool], args: Sequence[Value]) -> Sequence[Value]:
+        """The solutions for a batch: at once, or where the solver needs numbers, one by one."""
+        try:
+            return batched_flat(self.function, size, flags)(args)
+        except Exception:  # any, since libraries may hide what was raised within them
+            if not size:
+                return self._none(flags, args)
+        found = [
+            self.function([concrete(wrap(x)[k]) if flag else x for x, flag in own])
+            for k, own in [(k, [*zip(args, flags, strict=True)]) for k in range(size)]
+        ]
+        return [stack(*layers, axis=0) for layers in zip(*found, strict=True)]
+
+    def _none(self, flags: Sequence[bool], args: Sequence[Value]) -> list[Value]:
+        """The solutions for an empty batch."""
+        if self.signature.has_aux:
+            raise BatchError(
+                f"{self.name}: in an empty batch the solver, which takes examples one by one, is"
+                " not called, so nobody knows what it returns beside the solution."
+            )
+        return [np.zeros((0, *spec.shape), spec.dtype) for spec in self.signature.specs]
+
+    def _transposed_batch(
+        self, size: int, flags: Sequence[bool], values: Sequence[Value]
+    ) -> list[Value]:
+        count = self.signature.linear
+        assert self.transposed is not None
+        pulled = batched_flat(self.transposed, size, [*flags[count:], *[True] * count])(values)
+        return [
+            ct if flag else reduce_sum(ct, axis=(0,), keepdims=False)
+            for ct, flag in zip(pulled, flags, strict=False)
+        ]
+
+    def stage_rules(
+        self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
+    ) -> Sequence[Part]:
+        parts = [*super().stage_rules(stage, args, outs)]
+        if self.transposed is not None:
+            count = self.signature.linear
+            cts = [np.ones(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
+            parts.append(stage(self.transposed, [*args[count:], *cts], count))
+        return parts
+
+    @classmethod
+    def opened(
+        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
+    ) -> Call:
+        """The call of programs: in what solvers close over a solution has no derivative."""
+        known = sizes.args + sizes.closed
+
+        def rule(values: Sequence[Value]) -> list[Value]:
+            own = [*values[: sizes.args], *values[known : known + sizes.args]]
+            found: list[Value] = rules[0](own, values[sizes.args : known])
+            return found
+
+        def transposed(values: Sequence[Value]) -> list[Value]:
+            own = sizes.args - signature.linear
+            given = [*values[:own], *values[own + sizes.closed :]]
+            pulled: list[Value] = rules[1](given, values[own : own + sizes.closed])
+            return pulled
+
+        return cls(
+            lambda values: function(values[: sizes.args], values[sizes.args :]),
+            signature,
+            origin,
+            rule,
+            transposed if signature.linear else None,
+            sizes.closed,
+        )
+
+
+def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
+    """The results of a call; traced values that its solver closes over become arguments."""
+    trace = innermost_trace(args)
+    try:
+        outs = bind_call(call, args)
+        check_closure(-1 if trace is None else trace.level, outs)
+    except ClosureError as error:
+        try:
+            own, closed = explicit_call(call, args)
+        except TracerError:
+            raise error from None
+        if not closed:
+            raise error.__cause__ or error from None
+        return bind_call(own, [*args, *closed])
+    return outs

@@ -1,0 +1,119 @@
+"""What is solved for: a pytree, of which every solution and every residual has the kind.
+
+>>> unknown, values = Unknown.of("custom_root", "initial_guess", {"x": 2.0})
+>>> values, unknown.values({"x": 3.0}, "the solution")
+([np.float64(2.0)], [np.float64(3.0)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from funcgrad import trees
+from funcgrad.control.carry import placed
+from funcgrad.control.values import as_spec, strong
+from funcgrad.errors import DifferentiationError, DtypeError, ShapeError
+from funcgrad.programs.equation import spec_inside
+from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
+from funcgrad.tensor import wrap
+from funcgrad.trace import Value
+from funcgrad.transforms.arguments import values_of
+from funcgrad.trees import Structure
+from funcgrad.users_values import described
+
+__all__ = ["Unknown", "solution_and_aux"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The kind of a pytree.
+
+    Attributes
+    ----------
+    operation : str
+        Who asks, for errors.
+    structure : Structure
+    specs : tuple of Spec
+        Of its leaves; none is weak.
+    """
+
+    operation: str
+    structure: Structure
+    specs: tuple[Spec, ...]
+
+    @classmethod
+    def of(cls, operation: str, what: str, tree: Any) -> tuple[Unknown, list[Value]]:
+        """The kind of a tree, and its leaves.
+
+        Raises
+        ------
+        DtypeError
+            A leaf is an integer or a boolean.
+        """
+        leaves, structure = trees.flatten(tree)
+        values = values_of(operation, leaves, structure, lambda: what)
+        for place, value in enumerate(values):
+            if not is_inexact(dtype_of(value)):
+                raise DtypeError(
+                    placed(
+                        f"{operation}: {what}{structure.paths()[place]} is of dtype"
+                        f" {dtype_of(value)}, in which no equation is solved. Pass floating-point"
+                        " numbers: 1.0 rather than 1, x.astype(float)."
+                    )
+                )
+        specs = tuple([strong(spec_inside(value)) for value in values])
+        own = [as_spec(value, spec) for value, spec in zip(values, specs, strict=True)]
+        return cls(operation, structure, specs), own
+
+    def tree(self, values: Sequence[Value]) -> Any:
+        """Values as the pytree that users see."""
+        return trees.unflatten(self.structure, [wrap(value) for value in values])
+
+    def values(self, tree: Any, what: str) -> list[Value]:
+        """The leaves of another tree of this kind, in the dtypes of this one.
+
+        Raises
+        ------
+        TreeError, ShapeError, DtypeError
+            It is of another structure or shape, or complex where this is real.
+        """
+        leaves = trees.flatten_like(self.structure, tree, f"{self.operation}: {what}")
+        values = values_of(self.operation, leaves, self.structure, lambda: what)
+        for place, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
+            name = f"{self.operation}: {what}"
+            if shape_of(value) != spec.shape:
+                raise ShapeError(
+                    placed(
+                        f"{name}{self.structure.paths()[place]} has shape {shape_of(value)}, but"
+                        f" has to have the shape of the unknown, {spec.shape}."
+                    )
+                )
+            if dtype_of(value).kind == "c" and spec.dtype.kind != "c":
+                raise DtypeError(
+                    placed(
+                        f"{name}{self.structure.paths()[place]} is complex, but the unknown is"
+                        f" {spec.dtype}. Start with complex numbers, as by x.astype(complex), or"
+                        " take .real."
+                    )
+                )
+        return [as_spec(value, spec) for value, spec in zip(values, self.specs, strict=True)]
+
+    def function(self, f: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+        """A function of values, whose results are of this kind, as one that users may call."""
+
+        def called(tree: Any) -> Any:
+            return self.tree(f(self.values(tree, what)))
+
+        return called
+
+
+def solution_and_aux(operation: str, found: Any) -> tuple[Any, Any]:
+    """What a solver with ``has_aux`` returned."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        raise DifferentiationError(
+            f"{operation}: with has_aux=True the solver has to return a pair (solution, aux), but"
+            f" it returned {described(found)}."
+        )
+    return found[0], found[1]
