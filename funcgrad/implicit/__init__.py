@@ -5,7 +5,9 @@ solver from any library, and return a function of the parameters:
 
 >>> import funcgrad as fg
 >>> from scipy import optimize
->>> solution = fg.implicit.root(lambda x, a: x**3 - a, lambda g, x: optimize.newton(g, x, tol=1e-14))
+>>> def newton(g, init):
+...     return optimize.newton(g, init, tol=1e-14)
+>>> solution = fg.implicit.root(lambda x, a: x**3 - a, newton)
 >>> solution(1.0, 8.0), fg.grad(solution, argnums=1)(1.0, 8.0)
 (Tensor(2.0), Tensor(0.08333333))
 

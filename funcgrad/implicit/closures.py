@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from funcgrad.errors import TracerError
 from funcgrad.shape import Spec
 from funcgrad.trace import Value, begin_level, running_traces

@@ -105,7 +105,7 @@ def fixed_point(
 
 
 def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function whose root is the fixed point of another, whose results are like its argument."""
+    """The function whose root is the fixed point of another."""
     return lambda x: trees.map(fnp.subtract, f(x), x)
 
 

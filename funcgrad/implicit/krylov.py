@@ -37,14 +37,14 @@ Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def cg(
-    A: Any,  # noqa: N803 - SciPy's name
+    A: Any,
     b: Any,
     x0: Any = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,  # noqa: N803 - SciPy's name
+    M: Any = None,
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by conjugate gradients, for a positive definite A that is its own adjoint.
 
@@ -94,7 +94,8 @@ def cg(
     >>> import funcgrad.numpy as fnp
     >>> from funcgrad.scipy.sparse.linalg import cg
     >>> def energy(a):
-    ...     x, info = cg(lambda x: a * x - 0.5 * fnp.roll(x, 1) - 0.5 * fnp.roll(x, -1), fnp.ones(4))
+    ...     laplacian = lambda x: a * x - 0.5 * (fnp.roll(x, 1) + fnp.roll(x, -1))
+    ...     x, info = cg(laplacian, fnp.ones(4))
     ...     return fnp.sum(x)
     >>> fg.value_and_grad(energy)(3.0)
     (Tensor(2.0), Tensor(-1.0))
@@ -103,14 +104,14 @@ def cg(
 
 
 def bicgstab(
-    A: Any,  # noqa: N803
+    A: Any,
     b: Any,
     x0: Any = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,  # noqa: N803
+    M: Any = None,
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by stabilized biconjugate gradients, for any A.
 
@@ -141,7 +142,7 @@ def bicgstab(
 
 
 def gmres(
-    A: Any,  # noqa: N803
+    A: Any,
     b: Any,
     x0: Any = None,
     *,
@@ -149,7 +150,7 @@ def gmres(
     atol: float = 0.0,
     restart: int | None = None,
     maxiter: int | None = None,
-    M: Any = None,  # noqa: N803
+    M: Any = None,
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by the method of generalized minimal residuals, for any A.
 
@@ -261,13 +262,14 @@ def _solved(
 
     def back(matvec: Any, b: Any) -> Any:
         inverse = precondition
-        if precondition is not None and not symmetric:
+        if precondition is not None:
             adjoint = linear_transpose(precondition, b)
             inverse = lambda x: adjoint(x)[0]  # noqa: E731
         return solve(sure, None, inverse, matvec, b)
 
     solves = (partial(solve, flagged, x0, precondition), partial(solve, sure, None, precondition))
-    x, info = linear_solution(name, matvec, b, (*solves, back), symmetric, has_aux=True)
+    every = (*solves, solves[1] if symmetric else back)
+    x, info = linear_solution(name, matvec, b, every, symmetric, has_aux=True)
     return x, info
 
 
@@ -389,4 +391,5 @@ def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) ->
     basis, rows, _, _ = while_loop(goes_on, step, (basis, rows, 0, fnp.asarray(False)))
     q, upper = fnp.linalg.qr(rows.T)
     y = fnp.linalg.solve(upper, size * q[0].conj())
-    return y @ basis[:-1]
+    found: Tensor = y @ basis[:-1]
+    return found

@@ -33,7 +33,15 @@ from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.flat_functions import push_values
 from funcgrad.transforms.linear import linear_transpose
 
-__all__ = ["LinearSystem", "Solve", "custom_linear_solve", "filled", "linear_solution", "minus", "pushed"]
+__all__ = [
+    "LinearSystem",
+    "Solve",
+    "custom_linear_solve",
+    "filled",
+    "linear_solution",
+    "minus",
+    "pushed",
+]
 
 Solve: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 """From a linear function of pytrees and a right-hand side to the solution."""

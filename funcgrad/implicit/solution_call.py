@@ -85,6 +85,10 @@ class SolutionCall(JvpCall):
         super().__init__(function, signature, origin, rule, optional)
         self.transposed = transposed
 
+    @property
+    def result_specs(self) -> Sequence[Spec] | None:
+        return None if self.signature.has_aux else self.signature.specs
+
     def adopt(self, other: Any) -> None:
         """Nothing: the signature is known before the call runs."""
 

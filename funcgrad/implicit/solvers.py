@@ -111,9 +111,9 @@ def minimize(
     >>> from scipy import optimize
     >>> def ridge(w, penalty):
     ...     return (w[0] + w[1] - 1.0) ** 2 + (w[0] - w[1]) ** 2 + penalty * (w @ w)
-    >>> def newton(g, init):
-    ...     return optimize.minimize(g, init, jac=fg.grad(g), hess=fg.hessian(g), method="trust-exact")
-    >>> fg.jacrev(fg.implicit.minimize(ridge, newton), argnums=1)(np.zeros(2), 2.0)
+    >>> def bfgs(g, init):
+    ...     return optimize.minimize(g, init, jac=fg.grad(g), tol=1e-9)
+    >>> fg.jacrev(fg.implicit.minimize(ridge, bfgs), argnums=1)(np.zeros(2), 2.0)
     Tensor([-0.0625, -0.0625])
     """
     return _solution("minimize", f, grad, solver, tangent_solve, is_like_unknown=False)
@@ -150,12 +150,14 @@ def least_squares(
     Tensor([[0.5, 0.5]])
     """
 
-    def steepest(residuals: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return grad(
-            lambda x: 0.5 * sum([fnp.sum(fnp.square(leaf)) for leaf in trees.leaves(residuals(x))])
-        )
+    def gradient(residuals: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def half_square(x: Any) -> Any:
+            return 0.5 * sum([fnp.sum(fnp.square(leaf)) for leaf in trees.leaves(residuals(x))])
 
-    return _solution("least_squares", f, steepest, solver, tangent_solve, is_like_unknown=False)
+        slope: Callable[[Any], Any] = grad(half_square)
+        return slope
+
+    return _solution("least_squares", f, gradient, solver, tangent_solve, is_like_unknown=False)
 
 
 def fixed_point(
@@ -187,7 +189,7 @@ def fixed_point(
     >>> import funcgrad as fg
     >>> from scipy import optimize
     >>> heron = lambda x, a: (x + a / x) / 2.0
-    >>> solution = fg.implicit.fixed_point(heron, lambda g, x: optimize.fixed_point(g, x, xtol=1e-14))
+    >>> solution = fg.implicit.fixed_point(heron, optimize.fixed_point)
     >>> fg.grad(solution, argnums=1)(1.0, 4.0)
     Tensor(0.25)
     """
@@ -230,7 +232,7 @@ def _solution(
 
 
 def _numbers(x: Any) -> Any:
-    """The numbers of a value, for other libraries; arrays are new, since solvers may change them."""
+    """The numbers of a value, for other libraries, which may write to the array."""
     array = np.array(wrap(x) if type(x) in RAW else x)
     return array if array.shape else array[()]
 

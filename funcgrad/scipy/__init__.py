@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
-    from funcgrad.scipy import fft, linalg, optimize, special, sparse, stats
+    from funcgrad.scipy import fft, linalg, optimize, sparse, special, stats
 
-__all__ = ["fft", "linalg", "optimize", "special", "sparse", "stats"]
+__all__ = ["fft", "linalg", "optimize", "sparse", "special", "stats"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -16,7 +16,7 @@ from funcgrad.errors import TracerError
 from funcgrad.primitives.logic import logical_or
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
-from funcgrad.shape import shape_of
+from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import RAW, Trace, Value, innermost
 from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.entries import Entry, plus
@@ -82,11 +82,17 @@ class Call:
         Whether staging may look at what it does, rather than only run it.
     frozen : Call, optional
         The same call as a value, if all that goes in is an argument.
+    result_specs : sequence of Spec, optional
+        Those of its results, where they are known before it runs.
     """
 
     __slots__ = ()
     is_staged: ClassVar[bool] = True
     frozen: Any = None
+
+    @property
+    def result_specs(self) -> Sequence[Spec] | None:
+        return None
 
     @property
     def name(self) -> str:
