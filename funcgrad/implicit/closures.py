@@ -3,13 +3,13 @@
 The derivative of a solution flows into all that its equation reads. So while a transformation runs
 the equation is staged, without numbers, and what it reads becomes an argument.
 
+>>> import numpy as np
 >>> import funcgrad as fg
 >>> def f(x):
-...     double = opened("doubling", lambda own: [own[0] * x], [Spec((), np.dtype(float))])
-...     assert double.values[0] is x
-...     return double.run([2.0], [fg.tensor(10.0)])[0]
->>> fg.jvp(f, (3.0,), (1.0,))[0]
-Tensor(20.0)
+...     product = opened("product", lambda own: [own[0] * x], [Spec((), np.dtype(float))])
+...     return product.run([2.0], [10.0])[0] if product.values[0] is x else x
+>>> fg.jvp(f, (3.0,), (1.0,))
+(Tensor(20.0), Tensor(0.0))
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from funcgrad.shape import Spec
 from funcgrad.trace import Value, begin_level, running_traces
 from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.numberless import running_stager, staged_body
-from funcgrad.transforms.stage import Stager
+from funcgrad.transforms.stager import Stager
 
 __all__ = ["Opened", "opened"]
 

@@ -36,7 +36,7 @@ from funcgrad.transforms.custom_call import CallSignature, JvpCall
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 from funcgrad.transforms.masked import fit_cotangent
-from funcgrad.transforms.stage import explicit_call
+from funcgrad.transforms.stager import explicit_call
 
 __all__ = ["SolutionCall", "SolutionSignature", "solution_of"]
 

@@ -308,6 +308,11 @@ class Knot:
         self.inside = _Recursion(call.name, level)
         self._body = body
 
+    @property
+    def results(self) -> Sequence[Value]:
+        """Those for the arguments that the call was staged with."""
+        return self._body.results
+
     def run(self, args: Sequence[Value]) -> list[Value]:
         """The results for arguments given within its own rules."""
         values = [*map(concrete, args), *self._body.closed]

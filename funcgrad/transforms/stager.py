@@ -244,8 +244,12 @@ class Stager(Trace):
                     return bind_call(frozen.bound(), [*args, *closed])
                 own_params = ("body", body.program), ("call", frozen)
                 return self._define(CUSTOM_CALL, args, own_params, body.results)
-        self.need_numbers(*args)
-        outs = bind_call(call, values)
+        specs = None if self._has_numbers else call.result_specs
+        if specs is None:
+            self.need_numbers(*args)
+            outs = bind_call(call, values)
+        else:
+            outs = [stand_in(spec) for spec in specs]
         check_closure(self.level - 1, outs)
         known = [value._trace for value in values if type(value) not in RAW]
         more = [out for out in outs if type(out) not in RAW and out._trace not in known]
@@ -255,7 +259,10 @@ class Stager(Trace):
     def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
         """The results of a call within its own rule."""
         call.adopt(knot.call)
-        outs = [self.inner(out) for out in knot.run([self.inner(arg) for arg in args])]
+        # Stand-ins are nothing to run it with: they make singular matrices, for one.
+        is_known = self._has_numbers and not self._lacks(args)
+        found = knot.run([self.inner(arg) for arg in args]) if is_known else knot.results
+        outs = [self.inner(out) for out in found]
         return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)
 
     def process_segment(
