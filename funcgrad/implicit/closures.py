@@ -6,7 +6,8 @@ the equation is staged, without numbers, and what it reads becomes an argument.
 >>> import numpy as np
 >>> import funcgrad as fg
 >>> def f(x):
-...     product = opened("product", lambda own: [own[0] * x], [Spec((), np.dtype(float))])
+...     spec = Spec((), np.dtype(float))
+...     product = opened("product", lambda own: [own[0] * x], [spec], [1.0])
 ...     return product.run([2.0], [10.0])[0] if product.values[0] is x else x
 >>> fg.jvp(f, (3.0,), (1.0,))
 (Tensor(20.0), Tensor(0.0))
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from funcgrad.control.carry import placed
 from funcgrad.errors import TracerError
 from funcgrad.shape import Spec
 from funcgrad.trace import Value, begin_level, running_traces
@@ -34,21 +36,64 @@ class Opened(NamedTuple):
     values: list[Value]
 
 
-def opened(operation: str, function: FlatFunction, specs: Sequence[Spec]) -> Opened:
+def opened(
+    operation: str, function: FlatFunction, specs: Sequence[Spec], examples: Sequence[Value]
+) -> Opened:
     """A function together with the traced values that it closes over.
 
-    One that cannot be staged, as where it looks at numbers, is left as it is.
+    Parameters
+    ----------
+    operation : str
+    function : callable
+    specs : sequence of Spec
+        Of its arguments.
+    examples : sequence of values
+        Such arguments.
+
+    Raises
+    ------
+    TracerError
+        It looks at numbers, so it is one program for some arguments and another for others, and it
+        closes over traced values; or it cannot be staged at all.
     """
-    if running_traces():
-        around = running_stager()
+    if not running_traces():
+        return Opened(lambda own, _: function(own), [])
+    try:
         with begin_level() as level:
-            host = Stager(level, numbers=False, title=operation) if around is None else around
-            try:
-                program, closed = staged_body(
-                    host, f"fg.{operation}", lambda own: list(function(own)), specs, operation
-                )
-            except TracerError:
-                pass
-            else:
-                return Opened(lambda own, values: program.evaluate([*own, *values]), closed)
-    return Opened(lambda own, _: function(own), [])
+            host = _host(level, operation, numbers=False)
+            program, closed = staged_body(
+                host, f"fg.{operation}", lambda own: list(function(own)), specs, operation
+            )
+    except TracerError as error:
+        if _closes_over(operation, function, examples, error):
+            raise _refused(operation) from error
+        return Opened(lambda own, _: function(own), [])
+    return Opened(lambda own, values: program.evaluate([*own, *values]), closed)
+
+
+def _host(level: int, title: str, numbers: bool) -> Stager:
+    """The stager within which a function is to be staged: the one that runs, or a new one."""
+    return running_stager() or Stager(level, numbers, title=title)
+
+
+def _closes_over(
+    operation: str, function: FlatFunction, examples: Sequence[Value], error: TracerError
+) -> bool:
+    """Whether a function that looks at numbers closes over traced values, at some arguments."""
+    try:
+        with begin_level() as level:
+            host = _host(level, operation, numbers=True)
+            _, closed, _ = host.nested(lambda own: list(function(own)), operation, examples)
+    except TracerError:
+        raise error from None
+    return bool(closed)
+
+
+def _refused(operation: str) -> TracerError:
+    return TracerError(
+        placed(
+            f"{operation}: the function looks at numbers, as by if or float(t), and closes over a"
+            " traced value, so nobody knows the derivative in that value. Choose with fg.cond or"
+            " fnp.where, or pass the value as a parameter, by fg.implicit.root."
+        )
+    )

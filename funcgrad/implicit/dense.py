@@ -60,9 +60,9 @@ def dense_solve(matvec: Callable[[Any], Any], b: Any) -> Any:
         found = fnp.linalg.solve(matrix, vector)
     except MatrixError as error:
         raise MatrixError(
-            "dense_solve: the linear system is singular, so it determines no solution; in a"
-            " derivative of a root or an optimum this means that the root is not isolated, as where"
-            f" an unknown has no influence. {error}"
+            "dense_solve: the linear system is singular, so it determines no solution. Where it"
+            " gives the derivative of a root or an optimum, that is no isolated one, as where an"
+            " unknown has no influence, or a double one."
         ) from error
     return join(unravel(found))
 

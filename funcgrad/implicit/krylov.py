@@ -21,14 +21,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import tree, trees
+from funcgrad import tree
 from funcgrad.control.carry import placed
 from funcgrad.control.whiles import while_loop
-from funcgrad.errors import ArgumentError, MatrixShapeError
-from funcgrad.implicit.fixed_points import converged_or_nan
+from funcgrad.errors import MatrixShapeError
+from funcgrad.floating_errors import quiet
+from funcgrad.implicit.fixed_points import check_count, check_tolerance, converged_or_nan
 from funcgrad.implicit.linear_solves import linear_solution
+from funcgrad.implicit.unknowns import Unknown
 from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import is_whole
 from funcgrad.transforms.linear import linear_transpose
 
 __all__ = ["bicgstab", "cg", "gmres"]
@@ -182,7 +183,7 @@ def gmres(
     >>> fnp.round(x, 9), info
     (Tensor([1., 1.]), Tensor(0))
     """
-    _check_count("gmres", "restart", restart)
+    check_count("gmres", "restart", restart)
     method = partial(_minimal_residuals, restart=restart)
     return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M)
 
@@ -222,9 +223,8 @@ def _solved(
 ) -> tuple[Any, Tensor]:
     """The solution by a method, which returns x, the norm of its residual, and a count of steps."""
     for word, number in (("rtol", rtol), ("atol", atol)):
-        if not number >= 0:
-            raise ArgumentError(placed(f"{name}: {word} has to be at least 0, got {number!r}."))
-    _check_count(name, "maxiter", maxiter)
+        check_tolerance(name, word, number)
+    check_count(name, "maxiter", maxiter)
     matvec = _operator(name, "A", a)
     if matvec is not a:
         b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)
@@ -241,13 +241,13 @@ def _solved(
         most = 10 * vector.size if maxiter is None else index(maxiter)
         inner = flat(inverse) if inverse is not None else lambda x: x
         problem = _Problem(flat(matvec), inner, vector, x.astype(vector.dtype), bound, most)
-        found, size, count = method(problem)
+        with quiet():  # what a method divides by zero is no solution, which it says
+            found, size, count = method(problem)
         return own(unravel(found), size <= bound, count)
 
     def like(b: Any, start: Any) -> Any:
-        leaves, structure = trees.flatten(b)
-        given = trees.flatten_like(structure, start, f"{name}: x0")
-        return trees.unflatten(structure, map(fnp.broadcast_to, given, map(fnp.shape, leaves)))
+        unknown, _ = Unknown.of(name, "b", b)
+        return unknown.tree(unknown.values(start, "x0"))
 
     def flagged(x: Any, converged: Tensor, count: Tensor) -> Any:
         return x, fnp.where(converged, 0, fnp.maximum(count, 1))
@@ -271,13 +271,6 @@ def _solved(
     every = (*solves, solves[1] if symmetric else back)
     x, info = linear_solution(name, matvec, b, every, symmetric, has_aux=True)
     return x, info
-
-
-def _check_count(name: str, word: str, count: Any) -> None:
-    if count is not None and (not is_whole(count) or index(count) < 1):
-        raise ArgumentError(
-            placed(f"{name}: {word} has to be an integer from 1 on, got {count!r}.")
-        )
 
 
 def _operator(name: str, word: str, a: Any) -> Callable[[Any], Any]:
@@ -390,6 +383,8 @@ def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) ->
 
     basis, rows, _, _ = while_loop(goes_on, step, (basis, rows, 0, fnp.asarray(False)))
     q, upper = fnp.linalg.qr(rows.T)
+    # A column of zeros comes of a singular matrix: then the residual says that this is no solution.
+    upper = upper + fnp.diag((fnp.diagonal(upper) == 0.0).astype(dtype))
     y = fnp.linalg.solve(upper, size * q[0].conj())
     found: Tensor = y @ basis[:-1]
     return found

@@ -137,7 +137,7 @@ def linear_solution(
     def flat(own: Sequence[Value]) -> list[Value]:
         return unknown.values(matvec(unknown.tree(own)), "the result of matvec")
 
-    own = opened(name, flat, unknown.specs)
+    own = opened(name, flat, unknown.specs, values)
     found: list[trees.Structure] = []
     system = LinearSystem(unknown, own.run, solves, symmetric, found if has_aux else None)
     outs = solution_of(system.call(), [*values, *own.values])

@@ -150,7 +150,7 @@ def root_of(
         found, form[0] = trees.flatten(result)
         return values_of(name, found, form[0], lambda: "the result of the function")
 
-    own = opened(name, flat, [*unknown.specs, *map(spec_inside, given)])
+    own = opened(name, flat, [*unknown.specs, *map(spec_inside, given)], [*guess, *given])
 
     def function(more: Sequence[Value]) -> Callable[[Any], Any]:
         def of_unknown(x: Any) -> Any:

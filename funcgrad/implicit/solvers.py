@@ -25,7 +25,7 @@ from funcgrad.implicit.linear_solves import Solve
 from funcgrad.implicit.roots import RootSolver, root_of, same
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value
-from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.arguments import check_function, scalar, unwrap
 from funcgrad.transforms.reverse import grad
 
 __all__ = ["fixed_point", "least_squares", "minimize", "root"]
@@ -116,7 +116,14 @@ def minimize(
     >>> fg.jacrev(fg.implicit.minimize(ridge, bfgs), argnums=1)(np.zeros(2), 2.0)
     Tensor([-0.0625, -0.0625])
     """
-    return _solution("minimize", f, grad, solver, tangent_solve, is_like_unknown=False)
+
+    def one_number(x: Any, *params: Any) -> Any:
+        out = f(x, *params)
+        scalar("implicit.minimize", out, unwrap(out, "implicit.minimize"))
+        return out
+
+    check_function("implicit.minimize", f)
+    return _solution("minimize", one_number, grad, solver, tangent_solve, is_like_unknown=False)
 
 
 def least_squares(
@@ -127,7 +134,7 @@ def least_squares(
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, the residuals: a pytree of real arrays.
+        ``f(x, *params)``, the residuals: a real array, or a pytree of them if the solver takes one.
     solver : callable
         ``solver(g, init)`` takes the residuals ``g(x) = f(x, *params)``, as
         ``scipy.optimize.least_squares`` does; see ``root``.

@@ -1,0 +1,26 @@
+"""Solutions have the derivatives of their closed forms, in every mode, by whatever solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from tests.implicit.subjects import MODES, SOLUTIONS, X
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", SOLUTIONS)
+def test_a_solution_is_differentiated_as_its_closed_form_is(kind: str, mode: str) -> None:
+    solution, closed_form = SOLUTIONS[kind]
+    found, wanted = (MODES[mode](f, X) for f in (solution, closed_form))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["a loop", "custom_root"])
+def test_derivatives_of_the_third_order(kind: str) -> None:
+    def third(f):
+        return fg.jacfwd(fg.jacrev(fg.jacfwd(f)))(X)
+
+    solution, closed_form = SOLUTIONS[kind]
+    np.testing.assert_allclose(third(solution), third(closed_form), rtol=1e-7, atol=1e-9)

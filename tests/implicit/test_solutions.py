@@ -1,0 +1,256 @@
+"""Trees, complex numbers, what solvers read and return, equations that close over much."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.implicit import bicgstab, cg, dense_solve, gmres
+from tests.implicit.subjects import MATRIX, X, linear, newton, numpy_solve, richardson
+
+close = np.testing.assert_allclose
+
+
+def _tree_solution(p: Any) -> Any:
+    def matvec(x: Any) -> Any:
+        inner = x["v"] * p["c"] + x["u"][0]
+        return {"u": p["a"] * x["u"] + fnp.sum(x["v"]), "v": inner}
+
+    return fg.custom_linear_solve(matvec, {"u": p["b"], "v": fnp.ones((2, 2))}, dense_solve)
+
+
+def _tree_closed_form(p: Any) -> Any:
+    units = fnp.eye(7)
+    sums, corner = fnp.sum(units[3:], axis=0), units[0]
+    rows = [p["a"] * units[k] + sums for k in range(3)]
+    rows += [p["c"] * units[k] + corner for k in range(3, 7)]
+    x = fnp.linalg.solve(fnp.stack(rows), fnp.concatenate([p["b"], fnp.ones(4)]))
+    return {"u": x[:3], "v": x[3:].reshape(2, 2)}
+
+
+def test_unknowns_and_parameters_are_trees() -> None:
+    p = {"a": 3.0, "b": fg.tensor([1.0, 2.0, 3.0]), "c": 5.0}
+    staged: Any = lambda f: fg.jit(fg.jacrev(f))  # noqa: E731 - as those of funcgrad
+    for derive in (fg.jacrev, fg.jacfwd, staged):
+        found, wanted = (derive(f)(p) for f in (_tree_solution, _tree_closed_form))
+        assert fg.tree.structure(found) == fg.tree.structure(wanted)
+        fg.tree.map(lambda a, b: close(a, b, atol=1e-14), found, wanted)
+
+
+COMPLEX = np.array([[2.0 + 1.0j, 0.5], [1.0j, 3.0]])
+HERMITIAN = COMPLEX @ COMPLEX.conj().T
+RIGHT = np.array([1.0, 1.0j])
+
+
+@pytest.mark.parametrize(
+    ("solve", "made"),
+    [
+        (dense_solve, lambda z: COMPLEX * z),
+        (lambda matvec, b: gmres(matvec, b, rtol=1e-13)[0], lambda z: COMPLEX * z),
+        (lambda matvec, b: bicgstab(matvec, b, rtol=1e-13)[0], lambda z: COMPLEX * z),
+        (lambda matvec, b: cg(matvec, b, rtol=1e-13)[0], lambda z: HERMITIAN * abs(z)),
+    ],
+    ids=["dense", "gmres", "bicgstab", "cg"],
+)
+def test_complex_systems_are_solved_and_their_adjoints(solve: Any, made: Any) -> None:
+    def number(x: Any) -> Any:
+        return fnp.sum(abs(x) ** 2) + fnp.sum(x).imag
+
+    def solution(z: Any, b: Any) -> Any:
+        return number(fg.custom_linear_solve(lambda v: made(z) @ v, b, solve))
+
+    def closed_form(z: Any, b: Any) -> Any:
+        return number(fnp.linalg.solve(made(z), b))
+
+    for derive in (fg.grad, lambda f, k: fg.jit(fg.grad(f, k))):
+        found, wanted = (derive(f, (0, 1))(1.5 + 0.5j, RIGHT) for f in (solution, closed_form))
+        for a, b in zip(found, wanted, strict=True):
+            close(a, b, atol=1e-10)
+
+
+def test_a_complex_equation_that_is_not_holomorphic() -> None:
+    """conj(z) z z = a (1 + i) at z = (1 + i) (a / 2)^(1/3)."""
+
+    def root(a: Any) -> Any:
+        def repeated(f: Any, z: Any) -> Any:
+            return fg.fori_loop(0, 80, lambda _, z: z - 0.1 * f(z), z)
+
+        return fg.custom_root(lambda z: z * fnp.conj(z) * z - a * (1 + 1j), 1 + 1j, repeated)
+
+    close(root(4.0), (1 + 1j) * 2 ** (1 / 3))
+    close(fg.jvp(root, (4.0,), (1.0,))[1], (1 + 1j) * 2 ** (1 / 3) / 12.0)
+    close(fg.grad(lambda a: root(a).imag)(4.0), 2 ** (1 / 3) / 12.0)
+
+
+def test_dtypes_stay() -> None:
+    single = MATRIX.astype("float32")
+    for solve in (cg, gmres, bicgstab):
+        x, info = solve(lambda v: single @ single.T @ v, fnp.ones(3, "float32"))
+        assert (x.dtype, int(info)) == ("float32", 0)
+    assert fg.fixed_point(fnp.cos, np.float32(1.0)).dtype == "float32"
+    assert fg.grad(lambda a: fg.fixed_point(lambda x: a * x / 2 + 1, 1.0))(np.float32(1)).dtype == (
+        "float32"
+    )
+
+
+# ------------------------------------------------------------ what solvers read, and what is beside
+
+
+def _preconditioned(s: Any) -> Any:
+    """The solver closes over the parameter, which is no way for a derivative."""
+
+    def solve(matvec: Any, b: Any) -> Any:
+        return gmres(matvec, b, x0=s * b, M=lambda x: x / s, rtol=1e-13)[0] * (s / s)
+
+    return fg.custom_linear_solve(lambda x: s * (MATRIX @ x), fnp.ones(3), solve)
+
+
+@pytest.mark.parametrize("derive", [fg.jacrev, fg.jacfwd])
+def test_what_a_solver_closes_over_has_no_derivative(derive: Any) -> None:
+    x = np.linalg.solve(MATRIX, np.ones(3))
+    first = derive(_preconditioned)
+    close(first(2.0), -x / 4.0, rtol=1e-9)
+    close(fg.jit(first)(2.0), -x / 4.0, rtol=1e-9)
+    close(derive(first)(2.0), x / 4.0, rtol=1e-9)
+    close(fg.vmap(first)(fg.tensor([2.0, 4.0])), [-x / 4.0, -x / 16.0], rtol=1e-9)
+
+
+def test_where_to_start_has_no_derivative() -> None:
+    def root(a: Any) -> Any:
+        return fg.custom_root(lambda x: x**3 - 8.0, a, newton)
+
+    assert fg.value_and_grad(root)(1.5) == (2.0, 0.0)
+    assert fg.jit(fg.grad(root))(1.5) == 0.0
+
+
+def test_what_is_beside_a_solution_is_handed_through() -> None:
+    def solve(matvec: Any, b: Any) -> Any:
+        return dense_solve(matvec, b), {"steps": fnp.asarray(3), "sum": fnp.sum(b)}
+
+    def solution(s: Any) -> Any:
+        return fg.custom_linear_solve(lambda x: s * x, s * fnp.ones(2), solve, has_aux=True)
+
+    def number(s: Any) -> Any:
+        x, aux = solution(s**2)
+        return fnp.sum(x * s), aux
+
+    for derive in (fg.grad, lambda f, has_aux: fg.jit(fg.grad(f, has_aux=has_aux))):
+        slope, aux = derive(number, has_aux=True)(2.0)
+        assert (float(slope), int(aux["steps"]), float(aux["sum"])) == (2.0, 3, 8.0)
+    (_, aux), (_, tangent) = fg.jvp(solution, (2.0,), (1.0,))
+    assert (float(aux["sum"]), float(tangent["sum"])) == (4.0, 0.0)
+    x, aux = fg.vmap(solution)(fg.tensor([1.0, 2.0]))
+    assert x.shape == (2, 2)
+    close(aux["sum"], [2.0, 4.0])
+    transposed = fg.linear_transpose(
+        lambda b: fg.custom_linear_solve(lambda x: 2.0 * x, b, solve, has_aux=True)[0], np.ones(2)
+    )
+    close(transposed(np.ones(2))[0], [0.5, 0.5])
+    root = fg.vmap(
+        lambda a: fg.custom_root(
+            lambda x: x - a, 1.0, lambda f, x: (float(x - f(x)), 7), has_aux=True
+        )
+    )
+    assert [part.tolist() for part in root(fg.tensor([1.0, 2.0]))] == [[1.0, 2.0], [7, 7]]
+
+
+# ------------------------------------------------------------------------------------------ levels
+
+
+def test_an_equation_closes_over_values_of_several_transformations() -> None:
+    scale = fg.tensor([1.0, 2.0])
+
+    def root(a: Any, b: Any, c: Any) -> Any:
+        return fg.custom_root(lambda x: x**3 - a * b * c * scale, fnp.ones(2), newton)
+
+    def nested(f: Any) -> Any:
+        def slope(a: Any, b: Any) -> Any:
+            return fg.grad(lambda c: fnp.sum(f(a, b, c)))(b)
+
+        return lambda a: fnp.sum(fg.vmap(slope)(a, a + 1.0))
+
+    closed_form = nested(lambda a, b, c: fnp.cbrt(a * b * c * scale))
+    for derive in (fg.grad, lambda f: fg.jit(fg.grad(f)), fg.hessian):
+        close(derive(nested(root))(X), derive(closed_form)(X), atol=1e-12)
+
+
+def test_solutions_of_solutions() -> None:
+    """y solves y² = x, where x solves x³ = p: y = p^(1/6)."""
+
+    def inner(p: Any) -> Any:
+        return fg.custom_root(lambda x: x**3 - p, 1.5, newton)
+
+    def outer(p: Any) -> Any:
+        return fg.custom_root(lambda y: y**2 - inner(p) * y**0, 1.5, newton)
+
+    for derive in (fg.grad, fg.hessian, lambda f: fg.jit(fg.hessian(f))):
+        close(derive(outer)(3.0), derive(lambda p: p ** (1 / 6))(3.0), rtol=1e-10)
+
+
+def test_the_transpose_of_a_solution_is_one() -> None:
+    solution = linear(dense_solve)
+    b = fg.tensor([1.0, -2.0, 0.5])
+
+    def of_right_side(b: Any) -> Any:
+        return fg.custom_linear_solve(lambda x: MATRIX @ x, b, richardson)
+
+    (found,) = fg.linear_transpose(of_right_side, X)(b)
+    close(found, np.linalg.solve(np.asarray(MATRIX).T, b), rtol=1e-10)
+    (again,) = fg.linear_transpose(lambda b: fg.linear_transpose(of_right_side, X)(b)[0], X)(b)
+    close(again, np.linalg.solve(MATRIX, b), rtol=1e-10)
+    assert solution(X).shape == (3,)
+
+
+def test_the_solver_of_the_adjoint_is_the_one_that_was_given() -> None:
+    called: list[str] = []
+
+    def solve(matvec: Any, b: Any) -> Any:
+        called.append("solve")
+        return dense_solve(matvec, b)
+
+    def transpose_solve(vecmat: Any, b: Any) -> Any:
+        called.append("transpose")
+        return dense_solve(vecmat, b)
+
+    fg.grad(lambda x: fnp.sum(linear(solve, transpose_solve=transpose_solve)(x)))(X)
+    assert called == ["solve", "transpose"]
+    called.clear()
+    fg.jvp(linear(solve, transpose_solve=transpose_solve), (X,), (X,))
+    assert called == ["solve", "solve"]
+
+
+def test_the_derivative_does_not_run_the_solver_of_a_root() -> None:
+    calls: list[float] = []
+
+    def solver(g: Any, init: Any) -> Any:
+        calls.append(init)
+        return optimize.brentq(g, 0.0, 5.0, xtol=1e-14)
+
+    solution = fg.implicit.root(lambda x, a: x**3 - a, solver)
+    _, pullback = fg.vjp(lambda a: solution(1.0, a), 8.0)
+    for _ in range(3):
+        close(pullback(1.0)[0], 1.0 / 12.0)
+    assert calls == [1.0]
+
+
+def test_an_empty_batch_and_no_unknown() -> None:
+    assert fg.vmap(linear(numpy_solve))(fnp.zeros((0, 3))).shape == (0, 3)
+    assert fg.fixed_point(lambda x: x, {}) == {}
+    assert fg.grad(lambda a: fnp.sum(fg.fixed_point(lambda x: x / 2 + a, fnp.zeros(0))))(1.0) == 0.0
+    assert cg(lambda x: x, {})[0] == {}
+
+
+def test_eight_threads_at_once() -> None:
+    solution = linear(richardson)
+    grad = fg.jit(fg.grad(lambda x: fnp.sum(solution(x))))
+    points = [X * (1.0 + k / 10.0) for k in range(8)]
+    wanted = [fg.grad(lambda x: fnp.sum(solution(x)))(point) for point in points]
+    with ThreadPoolExecutor(8) as pool:
+        for found, own in zip(pool.map(grad, points), wanted, strict=True):
+            close(found, own, rtol=1e-10)
