@@ -140,6 +140,24 @@ def test_pendulum_finds_what_damps_it(tmp_path, capsys):
     assert (tmp_path / "pendulum.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_bilevel_learns_penalties_through_the_optimum_of_training(tmp_path, capsys):
+    module = load("bilevel")
+    result = module.main(["--steps", "6", "--out", str(tmp_path)])
+    found, training = result.found, result.data.training
+    assert found.losses[-1] < 0.6 * result.shared
+    assert result.accuracy > 0.9
+    assert f"loss {result.shared:.4f} -> {found.losses[-1]:.4f}" in capsys.readouterr().out
+    assert (tmp_path / "bilevel.png").read_bytes().startswith(b"\x89PNG")
+    slope = fg.grad(module.penalized)(result.weights, found.penalties, training)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-7)
+
+    def objective(shift):
+        weights = module.train(result.weights, found.penalties + shift, training)
+        return module.loss(weights, result.data.choosing)
+
+    fg.testing.check_grads(objective, (0.3,), order=2, rtol=1e-4)
+
+
 @pytest.mark.parametrize("chosen", [None, "3"])
 def test_digits_keeps_one_thread_busy_unless_told_otherwise(chosen):
     """Products as small as its own wait for threads longer than they compute."""

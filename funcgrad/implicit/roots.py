@@ -147,8 +147,10 @@ def root_of(
         result = f(unknown.tree(own[:count]), *more)
         if is_like_unknown:
             return unknown.values(result, "the result of the function")
-        found, form[0] = trees.flatten(result)
-        return values_of(name, found, form[0], lambda: "the result of the function")
+        found, own_form = trees.flatten(result)
+        if form[0] != own_form:  # which jit would take for a change of what it read
+            form[0] = own_form
+        return values_of(name, found, own_form, lambda: "the result of the function")
 
     own = opened(name, flat, [*unknown.specs, *map(spec_inside, given)], [*guess, *given])
 

@@ -147,7 +147,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ".*as a parameter, by fg.implicit.root",
     ),
     "an equation that cannot be staged": (
-        lambda: _slope(lambda a: _root(lambda x: np.asarray(x) - 2.0)),
+        lambda: _slope(lambda a: _root(lambda x: np.asarray(x) - 2.0, B, B)),
         TracerError,
         "custom_root: a number of a traced value is looked at",
     ),
