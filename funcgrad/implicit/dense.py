@@ -15,7 +15,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import tree
 from funcgrad.errors import MatrixError
+from funcgrad.implicit.unknowns import Unknown
 from funcgrad.tensor import Tensor
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap
 
 __all__ = ["dense_solve"]
@@ -38,6 +40,8 @@ def dense_solve(matvec: Callable[[Any], Any], b: Any) -> Any:
 
     Raises
     ------
+    TreeError, ShapeError, DtypeError
+        What ``matvec`` returns is not like ``b``, or ``b`` is an integer.
     MatrixError
         The matrix is singular.
 
@@ -46,15 +50,18 @@ def dense_solve(matvec: Callable[[Any], Any], b: Any) -> Any:
     With n numbers in ``b`` this calls ``matvec`` once, on a batch of n, and then takes n³/3
     multiplications.
     """
-    parts, join = _real_parts(b)
+    check_function("dense_solve", matvec)
+    unknown, values = Unknown.of("dense_solve", "b", b)
+    parts, join = _real_parts(unknown.tree(values))
     vector, unravel = tree.ravel(parts)
 
     def column(unit: Tensor) -> Tensor:
-        image: Tensor = tree.ravel(_real_parts(matvec(join(unravel(unit))))[0])[0]
-        return image
+        image = unknown.values(matvec(join(unravel(unit))), "the result of matvec")
+        found: Tensor = tree.ravel(_real_parts(unknown.tree(image))[0])[0]
+        return found
 
     if not vector.size:
-        return b
+        return unknown.tree(values)
     matrix = vmap(column, out_axes=1)(np.eye(vector.size, dtype=vector.dtype))
     try:
         found = fnp.linalg.solve(matrix, vector)

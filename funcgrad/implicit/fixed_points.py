@@ -29,7 +29,7 @@ from funcgrad.tensor import Tensor
 from funcgrad.trace import concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 
-__all__ = ["check_count", "check_tolerance", "converged_or_nan", "difference", "fixed_point"]
+__all__ = ["check_count", "converged_or_nan", "difference", "fixed_point", "tolerance"]
 
 
 def fixed_point(
@@ -92,24 +92,25 @@ def fixed_point(
     name = "fixed_point"
     for given in (f, tangent_solve):
         check_function(name, given)
-    check_tolerance(name, "tol", tol)
+    bound = None if tol is None else tolerance(name, "tol", tol)
     check_count(name, "max_steps", max_steps)
 
     def solve(move: Callable[[Any], Any], start: Any, _: Any) -> Any:
-        return _repeated(name, move, start, tol, index(max_steps))
+        return _repeated(name, move, start, bound, index(max_steps))
 
     return root_of(name, f, init, args, solve, tangent_solve, equation=difference)
 
 
-def check_tolerance(name: str, word: str, number: object) -> None:
-    """Refuse a tolerance that is no number from 0 on; None is the default."""
-    if number is not None and not (isinstance(number, Real) and float(number) >= 0):
+def tolerance(name: str, word: str, number: object) -> float:
+    """A tolerance that has been found to be a number from 0 on."""
+    if not isinstance(number, Real) or not float(number) >= 0:
         raise ArgumentError(placed(f"{name}: {word} has to be a number from 0 on, got {number!r}."))
+    return float(number)
 
 
 def check_count(name: str, word: str, number: Any) -> None:
-    """Refuse a number of steps that is no integer from 1 on; None is the default."""
-    if number is not None and (not is_whole(number) or index(number) < 1):
+    """Refuse a number of steps that is no integer from 1 on."""
+    if not is_whole(number) or index(number) < 1:
         raise ArgumentError(
             placed(f"{name}: {word} has to be an integer from 1 on, got {number!r}.")
         )

@@ -26,7 +26,7 @@ from funcgrad.control.carry import placed
 from funcgrad.control.whiles import while_loop
 from funcgrad.errors import MatrixShapeError
 from funcgrad.floating_errors import quiet
-from funcgrad.implicit.fixed_points import check_count, check_tolerance, converged_or_nan
+from funcgrad.implicit.fixed_points import check_count, converged_or_nan, tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Unknown
 from funcgrad.tensor import Tensor
@@ -183,7 +183,8 @@ def gmres(
     >>> fnp.round(x, 9), info
     (Tensor([1., 1.]), Tensor(0))
     """
-    check_count("gmres", "restart", restart)
+    if restart is not None:
+        check_count("gmres", "restart", restart)
     method = partial(_minimal_residuals, restart=restart)
     return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M)
 
@@ -222,9 +223,9 @@ def _solved(
     symmetric: bool = False,
 ) -> tuple[Any, Tensor]:
     """The solution by a method, which returns x, the norm of its residual, and a count of steps."""
-    for word, number in (("rtol", rtol), ("atol", atol)):
-        check_tolerance(name, word, number)
-    check_count(name, "maxiter", maxiter)
+    rtol, atol = tolerance(name, "rtol", rtol), tolerance(name, "atol", atol)
+    if maxiter is not None:
+        check_count(name, "maxiter", maxiter)
     matvec = _operator(name, "A", a)
     if matvec is not a:
         b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)

@@ -299,9 +299,51 @@ def checks() -> dict[str, Sample]:
     }
 
 
+def solutions() -> dict[str, Sample]:
+    """What solves equations, and what it makes."""
+    own, sparse = fg.implicit, fg.scipy.sparse.linalg
+    spaced = {"maxiter": 20}
+    made = {
+        "fg.custom_linear_solve": Sample(
+            fg.custom_linear_solve, (_double, X, own.dense_solve, own.dense_solve, False, False)
+        ),
+        "fg.custom_root": Sample(fg.custom_root, (_off, X, _last, own.dense_solve, False)),
+        "fg.fixed_point": Sample(fg.fixed_point, (_nearer, X), {"tol": 1e-6, "max_steps": 50}),
+        "fg.implicit.dense_solve": Sample(own.dense_solve, (_double, X)),
+        **{
+            f"fg.implicit.{name}": Sample(
+                getattr(own, name), (f, _last, own.dense_solve), then=lambda made: made(X)
+            )
+            for name, f in (
+                *[("root", _off), ("fixed_point", _nearer), ("least_squares", _off)],
+                ("minimize", total),
+            )
+        },
+        "fg.implicit.root(f)": Sample(own.root(_off, _last), (X,)),
+    }
+    for name in ("cg", "gmres", "bicgstab"):
+        method = getattr(sparse, name)
+        made[f"fg.scipy.sparse.linalg.{name}"] = Sample(method, ([[2.0, 1.0], [1.0, 3.0]], X))
+        made[f"fg.implicit.{name}"] = Sample(method, (_double, X, X), {**spaced, "M": _double})
+    return made
+
+
+def _off(x: Any) -> Any:
+    return x - 1.0
+
+
+def _last(f: Any, x: Any) -> Any:
+    return x
+
+
+def _nearer(x: Any) -> Any:
+    return x / 2.0 + 1.0
+
+
 def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
+        solutions,
     )
     return {name: sample for family in families for name, sample in family().items()}

@@ -159,6 +159,10 @@ _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
             ("tests/control/test_staging.py", "tests/control/test_refusals.py"),
             ("tests/control/test_nests.py",),
         ),
+        "funcgrad/implicit": (
+            ("tests/implicit/test_solutions.py", "tests/implicit/test_refusals.py"),
+            ("tests/implicit/test_modes.py",),
+        ),
         "funcgrad/nn": (("tests/nn/test_convolution.py",),),
         "funcgrad/primitives/special_functions": (("tests/scipy/special", "tests/scipy/stats"),),
         "funcgrad/scipy/stats": (("tests/scipy/stats",),),
@@ -190,6 +194,7 @@ def subjects(root: Path) -> list[str]:
         *(root / "funcgrad/scipy/stats").glob("*.py"),
         *(root / "funcgrad/control").glob("*.py"),
         *(root / "funcgrad/integrate").glob("*.py"),
+        *(root / "funcgrad/implicit").glob("*.py"),
         *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
         *(root / "funcgrad/passes").glob("*.py"),
         *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
