@@ -390,7 +390,9 @@ MIRRORS: Mapping[str, frozenset[str]] = {
     "funcgrad.primitives": frozenset(
         {"funcgrad.numpy", "funcgrad.nn", "funcgrad.scipy", "funcgrad.scipy.linalg"}
     ),
-    "funcgrad.numpy": frozenset({"funcgrad.scipy", "funcgrad.scipy.linalg"}),
+    "funcgrad.numpy": frozenset(
+        {"funcgrad.scipy", "funcgrad.scipy.linalg", "funcgrad.scipy.sparse"}
+    ),
     "funcgrad.primitives.special_functions": frozenset({"funcgrad.scipy.special"}),
 }
 """Where a file may have the name of another: a family of operations and its public functions, and
@@ -515,6 +517,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.control": 48,
     "funcgrad.forms": 4,
     "funcgrad.integrate": 6,
+    "funcgrad.implicit": 4,
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.primitives": 12,

@@ -15,7 +15,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import tree
 from funcgrad.errors import MatrixError
-from funcgrad.implicit.unknowns import Unknown
+from funcgrad.implicit.unknowns import Tree, Unknown
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap
@@ -23,7 +23,7 @@ from funcgrad.transforms.batch import vmap
 __all__ = ["dense_solve"]
 
 
-def dense_solve(matvec: Callable[[Any], Any], b: Any) -> Any:
+def dense_solve(matvec: Callable[[Any], Any], b: Tree) -> Any:
     """The solution x of ``matvec(x) = b``, by a dense matrix.
 
     Parameters
@@ -74,14 +74,14 @@ def dense_solve(matvec: Callable[[Any], Any], b: Any) -> Any:
     return join(unravel(found))
 
 
-def _real_parts(complex_tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _real_parts(complex_tree: Tree) -> tuple[Any, Callable[[Any], Any]]:
     """A tree with a pair of parts for each complex leaf, and the function that joins them."""
     leaves, structure = tree.flatten(complex_tree)
     tensors = [fnp.asarray(leaf) for leaf in leaves]
     flags = [x.dtype.kind == "c" for x in tensors]
     parts = [(x.real, x.imag) if flag else x for x, flag in zip(tensors, flags, strict=True)]
 
-    def join(given: Any) -> Any:
+    def join(given: Tree) -> Any:
         pairs = zip(given, flags, strict=True)
         return tree.unflatten(
             structure, [x[0] + x[1] * _unit(x[0]) if flag else x for x, flag in pairs]

@@ -25,6 +25,7 @@ from funcgrad.errors import ArgumentError, ConvergenceError
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.linear_solves import Solve
 from funcgrad.implicit.roots import root_of
+from funcgrad.implicit.unknowns import Tree
 from funcgrad.tensor import Tensor
 from funcgrad.trace import concrete
 from funcgrad.transforms.arguments import check_function, is_whole
@@ -34,8 +35,8 @@ __all__ = ["check_count", "converged_or_nan", "difference", "fixed_point", "tole
 
 def fixed_point(
     f: Callable[..., Any],
-    init: Any,
-    *args: Any,
+    init: Tree,
+    *args: Tree,
     tol: float | None = None,
     max_steps: int = 1000,
     tangent_solve: Solve = dense_solve,
@@ -95,7 +96,7 @@ def fixed_point(
     bound = None if tol is None else tolerance(name, "tol", tol)
     check_count(name, "max_steps", max_steps)
 
-    def solve(move: Callable[[Any], Any], start: Any, _: Any) -> Any:
+    def solve(move: Callable[[Any], Any], start: Tree, _: Tree) -> Any:
         return _repeated(name, move, start, bound, index(max_steps))
 
     return root_of(name, f, init, args, solve, tangent_solve, equation=difference)
@@ -108,7 +109,7 @@ def tolerance(name: str, word: str, number: object) -> float:
     return float(number)
 
 
-def check_count(name: str, word: str, number: Any) -> None:
+def check_count(name: str, word: str, number: Tree) -> None:
     """Refuse a number of steps that is no integer from 1 on."""
     if not is_whole(number) or index(number) < 1:
         raise ArgumentError(
@@ -122,15 +123,15 @@ def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _repeated(
-    name: str, move: Callable[[Any], Any], start: Any, tol: float | None, max_steps: int
+    name: str, move: Callable[[Any], Any], start: Tree, tol: float | None, max_steps: int
 ) -> Any:
-    def step(state: Any) -> Any:
+    def step(state: Tree) -> Any:
         x, _, count = state
         new = move(x)
         sizes = trees.leaves(trees.map(lambda a, b: _change(a, b, tol), new, x))
         return new, fnp.max(fnp.stack(sizes)) if sizes else fnp.zeros(()), count + 1
 
-    def goes_on(state: Any) -> Any:  # a change that is NaN ends the iteration, and is not small
+    def goes_on(state: Tree) -> Any:  # a change that is NaN ends the iteration, and is not small
         return (state[1] > 1.0) & (state[2] < max_steps)
 
     x, size, _ = while_loop(goes_on, step, (start, fnp.asarray(np.inf), 0))
@@ -152,7 +153,7 @@ def _change(new: Tensor, old: Tensor, tol: float | None) -> Tensor:
     return fnp.max(ratio.astype(np.float64), initial=0.0)
 
 
-def converged_or_nan(x: Any, converged: Any, message: str) -> Any:
+def converged_or_nan(x: Tree, converged: Tree, message: str) -> Any:
     """A solution, if it is one.
 
     Raises

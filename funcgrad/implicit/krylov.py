@@ -28,7 +28,7 @@ from funcgrad.errors import MatrixShapeError
 from funcgrad.floating_errors import quiet
 from funcgrad.implicit.fixed_points import check_count, converged_or_nan, tolerance
 from funcgrad.implicit.linear_solves import linear_solution
-from funcgrad.implicit.unknowns import Unknown
+from funcgrad.implicit.unknowns import Linear, Tree, Unknown
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.linear import linear_transpose
 
@@ -38,14 +38,14 @@ Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: Tree,
+    b: Tree,
+    x0: Tree = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Tree = None,
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by conjugate gradients, for a positive definite A that is its own adjoint.
 
@@ -105,14 +105,14 @@ def cg(
 
 
 def bicgstab(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: Tree,
+    b: Tree,
+    x0: Tree = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Tree = None,
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by stabilized biconjugate gradients, for any A.
 
@@ -143,15 +143,15 @@ def bicgstab(
 
 
 def gmres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: Tree,
+    b: Tree,
+    x0: Tree = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     restart: int | None = None,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Tree = None,
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by the method of generalized minimal residuals, for any A.
 
@@ -210,19 +210,81 @@ class _Problem:
     maxiter: int
 
 
+Method: TypeAlias = Callable[[_Problem], tuple[Tensor, Tensor, Tensor]]
+"""To x, the norm of its residual, and how many steps it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Solver:
+    """A method with its options, for systems of pytrees."""
+
+    name: str
+    method: Method
+    rtol: float
+    atol: float
+    maxiter: int | None
+    precondition: Linear | None
+
+    def run(
+        self, matvec: Linear, b: Tree, x0: Tree = None, inverse: Linear | None = None
+    ) -> tuple[Tree, Tensor, Tensor]:
+        """The solution, whether the method came to its end, and how many steps it took."""
+        unknown, values = Unknown.of(self.name, "b", b)
+        vector, unravel = tree.ravel(unknown.tree(values))
+        start = fnp.zeros_like(vector)
+        if x0 is not None:
+            start = tree.ravel(unknown.tree(unknown.values(x0, "x0")))[0]
+
+        def flat(function: Linear) -> Operator:
+            return lambda x: tree.ravel(function(unravel(x)))[0]
+
+        bound = fnp.maximum(self.rtol * fnp.linalg.norm(vector), self.atol)
+        most = 10 * vector.size if self.maxiter is None else index(self.maxiter)
+        own = flat(inverse) if inverse is not None else lambda x: x
+        with quiet():  # what a method divides by zero is no solution, which it says
+            x, size, count = self.method(_Problem(flat(matvec), own, vector, start, bound, most))
+        return unravel(x), size <= bound, count
+
+    def flagged(self, x0: Tree, matvec: Linear, b: Tree) -> tuple[Tree, Tensor]:
+        """The solution, and 0 or the number of steps."""
+        x, converged, count = self.run(matvec, b, x0, self.precondition)
+        return x, fnp.where(converged, 0, fnp.maximum(count, 1))
+
+    def sure(self, matvec: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
+        """The solution of a system that a derivative solves."""
+        x, converged, _ = self.run(matvec, b, None, self.precondition)
+        return self._checked(x, converged), ()
+
+    def adjoint(self, vecmat: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
+        """As ``sure``, of the adjoint system."""
+        inverse = self.precondition
+        if inverse is not None:
+            transposed = linear_transpose(inverse, b)
+            inverse = lambda x: transposed(x)[0]  # noqa: E731 - beside None
+        x, converged, _ = self.run(vecmat, b, None, inverse)
+        return self._checked(x, converged), ()
+
+    def _checked(self, x: Tree, converged: Tensor) -> Tree:
+        message = (
+            f"{self.name}: the linear system that a derivative solves has not come to its end"
+            " within the steps that maxiter allows. Allow more, or a greater rtol, or use a"
+            " preconditioner M; a singular matrix has no solution at all."
+        )
+        return converged_or_nan(x, converged, message)
+
+
 def _solved(
     name: str,
-    method: Callable[[_Problem], tuple[Tensor, Tensor, Tensor]],
-    a: Any,
-    b: Any,
-    x0: Any,
+    method: Method,
+    a: Tree,
+    b: Tree,
+    x0: Tree,
     rtol: float,
     atol: float,
     maxiter: int | None,
-    m: Any,
+    m: Tree,
     symmetric: bool = False,
-) -> tuple[Any, Tensor]:
-    """The solution by a method, which returns x, the norm of its residual, and a count of steps."""
+) -> tuple[Tree, Tensor]:
     rtol, atol = tolerance(name, "rtol", rtol), tolerance(name, "atol", atol)
     if maxiter is not None:
         check_count(name, "maxiter", maxiter)
@@ -230,51 +292,14 @@ def _solved(
     if matvec is not a:
         b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)
     precondition = None if m is None else _operator(name, "M", m)
-
-    def solve(own: Any, start: Any, inverse: Any, matvec: Any, b: Any) -> Any:
-        vector, unravel = tree.ravel(b)
-        x = fnp.zeros_like(vector) if start is None else tree.ravel(like(b, start))[0]
-        bound = fnp.maximum(rtol * fnp.linalg.norm(vector), atol)
-
-        def flat(function: Any) -> Operator:
-            return lambda x: tree.ravel(function(unravel(x)))[0]
-
-        most = 10 * vector.size if maxiter is None else index(maxiter)
-        inner = flat(inverse) if inverse is not None else lambda x: x
-        problem = _Problem(flat(matvec), inner, vector, x.astype(vector.dtype), bound, most)
-        with quiet():  # what a method divides by zero is no solution, which it says
-            found, size, count = method(problem)
-        return own(unravel(found), size <= bound, count)
-
-    def like(b: Any, start: Any) -> Any:
-        unknown, _ = Unknown.of(name, "b", b)
-        return unknown.tree(unknown.values(start, "x0"))
-
-    def flagged(x: Any, converged: Tensor, count: Tensor) -> Any:
-        return x, fnp.where(converged, 0, fnp.maximum(count, 1))
-
-    def sure(x: Any, converged: Tensor, _: Any) -> Any:
-        message = (
-            f"{name}: the linear system that a derivative solves has not come to its end within the"
-            " steps that maxiter allows. Allow more, or a greater rtol, or use a preconditioner M;"
-            " a singular matrix has no solution at all."
-        )
-        return converged_or_nan(x, converged, message), ()
-
-    def back(matvec: Any, b: Any) -> Any:
-        inverse = precondition
-        if precondition is not None:
-            adjoint = linear_transpose(precondition, b)
-            inverse = lambda x: adjoint(x)[0]  # noqa: E731
-        return solve(sure, None, inverse, matvec, b)
-
-    solves = (partial(solve, flagged, x0, precondition), partial(solve, sure, None, precondition))
-    every = (*solves, solves[1] if symmetric else back)
-    x, info = linear_solution(name, matvec, b, every, symmetric, has_aux=True)
+    solver = _Solver(name, method, rtol, atol, maxiter, precondition)
+    sure = solver.sure
+    solves = (partial(solver.flagged, x0), sure, sure if symmetric else solver.adjoint)
+    x, info = linear_solution(name, matvec, b, solves, symmetric, has_aux=True)
     return x, info
 
 
-def _operator(name: str, word: str, a: Any) -> Callable[[Any], Any]:
+def _operator(name: str, word: str, a: Tree) -> Callable[[Any], Any]:
     """A linear function, or a matrix as one."""
     if callable(a) and not isinstance(a, Tensor):
         return a  # type: ignore[no-any-return]  # what users give
@@ -294,10 +319,10 @@ def _inner(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _conjugate_gradients(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Tree) -> Any:
         return (state[-2] > own.bound) & (state[-1] < own.maxiter)
 
-    def step(state: Any) -> Any:
+    def step(state: Tree) -> Any:
         x, r, p, rho, _, count = state
         image = own.matvec(p)
         alpha = rho / _inner(p, image).real
@@ -314,13 +339,13 @@ def _conjugate_gradients(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _stabilized(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Tree) -> Any:
         return (state[-2] > own.bound) & (state[-1] < own.maxiter)
 
     r = own.b - own.matvec(own.x0)
     shadow = r
 
-    def step(state: Any) -> Any:
+    def step(state: Tree) -> Any:
         x, r, p, rho, _, count = state
         direction = own.precondition(p)
         v = own.matvec(direction)
@@ -344,10 +369,10 @@ def _stabilized(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
 def _minimal_residuals(own: _Problem, restart: int | None) -> tuple[Tensor, Tensor, Tensor]:
     most = min(20 if restart is None else index(restart), max(own.b.size, 1))
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Tree) -> Any:
         return (state[-2] > own.bound) & (state[-1] < own.maxiter)
 
-    def cycle(state: Any) -> Any:
+    def cycle(state: Tree) -> Any:
         x, r, size, count = state
         x = x + own.precondition(_least_in_krylov_space(own, r, size, most))
         r = own.b - own.matvec(x)
@@ -365,10 +390,10 @@ def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) ->
     # Column k of H is row k here. What is not reached stays a unit, whose coefficient is zero.
     rows = fnp.eye(most, most + 1, dtype=dtype)
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Tree) -> Any:
         return (state[2] < most) & ~state[3]
 
-    def step(state: Any) -> Any:
+    def step(state: Tree) -> Any:
         basis, rows, k, _ = state
         image = own.matvec(own.precondition(basis[k]))
         before, w = fnp.linalg.norm(image), image

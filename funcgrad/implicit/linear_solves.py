@@ -23,7 +23,7 @@ from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
-from funcgrad.implicit.unknowns import Unknown, solution_and_aux
+from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
@@ -51,7 +51,7 @@ FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
-    b: Any,
+    b: Tree,
     solve: Solve,
     transpose_solve: Solve | None = None,
     symmetric: bool = False,
@@ -126,7 +126,7 @@ def custom_linear_solve(
 def linear_solution(
     name: str,
     matvec: Callable[[Any], Any],
-    b: Any,
+    b: Tree,
     solves: tuple[Solve, Solve, Solve],
     symmetric: bool = False,
     has_aux: bool = False,
@@ -202,7 +202,7 @@ class LinearSystem:
     def _adjoint(self, linear: FlatMap) -> FlatMap:
         zeros = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.unknown.specs]
 
-        def function(*x: Any) -> tuple[Any, ...]:
+        def function(*x: Tree) -> tuple[Any, ...]:
             return tuple(map(wrap, linear([*map(concrete, x)])))
 
         try:

@@ -22,7 +22,7 @@ from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.linear_solves import LinearSystem, Solve, filled, minus, pushed
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
-from funcgrad.implicit.unknowns import Unknown, solution_and_aux
+from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux
 from funcgrad.programs.equation import spec_inside
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
@@ -38,7 +38,7 @@ RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 
 def custom_root(
     f: Callable[[Any], Any],
-    initial_guess: Any,
+    initial_guess: Tree,
     solve: RootSolver,
     tangent_solve: Solve = dense_solve,
     has_aux: bool = False,
@@ -106,7 +106,7 @@ def custom_root(
     for given in (f, solve, tangent_solve):
         check_function(name, given)
 
-    def start(function: Callable[[Any], Any], x: Any, _: Any) -> Any:
+    def start(function: Callable[[Any], Any], x: Tree, _: Tree) -> Any:
         return solve(function, x)
 
     what = "initial_guess"
@@ -116,7 +116,7 @@ def custom_root(
 def root_of(
     name: str,
     f: Callable[..., Any],
-    init: Any,
+    init: Tree,
     params: tuple[Any, ...],
     solve: Callable[..., Any],
     tangent_solve: Solve,
@@ -155,7 +155,7 @@ def root_of(
     own = opened(name, flat, [*unknown.specs, *map(spec_inside, given)], [*guess, *given])
 
     def function(more: Sequence[Value]) -> Callable[[Any], Any]:
-        def of_unknown(x: Any) -> Any:
+        def of_unknown(x: Tree) -> Any:
             inner = unknown.values(x, "the argument of the function")
             outs = own.run([*inner, *more[: len(given)]], more[len(given) :])
             return trees.unflatten(form[0], map(wrap, outs))

@@ -23,6 +23,7 @@ from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.fixed_points import difference
 from funcgrad.implicit.linear_solves import Solve
 from funcgrad.implicit.roots import RootSolver, root_of, same
+from funcgrad.implicit.unknowns import Tree
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import check_function, scalar, unwrap
@@ -117,7 +118,7 @@ def minimize(
     Tensor([-0.0625, -0.0625])
     """
 
-    def one_number(x: Any, *params: Any) -> Any:
+    def one_number(x: Tree, *params: Tree) -> Any:
         out = f(x, *params)
         scalar("implicit.minimize", out, unwrap(out, "implicit.minimize"))
         return out
@@ -158,7 +159,7 @@ def least_squares(
     """
 
     def gradient(residuals: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def half_square(x: Any) -> Any:
+        def half_square(x: Tree) -> Any:
             return 0.5 * sum([fnp.sum(fnp.square(leaf)) for leaf in trees.leaves(residuals(x))])
 
         slope: Callable[[Any], Any] = grad(half_square)
@@ -215,13 +216,13 @@ def _solution(
     for given in (f, solver, tangent_solve):
         check_function(name, given)
 
-    def solve(function: Callable[[Any], Any], init: Any, reads: Sequence[Value]) -> Any:
+    def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
         start = trees.map(_numbers, init)
         for value in reads:  # before a library that may hide the error is called
             _numbers(value)
         return _found(name, solver(partial(_of_numbers, function), start))
 
-    def solution(init: Any, *params: Any) -> Any:
+    def solution(init: Tree, *params: Tree) -> Any:
         return root_of(
             name,
             f,
@@ -238,13 +239,13 @@ def _solution(
     return solution
 
 
-def _numbers(x: Any) -> Any:
+def _numbers(x: Tree) -> Any:
     """The numbers of a value, for other libraries, which may write to the array."""
     array = np.array(wrap(x) if type(x) in RAW else x)
     return array if array.shape else array[()]
 
 
-def _of_numbers(function: Callable[[Any], Any], x: Any, *_: Any) -> Any:
+def _of_numbers(function: Callable[[Any], Any], x: Tree, *_: Tree) -> Any:
     """A function as solvers call it: numbers of numbers, tensors of tensors."""
     out = function(x)
     if any(isinstance(leaf, Tensor) for leaf in trees.leaves(x)):
@@ -252,7 +253,7 @@ def _of_numbers(function: Callable[[Any], Any], x: Any, *_: Any) -> Any:
     return trees.map(_numbers, out)
 
 
-def _found(name: str, result: Any) -> Any:
+def _found(name: str, result: Tree) -> Any:
     """The solution in what a solver returned: itself, or SciPy's record.
 
     Raises

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from funcgrad import trees
 from funcgrad.control.carry import placed
@@ -23,7 +23,13 @@ from funcgrad.transforms.arguments import values_of
 from funcgrad.trees import Structure
 from funcgrad.users_values import described
 
-__all__ = ["Unknown", "solution_and_aux"]
+__all__ = ["Linear", "Tree", "Unknown", "solution_and_aux"]
+
+Tree: TypeAlias = Any
+"""A pytree of arrays, as users give and get it."""
+
+Linear: TypeAlias = Callable[[Tree], Tree]
+"""A linear function of pytrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Unknown:
     specs: tuple[Spec, ...]
 
     @classmethod
-    def of(cls, operation: str, what: str, tree: Any) -> tuple[Unknown, list[Value]]:
+    def of(cls, operation: str, what: str, tree: Tree) -> tuple[Unknown, list[Value]]:
         """The kind of a tree, and its leaves.
 
         Raises
@@ -71,7 +77,7 @@ class Unknown:
         """Values as the pytree that users see."""
         return trees.unflatten(self.structure, [wrap(value) for value in values])
 
-    def values(self, tree: Any, what: str) -> list[Value]:
+    def values(self, tree: Tree, what: str) -> list[Value]:
         """The leaves of another tree of this kind, in the dtypes of this one.
 
         Raises
@@ -103,13 +109,13 @@ class Unknown:
     def function(self, f: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
         """A function of values, whose results are of this kind, as one that users may call."""
 
-        def called(tree: Any) -> Any:
+        def called(tree: Tree) -> Any:
             return self.tree(f(self.values(tree, what)))
 
         return called
 
 
-def solution_and_aux(operation: str, found: Any) -> tuple[Any, Any]:
+def solution_and_aux(operation: str, found: Tree) -> tuple[Any, Any]:
     """What a solver with ``has_aux`` returned."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise DifferentiationError(

@@ -143,6 +143,38 @@ def test_a_rule_may_select(name: str, kind: str, mode: str) -> None:
     assert_same(of(custom), fg.tree.map(np.asarray, of(f)))
 
 
+def test_a_function_is_solved_for_in_its_own_rule() -> None:
+    """It closes over a traced value, so it is staged, on stand-ins: their matrix is singular."""
+    matrices = np.array([[[4.0, 1.0], [0.3, 5.0]], [[9.0, 3.0], [1.6, 11.0]]])
+
+    def solution(scale: Any, matrix: Any) -> Any:
+        @fg.custom_jvp
+        def solve(matrix: Any, b: Any) -> Any:
+            return fnp.linalg.solve(matrix * scale, b)
+
+        @solve.defjvp
+        def rule(primals: Any, tangents: Any) -> Any:
+            (matrix, b), (dm, db) = primals, tangents
+            x = solve(matrix, b)
+            return x, solve(matrix, db - dm @ x * scale)
+
+        return fnp.sum(solve(matrix, np.ones(2)))
+
+    def closed_form(scale: Any, matrix: Any) -> Any:
+        return fnp.sum(fnp.linalg.solve(matrix * scale, np.ones(2)))
+
+    def slopes(f: Any) -> Any:
+        return fg.vmap(lambda matrix: fg.grad(f)(1.3, matrix))(matrices)
+
+    def mixed(f: Any) -> Any:
+        return fg.jacrev(lambda matrix: fg.jvp(lambda s: f(s, matrix), (1.3,), (1.0,))[1])(
+            matrices[0]
+        )
+
+    for derive in (slopes, mixed):
+        np.testing.assert_allclose(derive(solution), derive(closed_form), rtol=1e-12)
+
+
 def test_a_nonlinear_function_of_a_tangent_is_refused() -> None:
     inner = self_applied(fnp.sin)  # which its rule takes for linear
     outer = fg.custom_jvp(fnp.cos)
