@@ -293,8 +293,7 @@ def _solved(
         b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)
     precondition = None if m is None else _operator(name, "M", m)
     solver = _Solver(name, method, rtol, atol, maxiter, precondition)
-    sure = solver.sure
-    solves = (partial(solver.flagged, x0), sure, sure if symmetric else solver.adjoint)
+    solves = (partial(solver.flagged, x0), solver.sure, solver.adjoint)
     x, info = linear_solution(name, matvec, b, solves, symmetric, has_aux=True)
     return x, info
 

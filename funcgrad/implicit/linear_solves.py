@@ -118,7 +118,7 @@ def custom_linear_solve(
     name = "custom_linear_solve"
     for given in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
         check_function(name, given)
-    back = solve if transpose_solve is None or symmetric else transpose_solve
+    back = solve if transpose_solve is None else transpose_solve
     solves = (solve, solve, back)
     return linear_solution(name, matvec, b, solves, symmetric, has_aux)
 
@@ -159,6 +159,7 @@ class LinearSystem:
     solves : tuple of three callables
         For the solution, for tangents, and for cotangents, whose system is the adjoint.
     symmetric : bool
+        Whether that is the same, and so the second solver's.
     aux : list, optional
         Takes the structure of what the first of them returns beside the solution.
     role : int
@@ -194,7 +195,7 @@ class LinearSystem:
     def _map(self, params: Sequence[Value]) -> FlatMap:
         """The linear function whose system is solved in this role."""
         own = partial(self._applied, params)
-        return self._adjoint(own) if self.role == 2 and not self.symmetric else own
+        return self._adjoint(own) if self.role == 2 else own
 
     def _applied(self, params: Sequence[Value], x: Sequence[Value]) -> Sequence[Value]:
         return self.matvec(x, params)
@@ -246,8 +247,8 @@ class LinearSystem:
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
         """The adjoint system: of parameters and then cotangents."""
         own = len(values) - len(self.unknown.specs)
-        back = self.role != 2 and not (self.symmetric and self.solves[2] is self.solves[1])
-        return bind_call(self._in_role(2 if back else 1), [*values[own:], *values[:own]])
+        role = 1 if self.symmetric or self.role == 2 else 2
+        return bind_call(self._in_role(role), [*values[own:], *values[:own]])
 
 
 def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:

@@ -95,6 +95,11 @@ class SolutionCall(JvpCall):
     def push(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:
+        # In a program the last arguments are what solvers close over, which has no influence.
+        own = tangents if self.optional == maxsize else tangents[: len(args) - self.optional]
+        if all(tangent is None for tangent in own):
+            outs = bind_call(self, args)
+            return outs, [None] * len(outs)
         outs, pushed = super().push(args, tangents)
         return outs, self._without_aux(pushed)
 

@@ -94,8 +94,13 @@ def _by_root(p: Any) -> Any:
     return fg.custom_root(lambda x: cube(x, p), ONES, newton)
 
 
+def coupled(x: Any, p: Any) -> Any:
+    """The same equation, with a derivative that is not symmetric."""
+    return MATRIX @ cube(x, p)
+
+
 def _by_any_root(p: Any) -> Any:
-    return fg.implicit.root(cube, hybrid)(ONES, p)
+    return fg.implicit.root(coupled, hybrid)(ONES, p)
 
 
 def _by_closure(p: Any) -> Any:

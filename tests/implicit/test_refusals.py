@@ -277,9 +277,17 @@ def test_a_function_that_looks_at_numbers_may_read_parameters() -> None:
     np.testing.assert_allclose(found, [2.0, 3.0])
 
 
-def test_numbers_are_asked_for_before_a_library_runs(capfd: pytest.CaptureFixture[str]) -> None:
-    """SciPy's compiled solvers print what is raised within them."""
-    solution = fg.implicit.root(lambda x, a: x - a, optimize.fsolve)
-    fg.vmap(lambda a: solution(np.ones(2), a))(np.ones((3, 2)))
-    fg.jit(lambda a: solution(np.ones(2), a))(np.ones(2))
-    assert capfd.readouterr().err == ""
+def test_numbers_are_asked_for_before_a_library_runs() -> None:
+    """It may hide what is raised within it."""
+
+    def solver(g: Any, init: Any) -> Any:
+        try:
+            return optimize.newton(g, init, tol=1e-14)
+        except TracerError:
+            return init
+
+    solution = fg.implicit.root(lambda x, a: x**2 - a, solver)
+    np.testing.assert_allclose(
+        fg.vmap(lambda a: solution(1.0, a))(np.array([4.0, 9.0])), [2.0, 3.0]
+    )
+    np.testing.assert_allclose(fg.jit(lambda a: solution(1.0, a))(4.0), 2.0)

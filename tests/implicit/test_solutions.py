@@ -124,12 +124,38 @@ def test_what_a_solver_closes_over_has_no_derivative(derive: Any) -> None:
     close(fg.vmap(first)(fg.tensor([2.0, 4.0])), [-x / 4.0, -x / 16.0], rtol=1e-9)
 
 
+def test_a_solution_whose_solver_alone_reads_a_value_has_no_derivative_in_it() -> None:
+    """The solver is off by what it reads, of which nobody should hear."""
+
+    def solution(s: Any) -> Any:
+        return fg.custom_linear_solve(
+            lambda x: 2.0 * x, fg.tensor(4.0), lambda matvec, b: b / matvec(1.0) + 1e-9 * s
+        )
+
+    for derive in (fg.grad, fg.jacfwd, lambda f: fg.jit(fg.grad(f))):
+        assert derive(solution)(3.0) == 0.0
+    close(fg.vmap(solution)(fg.tensor([3.0, 5.0])), [2.0, 2.0], rtol=1e-8)
+
+
 def test_where_to_start_has_no_derivative() -> None:
     def root(a: Any) -> Any:
         return fg.custom_root(lambda x: x**3 - 8.0, a, newton)
 
     assert fg.value_and_grad(root)(1.5) == (2.0, 0.0)
     assert fg.jit(fg.grad(root))(1.5) == 0.0
+
+
+def test_what_is_beside_a_solution_has_no_derivative_not_one_of_zero() -> None:
+    """Of the square root of zero the derivative is infinite, and would make NaN of a zero."""
+
+    def number(s: Any) -> Any:
+        x, aux = fg.custom_linear_solve(
+            lambda x: s * x, fnp.ones(()), lambda m, b: (b / m(1.0), b - b), has_aux=True
+        )
+        return x + fnp.sqrt(aux)
+
+    for derive in (fg.grad, fg.jacfwd, fg.jacrev, lambda f: fg.jit(fg.grad(f))):
+        close(derive(number)(2.0), -0.25)
 
 
 def test_what_is_beside_a_solution_is_handed_through() -> None:
@@ -208,6 +234,34 @@ def test_the_transpose_of_a_solution_is_one() -> None:
     (again,) = fg.linear_transpose(lambda b: fg.linear_transpose(of_right_side, X)(b)[0], X)(b)
     close(again, np.linalg.solve(MATRIX, b), rtol=1e-10)
     assert solution(X).shape == (3,)
+
+
+def test_a_right_side_that_a_batch_shares_gets_the_sum() -> None:
+    scales, cts = fg.tensor([1.0, 2.0, 4.0]), fnp.ones((3, 2))
+
+    def solutions(b: Any) -> Any:
+        return fg.vmap(lambda s: fg.custom_linear_solve(lambda x: s * x, b, dense_solve))(scales)
+
+    close(fg.linear_transpose(solutions, np.ones(2))(cts)[0], [1.75, 1.75])
+    close(fg.linearize(solutions, np.ones(2))[1](np.ones(2))[:, 0], [1.0, 0.5, 0.25])
+    close(fg.grad(lambda b: fnp.sum(solutions(b)))(np.ones(2)), [1.75, 1.75])
+
+
+def test_what_is_called_symmetric_is_taken_for_it() -> None:
+    def solution(b: Any) -> Any:
+        return fnp.sum(fg.custom_linear_solve(lambda x: MATRIX @ x, b, dense_solve, symmetric=True))
+
+    close(fg.grad(solution)(X), np.linalg.solve(MATRIX, np.ones(3)))
+
+
+def test_the_adjoint_has_the_adjoint_of_the_preconditioner() -> None:
+    """With the inverse matrix one step is enough, and one is all that there is."""
+
+    def solution(b: Any) -> Any:
+        inverse, limits = np.linalg.inv(MATRIX), {"restart": 1, "maxiter": 1}
+        return gmres(lambda x: MATRIX @ x, b, M=inverse, rtol=1e-10, **limits)[0]
+
+    close(fg.jacrev(solution)(X), np.linalg.inv(MATRIX))
 
 
 def test_the_solver_of_the_adjoint_is_the_one_that_was_given() -> None:
