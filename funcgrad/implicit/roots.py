@@ -55,7 +55,8 @@ def custom_root(
     solve : callable
         ``solve(f, initial_guess)`` returns x with f(x) = 0, a pytree like ``initial_guess``. Where
         it is written with functions of funcgrad it is staged and batched; any other Python, a
-        function of SciPy among it, is called with numbers, for each example of a batch.
+        function of SciPy among it, is called with numbers, for each example of a batch, but first
+        with what it cannot use, which some of SciPy's print; ``fg.implicit.root`` is made for it.
     tangent_solve : callable
         ``tangent_solve(g, y)`` returns x with g(x) = y, for a linear function g: the derivative of
         ``f`` at the root, or its adjoint. Without it that is done by the matrix of g.
@@ -243,7 +244,7 @@ class Root:
 
     def _system(self) -> LinearSystem:
         """The system of tangents, whose parameters are the root and the parameters."""
-        solves = (self.tangent_solve,) * 3
+        solves = self.tangent_solve, self.tangent_solve, self.tangent_solve
         key = (self.key, "tangent")
         return LinearSystem(self.unknown, self._derivative, solves, self.symmetric, key=key)
 
