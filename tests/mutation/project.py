@@ -161,6 +161,7 @@ _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
         ),
         "funcgrad/implicit": (
             ("tests/implicit/test_solutions.py", "tests/implicit/test_refusals.py"),
+            ("tests/implicit/test_krylov.py",),
             ("tests/implicit/test_modes.py",),
         ),
         "funcgrad/nn": (("tests/nn/test_convolution.py",),),
