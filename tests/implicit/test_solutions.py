@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import optimize
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.implicit import bicgstab, cg, dense_solve, gmres
-from tests.implicit.subjects import MATRIX, X, linear, newton, numpy_solve, richardson
+from tests.implicit.subjects import MATRIX, SOLUTIONS, X, linear, newton, numpy_solve, richardson
 
 close = np.testing.assert_allclose
 
@@ -294,6 +295,43 @@ def test_the_derivative_does_not_run_the_solver_of_a_root() -> None:
     for _ in range(3):
         close(pullback(1.0)[0], 1.0 / 12.0)
     assert calls == [1.0]
+
+
+def test_derivatives_are_those_of_the_iteration_itself() -> None:
+    """Of enough steps, each of them recorded; at the first order and at the second."""
+
+    def heron(x: Any, a: Any) -> Any:
+        return 0.5 * (x + fnp.sin(a) / x + 0.1 * fnp.cos(x * a[::-1]))
+
+    def unrolled(a: Any) -> Any:
+        x = fnp.ones(3)
+        for _ in range(60):
+            x = heron(x, a)
+        return fnp.sum(x**2)
+
+    def implicit(a: Any) -> Any:
+        return fnp.sum(fg.fixed_point(heron, fnp.ones(3), a) ** 2)
+
+    for derive in (fg.grad, fg.hessian, lambda f: fg.jit(fg.hessian(f))):
+        close(derive(implicit)(X), derive(unrolled)(X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["cg", "custom_root", "fixed_point"])
+def test_a_pullback_is_freed_without_the_garbage_collector(kind: str) -> None:
+    solution, _ = SOLUTIONS[kind]
+    fg.hessian(lambda x: fnp.sum(solution(x)))(X)  # what is loaded at first
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        _, pullback = fg.vjp(solution, X)
+        pullback(X)
+        del pullback
+        fg.hessian(lambda x: fnp.sum(solution(x)))(X)
+        assert gc.collect() == 0
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def test_an_empty_batch_and_no_unknown() -> None:
