@@ -131,7 +131,7 @@ def odeint(
     precision = real_dtype(system.start)
     settings = _settings(rtol, atol, max_steps, hmax, precision)
     times = times_of(ts)
-    times = times.astype(np.result_type(times.dtype, precision))
+    times = times.astype(np.result_type(times.dtype, precision, np.float32))
     solve = solution if derivative == "steps" else adjoint_solution
     return system.tree(solve(system.slope, system.start, times, system.parameters, settings))
 

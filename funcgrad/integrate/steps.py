@@ -50,6 +50,9 @@ TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3
 SAFETY, MEMORY = 0.9, 0.04
 LEAST_FACTOR, GREATEST_FACTOR = 0.2, 10.0
 
+LEAST_ALLOWED, GREATEST_ERROR = 1e-30, 1e10
+"""Where y is 0, and so may be its error by ``rtol``; what keeps squares finite."""
+
 
 class Settings(NamedTuple):
     """How exact a solution has to be, and what it may cost.
@@ -209,8 +212,8 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
     left = last - state.end
     # A little longer than planned, rather than one more step that rounding leaves over.
     reaches = (1 + np.finfo(left.dtype).eps ** 0.5) * state.size >= abs(left)
-    step = fnp.where(reaches, left, way * state.size)
-    end = fnp.where(reaches, last, state.end + step)
+    end = fnp.where(reaches, last, state.end + way * state.size)
+    step = end - state.end  # as the time has it, which rounds
     new, slopes = stage_slopes(f, state.new, state.new_slope, state.end, step)
     error = _norm(weighted(ERROR, slopes, step), state.new, new, settings, state.end.dtype)
     accepted = error <= 1.0  # not so where it is no number
@@ -244,7 +247,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
 
 def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> Tensor:
     """The size of the next step: greater where the error was small."""
-    known = fnp.where(fnp.isfinite(error), error, 1e10)
+    known = fnp.where(fnp.isfinite(error), error, GREATEST_ERROR)
     exponent = 1 / ORDER - 0.75 * MEMORY
     own = known**exponent / SAFETY
     smooth = fnp.clip(own / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
@@ -286,8 +289,9 @@ def _norm(
     """The root of the mean square of all numbers, each divided by what it may be."""
     total, count = fnp.zeros((), dtype), 0
     for value, a, b in zip(*map(stop_gradient, (values, y, new)), strict=True):
-        allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b))
-        total = total + fnp.sum((abs(value) / allowed).astype(dtype) ** 2)
+        allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b)).astype(dtype)
+        part = abs(value).astype(dtype) / fnp.maximum(allowed, LEAST_ALLOWED)
+        total = total + fnp.sum(fnp.minimum(part, GREATEST_ERROR) ** 2)
         count += value.size
     return fnp.sqrt(total / max(count, 1))
 

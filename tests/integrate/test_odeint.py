@@ -300,6 +300,29 @@ def test_single_precision_stays_single() -> None:
     assert fg.odeint(lambda y, t: 0, np.float32(1.0), [0, 1]).dtype == np.float32
 
 
+def test_half_precision() -> None:
+    found = fg.odeint(lambda y, t: -y, np.float16(1.0), np.array([0.0, 1.0, 2.0], np.float16))
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, np.exp([0.0, -1.0, -2.0]), atol=0.02)
+
+
+def test_a_number_that_is_zero_may_have_no_error_and_has_none() -> None:
+    """By ``rtol`` alone nothing is allowed there."""
+
+    def f(y: Any, t: Any) -> Any:
+        return fnp.stack([-y[0], 0.0 * y[1]])
+
+    found = fg.odeint(f, fg.tensor([1.0, 0.0]), [0.0, 1.0], rtol=1e-6, atol=0.0)
+    np.testing.assert_allclose(found[-1], [np.exp(-1.0), 0.0], rtol=1e-5)
+
+
+def test_times_that_are_far_from_zero() -> None:
+    """A step is as long as the time says that it is, which rounds."""
+    late = 2.0**33
+    found = fg.odeint(lambda y, t: 1.0 + 0.0 * y, 0.0, [late, late + 0.7, late + 1.0])
+    np.testing.assert_allclose(found, [0.0, (late + 0.7) - late, 1.0], rtol=1e-12)
+
+
 def test_nothing_to_solve() -> None:
     assert fg.odeint(lambda y, t: y, fnp.zeros((0,)), [0.0, 1.0]).shape == (2, 0)
     assert fg.odeint(lambda y, t: (), (), [0.0, 1.0]) == ()
