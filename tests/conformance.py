@@ -10,7 +10,7 @@ from __future__ import annotations
 import pkgutil
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import combinations
@@ -23,6 +23,7 @@ import funcgrad
 import funcgrad as fg
 import tests.strangers
 from funcgrad.primitive import DISCRETE, Primitive, Sample
+from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import apply
 from funcgrad.trace import bind
@@ -171,6 +172,46 @@ def every_case(primitives: Sequence[Primitive]) -> Iterator[Case]:
     for primitive in primitives:
         for number, sample in enumerate(primitive.samples()):
             yield Case(primitive, number, sample)
+
+
+def representatives(cases: Iterable[Case]) -> list[Case]:
+    """Of elementwise operations the cases that differ in kind, of all others every case.
+
+    What transformations, programs, backends and files make of an elementwise operation comes of
+    one constructor, which sees dtypes, shapes and parameters but no numbers: a case stands for all
+    of its kind. Kept are the first one that is a smooth array, those at an edge, complex, broadcast
+    and empty, and one of all, another one for another operation. What numbers decide (values,
+    derivatives, their digits) is tried with every case.
+    """
+    by_operation: dict[str, list[Case]] = {}
+    for case in cases:
+        by_operation.setdefault(case.primitive.name, []).append(case)
+    return [case for each in by_operation.values() for case in _of_each_kind(each)]
+
+
+def _of_each_kind(cases: Sequence[Case]) -> Iterator[Case]:
+    """The representatives of the cases of one operation."""
+    name, batch = cases[0].primitive.name, cases[0].primitive.batch
+    in_turn = zlib.crc32(name.encode()) % len(cases)
+    seen: set[str] = set()
+    for place, case in enumerate(cases):
+        kinds = _kinds(case)
+        if batch is not batch_elementwise or place == in_turn or not kinds <= seen:
+            yield case
+        seen |= kinds
+
+
+def _kinds(case: Case) -> set[str]:
+    """What sets a case apart from others of the same operation."""
+    shapes = [np.shape(arg) for arg in case.args]
+    said = {
+        "smooth": case.sample.smooth and any(np.size(arg) > 1 for arg in case.args),
+        "at an edge": not case.sample.smooth,
+        "complex": any(map(np.iscomplexobj, case.args)),
+        "broadcast": len(set(shapes)) > 1,
+        "empty": any(0 in shape for shape in shapes),
+    }
+    return {kind for kind, holds in said.items() if holds}
 
 
 def subsets(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -124,8 +124,11 @@ WAYS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 }
 
 
-def check(tree: Tree) -> bool:
-    """Compare the ways with plain Python; False where plain Python raises."""
+def check(tree: Tree, turn: int | None = None) -> bool:
+    """Compare the ways with plain Python; False where plain Python raises.
+
+    In some turn, every third of the ways.
+    """
     f = function_of(tree)
     try:
         expected = np.asarray(f(SINGLE, NUMBERS))
@@ -133,7 +136,7 @@ def check(tree: Tree) -> bool:
         return False
     if not np.isfinite(expected).all():
         return False
-    for name, way in WAYS.items():
+    for name, way in list(WAYS.items())[slice(None) if turn is None else slice(turn % 3, None, 3)]:
         found = np.asarray(way(f)(SINGLE, NUMBERS))
         assert found.dtype == expected.dtype, (name, tree, found.dtype, expected.dtype)
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6, err_msg=f"{name} {tree}")
@@ -155,8 +158,10 @@ def test_operators_of_one_number(name: str) -> None:
 @pytest.mark.parametrize("name", BINARY)
 def test_operators_of_two_numbers(name: str) -> None:
     tried = [
-        check((name, (first,), (second,)))
-        for first, second in product(["s", "t", "n", "b", "z", 2, 0.5], repeat=2)
+        check((name, (first,), (second,)), turn)
+        for turn, (first, second) in enumerate(
+            product(["s", "t", "n", "b", "z", 2, 0.5], repeat=2), list(BINARY).index(name)
+        )
         if not isinstance(first, (int, float)) or not isinstance(second, (int, float))
         # A root of a number below zero is complex in Python, and 3**-2 a float.
         if name != "**" or first in ("s", "z", 0.5, 2) or second in ("n", "b", 2)

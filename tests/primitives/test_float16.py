@@ -27,6 +27,7 @@ from tests.conformance import (
     inner,
     inner_all,
     loop,
+    representatives,
 )
 from tests.subjects import bits
 
@@ -86,7 +87,7 @@ def test_there_are_subjects() -> None:
     assert len(SMOOTH) > 300
 
 
-@by_case(CASES)
+@by_case(representatives(CASES))
 def test_the_result_is_of_half_precision(case: Case) -> None:
     value = case.value()
     single = case.cast_to(TO_SINGLE).value()

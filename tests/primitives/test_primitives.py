@@ -34,6 +34,7 @@ from tests.conformance import (
     inner,
     inner_all,
     loop,
+    representatives,
     strangers,
     subsets,
 )
@@ -115,12 +116,12 @@ def assert_spec(case: Case) -> None:
     assert (said.shape, said.dtype) == (value.shape, value.dtype)
 
 
-@by_case(CASES)
+@by_case(representatives(CASES))
 def test_result_describes_evaluate(case: Case) -> None:
     assert_spec(case)
 
 
-@by_case(CASES)
+@by_case(representatives(CASES))
 def test_evaluate_keeps_none_of_its_arguments(case: Case) -> None:
     # That it writes to none is seen everywhere here: the arguments are read-only.
     args = list(case.args)
@@ -198,7 +199,7 @@ def test_reverse_is_the_adjoint_of_forward(case: Case) -> None:
         assert_near(inner_all(cts, along), inner(ct, tangent), tolerance, f"{positions}")
 
 
-@by_case(SMOOTH)
+@by_case(representatives(SMOOTH))
 def test_linearize_equals_forward(case: Case) -> None:
     point = case.point(case.differentiable)
     along = directions(case.rng(), point)
@@ -222,7 +223,7 @@ FORMS: dict[str, Callable[..., Any]] = {
 }
 
 
-@by_case([case for case in SMOOTH if case.value().ndim])
+@by_case(representatives(case for case in SMOOTH if case.value().ndim))
 def test_cotangents_of_every_form(case: Case) -> None:
     f, point = case.function(case.differentiable), case.point(case.differentiable)
     value, rng = case.value(), case.rng()
@@ -401,7 +402,7 @@ def batchings(count: int) -> list[tuple[bool, ...]]:
     return [*alone, (True,) * count] if count > 1 else [(True,) * count]
 
 
-@by_case([case for case in CASES if case.args])
+@by_case(representatives(case for case in CASES if case.args))
 def test_vmap_is_a_loop(case: Case) -> None:
     f = case.function()
     for flags in batchings(len(case.args)):
@@ -416,7 +417,7 @@ def test_vmap_is_a_loop(case: Case) -> None:
             assert_near(found, expected, 1e-12, f"batched: {flags}")
 
 
-@by_case([case for case in CASES if case.args])
+@by_case(representatives(case for case in CASES if case.args))
 def test_an_empty_batch(case: Case) -> None:
     args = [batch_of(x, 0) for x in case.args]
     found = fg.vmap(case.function())(*args)
@@ -424,7 +425,7 @@ def test_an_empty_batch(case: Case) -> None:
     assert (found.shape, found.dtype) == ((0, *expected.shape[1:]), expected.dtype)
 
 
-@by_case([case for case in CASES if case.args])
+@by_case(representatives(case for case in CASES if case.args))
 def test_vmap_of_vmap(case: Case) -> None:
     count = len(case.args)
     inner_flags = tuple(k % 2 == 0 for k in range(count))
@@ -442,7 +443,7 @@ def test_vmap_of_vmap(case: Case) -> None:
         assert_near(np.asarray(nested)[i], expected, 1e-12, "nested")
 
 
-@by_case(SMOOTH)
+@by_case(representatives(SMOOTH))
 def test_vmap_and_reverse_mode(case: Case) -> None:
     f, positions = case.function(case.differentiable), case.differentiable
     for flags in batchings(len(positions)):
@@ -482,7 +483,7 @@ def assert_batched_derivatives(case: Case, f: Any, flags: tuple[bool, ...]) -> N
 # ---------------------------------------------------------------------------------- precisions
 
 
-@by_case(CASES)
+@by_case(representatives(CASES))
 def test_single_precision_results(case: Case) -> None:
     assert_spec(case.in_single_precision())
 

@@ -29,7 +29,7 @@ from funcgrad import buffers
 from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.transforms import large_entries, record
 from funcgrad.transforms.large_entries import evaluated
-from tests.conformance import every_case, every_primitive
+from tests.conformance import every_case, every_primitive, representatives
 
 Values = list[Any]
 
@@ -181,11 +181,11 @@ def test_every_step_gives_the_same_bits(number: int, use: str) -> None:
 # Their derivatives are integrals and series, which go on until all numbers are near enough.
 IN_STEPS = frozenset(["gammainc", "gammaincc", "gammainc_in_shape", "sph_harm_y"])
 
-ELEMENTWISE = [
+ELEMENTWISE = representatives(
     case
     for case in every_case(every_primitive())
     if case.primitive.form in ("elementwise", "selecting", "reducing") and case.differentiable
-]
+)
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=str)

@@ -21,11 +21,11 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.passes.pipeline import optimize
-from tests.conformance import every_case, every_primitive
+from tests.conformance import every_case, every_primitive, representatives
 from tests.subjects import assert_bits, wrong_cube, wrong_square
 from tests.transforms.support import assert_same
 
-CASES = tuple(every_case(every_primitive()))
+CASES = representatives(every_case(every_primitive()))
 
 
 @pytest.fixture(autouse=True)
