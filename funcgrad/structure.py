@@ -30,10 +30,12 @@ __all__ = [
     "UNEVEN",
     "WRITES_INTO",
     "Algebra",
+    "Choice",
     "Contraction",
     "Control",
     "Elementwise",
     "Gather",
+    "Loop",
     "Movement",
     "Opaque",
     "Piece",
@@ -302,6 +304,49 @@ class Random:
     owns: bool = True
 
 
+class Loop(NamedTuple):
+    """A program that runs again and again, each time on what it gave the time before.
+
+    The operands are first those that all steps share, then those carried from step to step, then
+    arrays, of which each step reads its slice along axis 0; these are the body's inputs. The body
+    gives the next carry, and then what is stacked along axis 0; the results are the last carry and
+    the stacks.
+
+    Attributes
+    ----------
+    body : Program
+    shared, carried : int
+        How many operands of these kinds there are.
+    length : int or None
+        How many steps; None where ``condition`` says whether there is another.
+    condition : Program or None
+        Of what is shared and carried to one truth value. Such a loop has neither slices nor stacks.
+    reverse : bool
+        Whether the first step has the last slice, of operands and of stacks.
+    """
+
+    body: Any
+    shared: int
+    carried: int
+    length: int | None
+    condition: Any = None
+    reverse: bool = False
+
+
+class Choice(NamedTuple):
+    """One of several programs, which the first operand names by its number.
+
+    The other operands are the inputs of the program. The first program runs where the number is
+    less than 0, and the last one where there are not so many.
+
+    Attributes
+    ----------
+    branches : sequence of Program
+    """
+
+    branches: Sequence[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """Programs that are run, which are parameters: loops, branches and calls.
@@ -317,10 +362,14 @@ class Control:
         ``(read, **params)`` to the operation that does what it takes for the results that are read:
         its parameters, and the positions of its operands and of its results among those of this.
         None where that is all.
+    form : callable, optional
+        ``(**params)`` to the loop or the choice that it is, and nothing besides, so that a compiler
+        can write it with the programs inside.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
     inlines: bool = False
+    form: Callable[..., Loop | Choice] | None = None
     owns: bool = False
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
 

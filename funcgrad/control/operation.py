@@ -16,7 +16,7 @@ from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
-from funcgrad.structure import Control
+from funcgrad.structure import Choice, Control, Loop
 from funcgrad.trace import RAW, Value, begin_level, concrete
 from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.batch import Batcher
@@ -118,6 +118,7 @@ def control_primitive(
     result: Callable[..., tuple[Spec, ...]],
     runs: Callable[..., Sequence[tuple[Program, int | None]]],
     leaner: Callable[..., tuple[Params, list[int], list[int]] | None] | None = None,
+    form: Callable[..., Loop | Choice] | None = None,
 ) -> CallPrimitive:
     """An operation of control flow.
 
@@ -127,7 +128,7 @@ def control_primitive(
     rules : Rules
     result : callable
         ``(*specs, **params) -> specs`` of the results.
-    runs, leaner : callable
+    runs, leaner, form : callable
         See ``Control``.
     """
 
@@ -172,7 +173,7 @@ def control_primitive(
         result,
         Linearized(push),
         batch,
-        structure=Control(runs, leaner=leaner),
+    runs, leaner, form : callable
         meet=meet,
     )
     return primitive

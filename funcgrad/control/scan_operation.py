@@ -29,6 +29,7 @@ from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import stack
 from funcgrad.primitives.structural import move_axis, view
 from funcgrad.shape import Spec, stand_in
+from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.numberless import flat_program
@@ -77,6 +78,11 @@ def _result(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
         raise ProgramError("the body of a loop changes the kind of what it carries")
     stacked = [Spec((own.length, *out.shape), out.dtype) for out in outs[own.carry :]]
     return (*outs[: own.carry], *stacked)
+
+
+def _form(**params: Any) -> Loop:
+    own = ScanSettings(**params)
+    return Loop(own.body, own.consts, own.carry, own.length, reverse=own.reverse)
 
 
 def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
@@ -196,7 +202,8 @@ SCAN: Final = control_primitive(
     Rules(_evaluate, _record, _push, _batch, _check_linear, _unrolled),
     _result,
     lambda **params: [(params["body"], params["length"])],
-    _leaner,
+    leaner=_leaner,
+    form=_form,
 )
 """A loop of a fixed number of steps."""
 

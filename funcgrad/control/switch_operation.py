@@ -42,6 +42,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, shape_of, stand_in
+from funcgrad.structure import Choice
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
@@ -330,6 +331,7 @@ SWITCH: Final = control_primitive(
     Rules(_evaluate, SwitchRecording, _push, _batch, _check_linear, _unrolled),
     _result,
     lambda **params: [(branch, 1) for branch in _branches(params)],
-    _leaner,
+    leaner=_leaner,
+    form=lambda **params: Choice(_branches(params)),
 )
 """A choice of programs by a number."""

@@ -43,6 +43,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, is_inexact, stand_in
+from funcgrad.structure import Loop as Repeated
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.linearization import LinearPart
@@ -95,6 +96,11 @@ def _result(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
     if len(goes_on) != 1 or goes_on[0].shape or goes_on[0].dtype != bool:
         raise ProgramError("the condition of a loop is no truth value")
     return outs
+
+
+def _form(**params: Any) -> Repeated:
+    loop = WhileSettings.of(params).loop
+    return Repeated(loop.body, loop.consts, len(loop.body.outputs), None, loop.cond)
 
 
 def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
@@ -472,7 +478,8 @@ WHILE: Final = control_primitive(
     Rules(_evaluate, WhileRecording, _push, _batch, _check_linear, _evaluate),
     _result,
     lambda **params: [(params["cond"], None), (params["body"], None)],
-    _leaner,
+    leaner=_leaner,
+    form=_form,
 )
 """A loop of as many steps as it takes."""
 

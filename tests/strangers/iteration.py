@@ -61,7 +61,10 @@ iterate = extend.Primitive(
     extend.Linearized(_push),
     _batch,
     _samples,
-    structure=extend.Control(lambda *, body, times: [(body, times)]),
+    structure=extend.Control(
+        lambda *, body, times: [(body, times)],
+        form=lambda *, body, times: extend.Loop(body, 0, len(body.inputs), times),
+    ),
 )
 
 

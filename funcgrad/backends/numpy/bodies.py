@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from funcgrad.programs.inline import with_programs_inside
+from funcgrad.backends.numpy.blocks import DEEPEST, form_of
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.inline import with_changed_programs
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, spec_of
+from funcgrad.structure import Control
 from funcgrad.trace import RAW, Value
 
 __all__ = ["with_compiled_bodies"]
@@ -40,14 +45,18 @@ class CompiledBody(Program):
         return Program.evaluate(self, values) if outs is None else list(outs)
 
 
-def with_compiled_bodies(program: Program, compile: Callable[[Program], Any]) -> Program:
-    """A program whose operations run compiled programs.
+def with_compiled_bodies(
+    program: Program, compile: Callable[[Program], Any], depth: int = 1
+) -> Program:
+    """A program whose operations run compiled programs, but for those that are written out.
 
     Parameters
     ----------
     program : Program
     compile : callable
         From a program to ``(*raw inputs) -> raw outputs``, or None where a guard does not hold.
+    depth : int
+        In how many programs it stands itself, which are written out.
     """
 
     def compiled(body: Program) -> Program:
@@ -57,4 +66,15 @@ def with_compiled_bodies(program: Program, compile: Callable[[Program], Any]) ->
         object.__setattr__(own, "_run", compile(body))
         return own
 
-    return with_programs_inside(program, compiled)
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        if not isinstance(equation.operation.structure, Control):
+            return draft.append(equation)
+        specs = {variable: draft.spec(variable) for variable in equation.operands}
+        if depth <= DEEPEST and form_of(equation, specs):
+            deeper = partial(with_compiled_bodies, compile=compile, depth=depth + 1)
+            return draft.append(with_changed_programs(equation, deeper))
+        return draft.append(with_changed_programs(equation, compiled))
+
+    if not any(isinstance(each.operation.structure, Control) for each in program.equations):
+        return program
+    return rewrite(program, step)

@@ -257,7 +257,7 @@ class _Loop:
         return self._own_name("block", variable)
 
     def _own_name(self, kind: str, variable: int) -> str:
-        known, key = self.expressions.scope.known, (kind, variable)
+        known, key = self.expressions.scope.known, (kind, self.name(variable))
         if key not in known:
             known[key] = self.expressions.scope.fresh(f"{self.name(variable)}_")
         return known[key]

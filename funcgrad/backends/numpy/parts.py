@@ -57,9 +57,10 @@ class Parts:
         self.lines: list[list[str]] = [[]]
         self.reads: list[dict[int, None]] = [{}]
         self.makers: dict[int, int] = {}
+        self.depth = 1
 
     def line(self, text: str) -> None:
-        self.lines[-1].append(f"    {text}")
+        self.lines[-1].append(f"{'    ' * self.depth}{text}")
 
     def begins(self, reads: Iterable[int]) -> None:
         """A step of these operands begins, where a part may do so, too."""

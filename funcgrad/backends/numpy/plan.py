@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -72,8 +72,11 @@ def is_plain_ufunc(operation: Primitive) -> bool:
     return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
 
 
-def plan_of(program: Program, block: int = BLOCK) -> Plan:
-    """The plan of a program, with kernels over blocks of so many bytes."""
+def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -> Plan:
+    """The plan of a program, with kernels over blocks of so many bytes.
+
+    The memory of inputs that are ``owned`` may be taken over.
+    """
     specs = program.specs()
     firsts = [results.start for results in program.index.results]
     order = steps(program, block)
@@ -82,7 +85,7 @@ def plan_of(program: Program, block: int = BLOCK) -> Plan:
     outside = frozenset(_outside(program, firsts, order, ends))
     takes: dict[int, int] = {}
     homes: dict[int, int] = {}
-    moments = _moments(program, order, ends, shared)
+    moments = _moments(program, order, ends, shared, owned)
     for step in order:
         members = (step,) if isinstance(step, int) else step.members
         kernel = None if isinstance(step, int) else step
@@ -190,7 +193,11 @@ class _Moments:
 
 
 def _moments(
-    program: Program, order: Sequence[Step], ends: Sequence[int], shared: Aliases
+    program: Program,
+    order: Sequence[Step],
+    ends: Sequence[int],
+    shared: Aliases,
+    given_up: Collection[int],
 ) -> _Moments:
     positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
     when = {position: moment for moment, position in enumerate(positions)}
@@ -206,6 +213,8 @@ def _moments(
         for root in roots:
             gone[root] = max(gone[root], last[variable])
     owned = [position >= 0 and _is_given_up(program.equations[position]) for position in makers]
+    for variable in given_up:
+        owned[variable] = True
     return _Moments(when, makers, gone, owned)
 
 

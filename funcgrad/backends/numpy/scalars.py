@@ -26,7 +26,7 @@ a = x * y
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -38,7 +38,7 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Movement, Scatter
 
-__all__ = ["NONE", "Scalars", "boxed", "scalar_text", "scalars_of"]
+__all__ = ["NONE", "Scalars", "boxed", "is_number", "scalar_text", "scalars_of"]
 
 _EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
 """NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
@@ -138,7 +138,12 @@ NONE: Final = Scalars(frozenset(), frozenset(), frozenset(), frozenset())
 """Where all runs on NumPy's scalars."""
 
 
-def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
+def scalars_of(
+    program: Program,
+    together: Iterable[int] = (),
+    written: Collection[int] = (),
+    loops: bool = False,
+) -> Scalars:
     """The equations of a program that run on Python numbers, and where these come in and go out.
 
     Parameters
@@ -146,16 +151,22 @@ def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
     program : Program
     together : iterable of int
         Positions of equations that run in kernels, and so among arrays.
+    written : collection of int
+        Positions of loops and choices that take and give either.
+    loops : bool
+        Whether it costs nothing to bring numbers in and out: a loop does so before its first step
+        and after its last.
     """
     equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
     specs = program.specs()
     alone = set(range(len(equations))).difference(together)
     able = {position for position in alone if _is_able(equations[position], kinds)}
-    if not able:
+    if not able and not written and not loops:
         return NONE
-    either = {k for k in alone - able if _takes_either(equations[k], specs)}
-    bridges = {k for k in either if not equations[k].results[0].shape}
-    leaving = {makers[v] for v in _read(program, able | either).union(program.outputs)}
+    either = {k for k in alone - able if k in written or _takes_either(equations[k], specs)}
+    bridges = {k for k in either.difference(written) if not equations[k].results[0].shape}
+    outputs = () if loops else program.outputs
+    leaving = {makers[v] for v in _read(program, able | either).union(outputs)}
     chosen: set[int] = set()
     entering: set[int] = set()
     for island in _islands(equations, makers, able | bridges):
@@ -164,12 +175,18 @@ def scalars_of(program: Program, together: Iterable[int] = ()) -> Scalars:
         entries = {v for v in read if makers[v] not in able and _enters(v, program, specs)}
         gain = sum([_gain(equations[position], specs) for position in inside])
         gain += _BRIDGE_GAIN * len([k for k in island if k not in able and _is_call(equations[k])])
-        gain -= _WAY_IN * len(entries) + _WAY_OUT * len(leaving & inside)
+        paid = {v for v in entries if makers[v] >= 0} if loops else entries
+        gain -= _WAY_IN * len(paid) + _WAY_OUT * len(leaving & inside)
         if gain >= _WORTHWHILE:
             chosen |= inside
             entering |= entries
     kept = _read(program, chosen | either)
     return Scalars(frozenset(chosen), frozenset(entering), frozenset(kept), frozenset(either))
+
+
+def is_number(spec: Spec) -> bool:
+    """Whether NumPy's number of a spec can be one of Python's inside."""
+    return not spec.shape and not spec.weak and (spec.dtype == np.float64 or spec.dtype == bool)
 
 
 def _kinds(program: Program) -> list[str]:

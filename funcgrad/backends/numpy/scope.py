@@ -30,7 +30,9 @@ __all__ = ["Scope"]
 
 _RESERVED: Final = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "with_constants", "GuardError"}
-    | set("abs bool complex float int range repr slice".split())  # what the text has of Python's
+    | set(
+        "abs bool complex float int memoryview range repr slice zip".split()
+    )  # what the text has of Python's
 )
 _DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduce|accumulate))?")
 

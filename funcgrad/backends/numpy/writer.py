@@ -29,16 +29,20 @@ def f(x):
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import Final
 
+from funcgrad.backends.numpy.blocks import DEEPEST, Module, form_of
+from funcgrad.backends.numpy.branches import write_choice
 from funcgrad.backends.numpy.expressions import Expressions, Operand
 from funcgrad.backends.numpy.formulas import written_out
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel
 from funcgrad.backends.numpy.kernels import kernel_lines
 from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
+from funcgrad.backends.numpy.loops import write_loop
 from funcgrad.backends.numpy.parts import LONGEST, Parts
 from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
@@ -46,7 +50,7 @@ from funcgrad.backends.numpy.scope import Scope
 from funcgrad.backends.numpy.source import Source
 from funcgrad.programs.equation import Equation, Guard
 from funcgrad.programs.program import Program
-from funcgrad.structure import Control, Opaque
+from funcgrad.structure import Choice, Control, Loop, Opaque
 from funcgrad.trace import BITWISE
 
 __all__ = ["Operand", "numpy_source"]
@@ -89,38 +93,46 @@ def numpy_source(
     program = written_out(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
-    scalars = scalars_of(program, together) if floats else NONE
+    written = [k for k, each in enumerate(program.equations) if form_of(each, plan.specs)]
+    scalars = scalars_of(program, together, written) if floats else NONE
     if longest is None:
         count = len(program.equations)
         longest = LONGEST if 2 * len(scalars.members) < count else sys.maxsize
-    return _Writer(program, lines, plan, scalars, raises, longest).source()
+    scope = Scope()
+    name = scope.fresh(identifier(program.name) or "f")
+    inputs = [scope.fresh(identifier(name) or "x") for name in program.names]
+    parts = Parts(name, ", ".join(inputs), longest)
+    module = Module(scope, parts, lines, block, floats)
+    return _Writer(module, program, plan, scalars, inputs, raises).source()
 
 
 class _Writer:
-    """The parts of one module in the making."""
+    """The lines of one program in the making: of the module's function, or of a body in it."""
 
     def __init__(
         self,
+        module: Module,
         program: Program,
-        lines: bool,
         plan: Plan,
         scalars: Scalars,
-        raises: bool,
-        longest: int,
+        inputs: Sequence[str],
+        raises: bool = True,
     ) -> None:
+        self.module = module
         self.program = program
-        self.lines = lines
         self.room = ""
         self.raises = raises
         self.plan = plan
         self.scalars = scalars
-        self.scope = Scope()
-        name = self.scope.fresh(identifier(program.name) or "f")
-        inputs = [self.scope.fresh(identifier(name) or "x") for name in program.names]
-        self.parts = Parts(name, ", ".join(inputs), longest)
+        self.scope = module.scope
+        self.parts = module.parts
+        module.uses_floats = module.uses_floats or bool(scalars.members)
         self.texts = dict(enumerate(inputs))
+        self.places: dict[int, str] = {}  # where results are put that somebody else has a place for
         self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
-        self.made: dict[int, Equation] = {}  # Python numbers that are nowhere wanted as NumPy's
+        self.made: dict[int, str] = {}  # of Python numbers that are nowhere wanted as NumPy's
+        self.read_somewhere = {v for each in program.equations for v in each.operands}
+        self.read_somewhere |= {guard.variable for guard in program.guards}
         given = len(program.inputs)
         self.values = {k: each.value for k, each in enumerate(program.constants, given)}
         self.expressions = Expressions(self.scope, self.plan.specs, self.values)
@@ -148,14 +160,8 @@ class _Writer:
     def output(self, variable: int) -> str:
         """The text of an output."""
         if variable in self.made:
-            return self.boxed(variable, self.made[variable])
+            return self.scope.named(self.made[variable])
         return self.text(variable)
-
-    def boxed(self, variable: int, equation: Equation) -> str:
-        """An expression that makes of a Python number what NumPy's would be."""
-        if self.plan.specs[variable].weak:
-            return self.numbers[variable]
-        return self.scope.named(boxed(equation, self.numbers[variable]))
 
     def whole(self, equation: Equation, variable: int) -> str:
         """The text of a Python number; truth values count as 0 and 1, see ``number_of``."""
@@ -164,31 +170,17 @@ class _Writer:
 
     def source(self) -> Source:
         program, parts = self.program, self.parts
-        given = range(len(program.inputs))
-        parts.makes(given)
-        self.enter(given)
-        guards, dropped = program.index.guards, self.dropped(program.index.given)
-        for guard in guards.get(-1, ()):
-            self.guard(guard)
+        parts.makes(range(len(program.inputs)))
+        self.begin()
+        dropped = self.dropped()
         memory = self.memory()
         for number, step in enumerate(self.plan.steps):
-            defined = self.defined(step)
-            parts.begins([*self.read(step), *defined])
-            if isinstance(step, Kernel):
-                self.kernel(step)
-            else:
-                self.equation(step)
-            parts.makes(defined)
-            self.enter(defined)
-            for variable in defined:
-                for guard in guards.get(variable, ()):
-                    self.guard(guard)
-            names = [self.text(variable) for variable in dropped.get(number, ())]
-            if names:
-                self.line(f"del {', '.join(names)}")
+            parts.begins([*self.read(step), *self.defined(step)])
+            self.step(step)
+            parts.makes(self.defined(step))
+            self.drop(dropped.get(number, ()))
         parts.begins([*program.outputs, _ROOM])
-        if memory:
-            self.line(f"{memory}.keep({self.room})")
+        self.keep(memory)
         result = tuple_text([self.output(variable) for variable in program.outputs])
         functions = parts.functions(self.names, result)
         return Source(
@@ -197,8 +189,51 @@ class _Writer:
             tuple(["\n".join(lines) for lines in functions]),
             parts.name,
             tuple(self.scope.constants),
-            bool(self.scalars.members),
+            self.module.uses_floats,
         )
+
+    def inside(
+        self, program: Program, plan: Plan, scalars: Scalars, inputs: Sequence[str]
+    ) -> _Writer:
+        """The lines of a program inside, whose inputs have these names."""
+        return _Writer(self.module, program, plan, scalars, inputs)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """Lines of a loop or a branch."""
+        self.parts.depth += 1
+        yield
+        self.parts.depth -= 1
+
+    def steps(self, lasting: Set[int] = frozenset()) -> None:
+        """The lines of all steps of a program inside; some names are never given up."""
+        dropped = self.dropped()
+        for number, step in enumerate(self.plan.steps):
+            self.step(step)
+            self.drop([v for v in dropped.get(number, ()) if v not in lasting])
+
+    def begin(self) -> None:
+        """The lines before the first step."""
+        self.enter(range(len(self.program.inputs)))
+        for guard in self.program.index.guards.get(-1, ()):
+            self.guard(guard)
+
+    def step(self, step: int | Kernel) -> None:
+        """The lines of a step."""
+        defined = self.defined(step)
+        if isinstance(step, Kernel):
+            self.kernel(step)
+        else:
+            self.equation(step)
+        self.enter(defined)
+        for variable in defined:
+            for guard in self.program.index.guards.get(variable, ()):
+                self.guard(guard)
+
+    def drop(self, variables: Sequence[int]) -> None:
+        """Give up the memory of variables that nothing reads any more."""
+        if variables:
+            self.line(f"del {', '.join(map(self.text, variables))}")
 
     def names(self, variable: int) -> list[str]:
         """The names of a variable in the text."""
@@ -230,6 +265,11 @@ class _Writer:
         self.parts.makes([*self.plan.slots, _ROOM])
         return own
 
+    def keep(self, memory: str) -> None:
+        """Give the memory back."""
+        if memory:
+            self.line(f"{memory}.keep({self.room})")
+
     def defined(self, step: int | Kernel) -> list[int]:
         """The variables that there are after a step."""
         if isinstance(step, int):
@@ -238,9 +278,9 @@ class _Writer:
         firsts = [self.plan.firsts[position] for position in step.members]
         return [variable for variable in firsts if variable in self.plan.outside]
 
-    def dropped(self, given: int) -> dict[int, list[int]]:
+    def dropped(self) -> dict[int, list[int]]:
         """By step, the large arrays that nothing after it reads, and whose memory nothing took."""
-        taken = set(self.plan.takes.values())
+        taken, given = set(self.plan.takes.values()), self.program.index.given
         inner = {
             self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members
         }
@@ -258,19 +298,29 @@ class _Writer:
         return found
 
     def line(self, text: str, source: str = "") -> None:
-        self.parts.line(f"{text:<44}  # {source}" if self.lines and source else text)
+        self.parts.line(f"{text:<44}  # {source}" if self.module.lines and source else text)
 
     def equation(self, position: int) -> None:
         """The lines of an equation that runs by itself."""
         equation, first = self.program.equations[position], self.plan.firsts[position]
         text = self.either if position in self.scalars.either else self.text
         operands = [partial(text, variable) for variable in equation.operands]
-        if len(equation.results) != 1 or self.returns_tuple(equation):
+        form = self.form(equation)
+        if isinstance(form, Loop):
+            write_loop(self, equation, form, first)
+        elif isinstance(form, Choice):
+            write_choice(self, equation, form, first)
+        elif len(equation.results) != 1 or self.returns_tuple(equation):
             names = [self.text(first + k) for k in range(len(equation.results))]
             made = self.expressions.of(equation, operands)
             self.line(f"[{', '.join(names)}] = {made}", equation.source)
         elif position in self.scalars.members:
             self.scalar(equation, first)
+        elif first in self.places:
+            name = self.texts[first] = self.places[first]
+            self.line(
+                f"{name} = {self.expressions.into(equation, operands, name)}", equation.source
+            )
         elif position in self.plan.takes:
             place = self.text(self.plan.takes[position])
             self.texts[first] = place
@@ -310,9 +360,26 @@ class _Writer:
             self.texts[first] = name
         elif first in self.scalars.kept:
             self.texts[first] = self.scope.fresh(f"{name}_")
-            self.line(f"{self.texts[first]} = {self.boxed(first, equation)}")
+            self.line(f"{self.texts[first]} = {self.scope.named(boxed(equation, name))}")
         else:
-            self.made[first] = equation
+            self.made[first] = boxed(equation, name)
+
+    def form(self, equation: Equation) -> Loop | Choice | None:
+        """The loop or the choice that is written out for an equation."""
+        return form_of(equation, self.plan.specs) if self.parts.depth <= DEEPEST else None
+
+    def is_read(self, variable: int) -> bool:
+        """Whether anything reads a variable."""
+        return variable in self.program.outputs or variable in self.read_somewhere
+
+    def receive(self, variable: int, number: str, box: str) -> None:
+        """A result that is a Python number, and what makes NumPy's of it."""
+        self.numbers[variable] = number
+        if variable in self.scalars.kept:
+            self.texts[variable] = self.scope.fresh(f"{number}_")
+            self.line(f"{self.texts[variable]} = {self.scope.named(box)}")
+        else:
+            self.made[variable] = box
 
     def enter(self, variables: Iterable[int]) -> None:
         """Python numbers for those variables that are wanted as such."""
@@ -372,6 +439,6 @@ class _Writer:
         message = (
             f"program {self.program.name}: when it was staged, {guard.use} of a value was"
             f" {value!r}{' at ' + guard.source if guard.source else ''}; for these arguments it"
-            " is not."
+            " is not, and the function would go another way."
         )
         self.line(f"    raise GuardError({message!r})")

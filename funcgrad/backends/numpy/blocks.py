@@ -1,0 +1,121 @@
+"""What loops and branches have of the writing of programs inside of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from funcgrad.backends.numpy.fusion import Kernel
+from funcgrad.backends.numpy.parts import Parts
+from funcgrad.backends.numpy.plan import Plan
+from funcgrad.backends.numpy.scalars import NONE, Scalars, scalars_of
+from funcgrad.backends.numpy.scope import Scope
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+from funcgrad.structure import Choice, Control, Loop
+
+__all__ = ["DEEPEST", "Block", "Module", "form_of", "python_number", "scalars_in"]
+
+DEEPEST: Final = 8
+"""So many loops and branches stand in one another; Python has a limit of 20 for loops."""
+
+
+@dataclass(slots=True)
+class Module:
+    """What all programs in the text of one module share.
+
+    Attributes
+    ----------
+    scope : Scope
+    parts : Parts
+    lines, block, floats
+        See ``numpy_source``.
+    uses_floats : bool
+        Whether any computes with Python's floats.
+    """
+
+    scope: Scope
+    parts: Parts
+    lines: bool
+    block: int
+    floats: bool
+    uses_floats: bool = False
+
+
+class Block(Protocol):
+    """A program whose lines are being written."""
+
+    module: Module
+    plan: Plan
+    scalars: Scalars
+    texts: dict[int, str]
+    numbers: dict[int, str]
+    places: dict[int, str]
+    made: dict[int, str]
+    values: Mapping[int, Any]
+
+    def text(self, variable: int) -> str: ...
+    def number(self, variable: int) -> str: ...
+    def either(self, variable: int) -> str: ...
+    def output(self, variable: int) -> str: ...
+    def line(self, text: str, source: str = "") -> None: ...
+    def begin(self) -> None: ...
+    def memory(self) -> str: ...
+    def is_read(self, variable: int) -> bool: ...
+    def keep(self, memory: str) -> None: ...
+    def steps(self, lasting: frozenset[int]) -> None: ...
+    def receive(self, variable: int, number: str, box: str) -> None: ...
+    def indented(self) -> AbstractContextManager[None]: ...
+    def inside(
+        self, program: Program, plan: Plan, scalars: Scalars, inputs: Sequence[str]
+    ) -> Block: ...
+
+
+def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> Loop | Choice | None:
+    """The loop or the choice that an equation is, if its programs are for these operands."""
+    structure = equation.operation.structure
+    if not isinstance(structure, Control) or structure.form is None:
+        return None
+    form = structure.form(**dict(equation.params))
+    operands, results = [specs[variable] for variable in equation.operands], equation.results
+    if isinstance(form, Choice):
+        fits = all(_fits(each, operands[1:], results) for each in form.branches)
+        return form if fits else None
+    stop = form.shared + form.carried
+    slices = [Spec(spec.shape[1:], spec.dtype) for spec in operands[stop:]]
+    given = [*operands[:stop], *slices]
+    carried = operands[form.shared : stop]
+    stacked = [Spec(spec.shape[1:], spec.dtype) for spec in results[form.carried :]]
+    fits = _fits(form.body, given, [*carried, *stacked])
+    if form.condition is not None:
+        fits = fits and form.condition.is_raw and form.condition.inputs == tuple(given)
+    return form if fits else None
+
+
+def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> bool:
+    specs = program.specs()
+    found = [specs[variable] for variable in program.outputs]
+    same = [a.shape == b.shape and a.dtype == b.dtype for a, b in zip(found, outputs, strict=True)]
+    return program.is_raw and program.inputs == tuple(inputs) and all(same)
+
+
+def scalars_in(program: Program, plan: Plan, module: Module) -> Scalars:
+    """The equations of a program inside that run on Python numbers."""
+    if not module.floats:
+        return NONE
+    together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
+    written: list[int] = []
+    if module.parts.depth < DEEPEST:
+        written = [k for k, each in enumerate(program.equations) if form_of(each, plan.specs)]
+    return scalars_of(program, together, written, loops=True)
+
+
+def python_number(block: Block, variable: int) -> str:
+    """An expression for a variable as a Python number."""
+    text = block.number(variable)
+    if variable in block.numbers or variable in block.values:
+        return text
+    return f"bool({text})" if block.plan.specs[variable].dtype.kind == "b" else f"float({text})"

@@ -1,0 +1,99 @@
+"""Choices as text: the lines of each branch behind an ``if``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
+from funcgrad.backends.numpy.formulas import written_out
+from funcgrad.backends.numpy.plan import Plan, plan_of
+from funcgrad.backends.numpy.scalars import Scalars, boxed, is_number
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.program import Program
+from funcgrad.structure import Choice
+
+__all__ = ["write_choice"]
+
+
+class _Branch(NamedTuple):
+    program: Program
+    plan: Plan
+    scalars: Scalars
+
+    def box(self, place: int, name: str) -> str | None:
+        """What makes NumPy's number of an output that is one of Python's, if it is."""
+        maker = self.program.index.makers[self.program.outputs[place]]
+        if maker not in self.scalars.members:
+            return None
+        return boxed(self.program.equations[maker], name)
+
+
+def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -> None:
+    """The lines of a choice, whose first result is a variable."""
+    module, operands = block.module, equation.operands
+    branches = []
+    for program in map(written_out, choice.branches):
+        plan = plan_of(program, module.block)
+        branches.append(_Branch(program, plan, scalars_in(program, plan, module)))
+    names, boxes = [], {}
+    for place, spec in enumerate(equation.results):
+        name = module.scope.letter()
+        found = {branch.box(place, name) for branch in branches} - {None}
+        if is_number(spec) and len(found) == 1:
+            boxes[place] = found.pop()
+        names.append(name)
+    for branch, head in zip(branches, _heads(block, equation, len(branches)), strict=True):
+        block.line(head, equation.source)
+        with block.indented():
+            _write_branch(block, branch, operands[1:], names, boxes.keys())
+    for place, name in enumerate(names):
+        box = boxes.get(place)
+        if box is None:
+            block.texts[first + place] = name
+        else:
+            block.receive(first + place, name, box)
+
+
+def _heads(block: Block, equation: Equation, count: int) -> list[str]:
+    """The lines before each branch."""
+    index = equation.operands[0]
+    text = block.either(index)
+    if block.plan.specs[index].dtype.kind == "b" and count == 2:
+        return [f"if not {text}:", "else:"]
+    if count == 1:
+        return ["if True:"]
+    number = block.module.scope.fresh("branch")
+    block.line(f"{number} = int({text})")
+    middle = [f"elif {number} == {k}:" for k in range(1, count - 1)]
+    return [f"if {number} <= 0:", *middle, "else:"]
+
+
+def _write_branch(
+    block: Block,
+    branch: _Branch,
+    operands: Sequence[int],
+    names: Sequence[str],
+    numbers: Sequence[int],
+) -> None:
+    """The lines of one branch, which give the results their names."""
+    scope, program = block.module.scope, branch.program
+    inputs = [block.either(operand) for operand in operands]
+    inner = block.inside(program, branch.plan, branch.scalars, inputs)
+    for v, operand in enumerate(operands):
+        if operand in block.numbers and is_number(program.inputs[v]):
+            inner.numbers[v] = inputs[v]
+            if operand in block.texts:
+                inner.texts[v] = block.texts[operand]
+            elif v in branch.scalars.kept or v in program.outputs:
+                inner.texts[v] = scope.fresh(f"{inputs[v]}_")
+                block.line(f"{inner.texts[v]} = {block.output(operand)}")
+    inner.begin()
+    room = inner.memory()
+    inner.steps(frozenset())
+    found = [
+        python_number(inner, variable) if place in numbers else inner.output(variable)
+        for place, variable in enumerate(program.outputs)
+    ]
+    block.line(f"{', '.join(names)} = {', '.join(found)}" if names else "pass")
+    inner.keep(room)

@@ -1,0 +1,195 @@
+"""The memory of loops: what a step makes where earlier steps have made the same.
+
+A step of a loop needs no memory that an earlier one has not had. What is made and read within a
+step lies where the first step put it. A carry whose memory is nobody else's is written over once
+nothing reads it any more, and where the next one has to be made beside it, the two take turns. What
+is stacked is made in its row, if it can be told where to lie.
+
+>>> import funcgrad as fg
+>>> body = fg.program(lambda a, b: (b, (a + b) * 2.0))(fg.tensor([1.0, 2.0]), fg.tensor([3.0, 4.0]))
+>>> memory = memory_of(body, 0, 2)
+>>> memory.owned, memory.spares, memory.turns()
+({0, 1}, {1: 3}, {1: 0})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from funcgrad.backends.numpy.fusion import BLOCK, Kernel
+from funcgrad.backends.numpy.plan import Plan, is_plain_ufunc, plan_of
+from funcgrad.backends.numpy.slots import takes_a_place
+from funcgrad.programs.liveness import aliases, makes_its_own
+from funcgrad.programs.program import Program
+from funcgrad.structure import Control
+
+__all__ = ["Memory", "memory_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the results of a body lie.
+
+    Attributes
+    ----------
+    body : Program
+    shared : int
+        How many of the inputs come before the carry.
+    plan : Plan
+        Of the body.
+    owned : set of int
+        Which of the carry has memory that nothing else shares.
+    sources : mapping
+        For each owned carry that lies where another did, or the same, at the step before: which.
+    spares : mapping
+        For each owned carry that is made beside what is there: the variable that is put there.
+    rows : mapping
+        For each output that is made in its row of a stack: the variable that is put there.
+    reused : frozenset of int
+        The variables that are put where the step before has put them.
+    """
+
+    body: Program
+    shared: int
+    plan: Plan
+    owned: AbstractSet[int]
+    sources: Mapping[int, int]
+    spares: Mapping[int, int]
+    rows: Mapping[int, int]
+    reused: frozenset[int]
+
+    def turns(self) -> dict[int, int]:
+        """For each carry with a spare the one whose memory is the next spare."""
+        specs = self.body.inputs
+        free = [k for k in sorted(self.owned) if k not in self.sources.values()]
+        found = {}
+        for k in self.spares:
+            spec = specs[self.shared + k]
+            found[k] = next(own for own in free if specs[self.shared + own] == spec)
+            free.remove(found[k])
+        return found
+
+
+def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> Memory:
+    """The memory of a loop.
+
+    Parameters
+    ----------
+    body : Program
+        Without calls and formulas.
+    shared, carried : int
+        As ``Loop`` has them.
+    block : int
+        As for ``plan_of``.
+    """
+    if _is_foreign(body):  # who knows what a user's rule keeps
+        return Memory(body, shared, plan_of(body, block), set(), {}, {}, {}, frozenset())
+    owned = _owned(body, shared, carried)
+    plan = plan_of(body, block, [shared + k for k in owned])
+    for variable in body.outputs[carried:]:  # its row is a better place than that of the carry
+        _leave(plan, body, variable)
+    places = _places(body, plan)
+    sources, spares = {}, {}
+    for k in owned:
+        start = _start(plan, body, body.outputs[k])
+        if start < len(body.inputs):
+            sources[k] = start - shared
+        elif start in places:
+            spares[k] = start
+    rows: dict[int, int] = {}
+    for k in range(carried, len(body.outputs)):
+        start = _start(plan, body, body.outputs[k])
+        if start in places and start not in rows.values() and start not in spares.values():
+            rows[k] = start
+    outputs = {*body.outputs}
+    leaving = {root for variable in outputs for root in aliases(body)[variable]}
+    kept = {_start(plan, body, variable) for variable in leaving}
+    reused = places - kept - plan.slots.keys()
+    return Memory(body, shared, plan, owned, sources, spares, rows, frozenset(reused))
+
+
+def _is_foreign(program: Program) -> bool:
+    """Whether a user's function runs in a program."""
+    for equation in program.equations:
+        structure = equation.operation.structure
+        if equation.operation.is_foreign:
+            return True
+        if isinstance(structure, Control):
+            runs = structure.runs(**dict(equation.params))
+            if any(_is_foreign(inner) for inner, _ in runs):
+                return True
+    return False
+
+
+def _owned(body: Program, shared: int, carried: int) -> set[int]:
+    """Which of the carry has memory of its own at every step, if it has at the first."""
+    roots, makers = aliases(body), body.index.makers
+    outputs = body.outputs[:carried]
+    stacked = {*body.outputs[carried:]}
+    readers: dict[int, set[int]] = {}
+    for k, variable in enumerate(outputs):
+        for root in roots[variable]:
+            readers.setdefault(root, set()).add(k)
+    owned = {k for k in range(carried) if body.inputs[shared + k].shape}
+
+    def is_alone(k: int) -> bool:
+        variable = outputs[k]
+        root = roots[variable][0]
+        if roots[variable] != (variable,) or readers[root] != {k}:
+            return False
+        if shared <= root < shared + carried:
+            return root - shared in owned
+        position = makers[root]
+        if position < 0 or variable in stacked:
+            return False
+        return makes_its_own(body.equations[position].operation)
+
+    def is_handed_on(k: int) -> bool:
+        """Whether no output has a part of it, unless it is it."""
+        own = readers.get(shared + k, set())
+        return all(outputs[other] == shared + k for other in own) and len(own) < 2
+
+    while True:
+        found = {k for k in owned if is_alone(k) and is_handed_on(k)}
+        if found == owned:
+            return found
+        owned = found
+
+
+def _start(plan: Plan, body: Program, variable: int) -> int:
+    """The variable that was put first where another lies."""
+    makers = body.index.makers
+    while makers[variable] in plan.takes:
+        variable = plan.takes[makers[variable]]
+    return variable
+
+
+def _leave(plan: Plan, body: Program, variable: int) -> None:
+    """Do not make a variable in the memory of an input."""
+    makers = body.index.makers
+    while makers[variable] in plan.takes:
+        variable, taker = plan.takes[makers[variable]], variable
+        if variable < len(body.inputs):
+            del plan.takes[makers[taker]]
+            return
+
+
+def _places(body: Program, plan: Plan) -> set[int]:
+    """The arrays that can be told where to lie, and are made by an equation by itself."""
+    inside = {p for step in plan.steps if isinstance(step, Kernel) for p in step.members}
+    roots = aliases(body)
+    found = set()
+    for position, equation in enumerate(body.equations):
+        variable = plan.firsts[position]
+        if (
+            position not in inside
+            and position not in plan.takes
+            and len(equation.results) == 1
+            and equation.results[0].shape
+            and takes_a_place(equation, is_plain_ufunc(equation.operation))
+            and roots[variable] == (variable,)
+        ):
+            found.add(variable)
+    return found

@@ -1,0 +1,312 @@
+"""Loops as text: a Python loop around the lines of the body.
+
+What the loop carries has names of its own. Its arrays lie where ``carry.py`` says. Numbers that the
+body computes with as Python's are Python's from the first step to the last; slices and stacks of
+such numbers are read and written through buffers, which know no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
+from funcgrad.backends.numpy.carry import Memory, memory_of
+from funcgrad.backends.numpy.formulas import written_out
+from funcgrad.backends.numpy.literals import tuple_text
+from funcgrad.backends.numpy.plan import plan_of
+from funcgrad.backends.numpy.scalars import Scalars, boxed, is_number
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.extract import extract
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
+from funcgrad.structure import Loop
+
+__all__ = ["write_loop"]
+
+
+def write_loop(block: Block, equation: Equation, loop: Loop, first: int) -> None:
+    """The lines of a loop, whose first result is a variable."""
+    _Loop(block, equation, loop, first).write()
+
+
+class _Loop:
+    """A loop in the making."""
+
+    def __init__(self, block: Block, equation: Equation, loop: Loop, first: int) -> None:
+        self.block, self.equation, self.loop, self.first = block, equation, loop, first
+        self.scope = block.module.scope
+        self.body = body = written_out(self._read(loop.body))
+        self.memory: Memory = memory_of(body, loop.shared, loop.carried, block.module.block)
+        self.scalars = scalars_in(body, self.memory.plan, block.module)
+        self.condition = loop.condition and written_out(loop.condition)
+        if self.condition is not None:
+            self.condition_plan = plan_of(self.condition, block.module.block)
+            self.condition_scalars = scalars_in(self.condition, self.condition_plan, block.module)
+        self.names = [self.scope.letter() for _ in body.inputs]
+        self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
+        self.python = self._python()
+        self.kept = {v for v in self.python if v in self.scalars.kept}
+        if self.condition is not None:
+            self.kept |= self.python & self.condition_scalars.kept
+
+    def _read(self, body: Program) -> Program:
+        """The body without what it stacks for nobody; guards have to see all that they look at."""
+        carried, number = self.loop.carried, self.first + self.loop.carried
+        self.stacked = [
+            k
+            for k in range(len(body.outputs) - carried)
+            if body.guards or self.block.is_read(number + k)
+        ]
+        if len(self.stacked) == len(body.outputs) - carried:
+            return body
+        outputs = [*body.outputs[:carried], *[body.outputs[carried + k] for k in self.stacked]]
+        return extract(body, range(len(body.inputs)), outputs)
+
+    def _python(self) -> set[int]:
+        """The inputs of the body that are Python numbers, where NumPy has them stronger."""
+        loop, body, wanted = self.loop, self.body, set(self.scalars.entering)
+        if self.condition is not None:
+            wanted |= self.condition_scalars.entering
+        for k in range(loop.carried):
+            maker = body.index.makers[body.outputs[k]]
+            if maker in self.scalars.members:
+                wanted.add(loop.shared + k)
+        found = {v for v in wanted if v < len(body.inputs) and is_number(body.inputs[v])}
+        slices = range(loop.shared + loop.carried, len(body.inputs))
+        return found - {v for v in slices if v in self.scalars.kept}
+
+    # Lines.
+
+    def write(self) -> None:
+        """All lines."""
+        loop, body = self.loop, self.body
+        if loop.length == 0:
+            self._nothing()
+            return
+        self._before()
+        stacks = [self._stack(k) for k in range(loop.carried, len(body.outputs))]
+        inner = self.block.inside(body, self.memory.plan, self.scalars, self.names)
+        self._give(inner, self.scalars)
+        self._room(inner)
+        room = inner.memory()
+        rows = self._rows(stacks, inner)
+        self.block.line(self._head(rows), self.equation.source)
+        with self.block.indented():
+            if self.condition is not None:
+                self._test()
+            self._box(inner, self.scalars)
+            inner.begin()
+            inner.steps(self._lasting())
+            self._put(inner, stacks)
+            self._hand_on(inner)
+        inner.keep(room)
+        self._after(stacks)
+
+    def _nothing(self) -> None:
+        """No step: the carry is what it was, and nothing is stacked."""
+        block, loop = self.block, self.loop
+        for k, operand in enumerate(self._carried()):
+            self._result(k, block.output(operand))
+        for k in range(loop.carried, len(self.body.outputs)):
+            self._result(k, self._empty(self._spec(k)))
+
+    def _result(self, k: int, text: str) -> None:
+        self.block.line(
+            f"{self.block.text(self.first + self._place(k))} = {text}", self.equation.source
+        )
+
+    def _carried(self) -> Sequence[int]:
+        loop = self.loop
+        return self.equation.operands[loop.shared : loop.shared + loop.carried]
+
+    def _place(self, k: int) -> int:
+        """Which of the results an output of the body is."""
+        carried = self.loop.carried
+        return k if k < carried else carried + self.stacked[k - carried]
+
+    def _spec(self, k: int) -> Spec:
+        return self.equation.results[self._place(k)]
+
+    def _empty(self, spec: Spec) -> str:
+        shape = tuple_text([*map(str, spec.shape)]) if spec.shape else "()"
+        return f"{self.scope.numpy_name('empty')}({shape}, {self.scope.dtype(spec.dtype)})"
+
+    def _before(self) -> None:
+        """What is shared and carried, as the first step reads it."""
+        block, shared = self.block, self.loop.shared
+        for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
+            is_shared, text = v < shared, block.output(operand)
+            if v in self.python:
+                if is_shared and v in self.kept:
+                    self.boxes[v] = text
+                    if operand in block.made:
+                        self.boxes[v] = self.scope.fresh(f"{self.names[v]}_")
+                        block.line(f"{self.boxes[v]} = {text}")
+                text = python_number(block, operand)
+            elif is_shared and operand not in block.made:
+                self.names[v] = text
+                continue
+            elif v - shared in self.memory.owned:
+                text = f"{text}.copy('K')"
+            block.line(f"{self.names[v]} = {text}")
+
+    def _stack(self, k: int) -> str:
+        """The name of an array of what all steps give, which is made."""
+        spec, name = self._spec(k), self.block.text(self.first + self._place(k))
+        if prod(spec.shape) * spec.dtype.itemsize >= self.block.module.block:
+            take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
+            self.block.line(take)
+            self.block.line(keep)
+        else:
+            self.block.line(f"{name} = {self._empty(spec)}")
+        return name
+
+    def _give(self, inner: Block, scalars: Scalars) -> None:
+        """The names by which a program knows its inputs."""
+        for v in self.python:
+            if v < len(inner.plan.specs):
+                inner.numbers[v] = self.names[v]
+                if v in self.boxes and v in scalars.kept:
+                    inner.texts[v] = self.boxes[v]
+
+    def _box(self, inner: Block, scalars: Scalars) -> None:
+        """NumPy's numbers of Python's, where a program wants both."""
+        for v in sorted(self.python & scalars.kept):
+            if v >= self.loop.shared:
+                inner.texts[v] = self.scope.fresh(f"{self.names[v]}_")
+                box = self.scope.named(f"np.{self.body.inputs[v].dtype.type.__name__}")
+                self.block.line(f"{inner.texts[v]} = {box}({self.names[v]})")
+
+    def _room(self, inner: Block) -> None:
+        """Where each step puts what it makes; NumPy gets the memory in the first step."""
+        names = []
+        for variable in sorted({*self.memory.reused, *self.memory.spares.values()}):
+            name = inner.places[variable] = inner.text(variable)
+            equation = self.body.equations[self.body.index.makers[variable]]
+            if isinstance(equation.operation.evaluate, np.ufunc):
+                names.append(name)
+            else:
+                self.block.line(f"{name} = {self._empty(equation.results[0])}")
+        if names:
+            self.block.line(f"{' = '.join(names)} = None")
+
+    def _rows(self, stacks: Sequence[str], inner: Block) -> list[tuple[str, str]]:
+        """What a step has of its own: names, and what Python goes through."""
+        loop, found = self.loop, []
+        turn = "[::-1]" if loop.reverse else ""
+        start = loop.shared + loop.carried
+        for v, operand in enumerate(self.equation.operands[start:], start):
+            text = f"{self.block.text(operand)}{turn}"
+            found.append((self.names[v], f"memoryview({text})" if v in self.python else text))
+        for k, variable in self.memory.rows.items():
+            row = inner.places[variable] = self.scope.letter()
+            found.append((row, f"{stacks[k - loop.carried]}{turn}"))
+        if len(self.memory.rows) < len(stacks):
+            count = loop.length or 0
+            steps = f"range({count - 1}, -1, -1)" if loop.reverse else f"range({count})"
+            self.number = self.scope.fresh("step")
+            found.append((self.number, steps))
+            for k in range(loop.carried, len(self.body.outputs)):
+                if self._is_python(k):
+                    name = stacks[k - loop.carried]
+                    self.block.line(f"{name}_ = memoryview({name})")
+        return found
+
+    def _is_python(self, k: int) -> bool:
+        """Whether an output is a Python number that is stacked."""
+        maker = self.body.index.makers[self.body.outputs[k]]
+        return (
+            k >= self.loop.carried
+            and maker in self.scalars.members
+            and is_number(Spec((), self._spec(k).dtype))
+        )
+
+    def _head(self, rows: Sequence[tuple[str, str]]) -> str:
+        if self.condition is not None:
+            return "while True:"
+        if not rows:
+            return f"for {self.scope.fresh('step')} in range({self.loop.length}):"
+        names, texts = zip(*rows, strict=True)
+        through = texts[0] if len(texts) == 1 else f"zip({', '.join(texts)})"
+        return f"for {', '.join(names)} in {through}:"
+
+    def _test(self) -> None:
+        """Leave the loop where its condition does not hold."""
+        inner = self.block.inside(
+            self.condition, self.condition_plan, self.condition_scalars, self.names
+        )
+        self._give(inner, self.condition_scalars)
+        self._box(inner, self.condition_scalars)
+        inner.begin()
+        room = inner.memory()
+        inner.steps(frozenset())
+        inner.keep(room)
+        goes_on = self.condition.outputs[0]
+        text = inner.number(goes_on) if goes_on in inner.numbers else inner.output(goes_on)
+        self.block.line(f"if not {text}:")
+        self.block.line("    break")
+
+    def _lasting(self) -> frozenset[int]:
+        """The variables whose names last from step to step."""
+        plan = self.memory.plan
+        held = {*self.memory.reused, *self.memory.spares.values(), *self.memory.rows.values()}
+        held.update(plan.slots, range(self.body.index.given))
+        for position, operand in plan.takes.items():  # in the order in which they run
+            if operand in held:
+                held.add(plan.firsts[position])
+        return frozenset(held)
+
+    def _put(self, inner: Block, stacks: Sequence[str]) -> None:
+        """Stack what a step gives."""
+        for k, name in enumerate(stacks, self.loop.carried):
+            if k in self.memory.rows:
+                continue
+            variable = self.body.outputs[k]
+            if self._is_python(k):
+                self.block.line(f"{name}_[{self.number}] = {inner.number(variable)}")
+            else:
+                self.block.line(f"{name}[{self.number}] = {inner.output(variable)}")
+
+    def _hand_on(self, inner: Block) -> None:
+        """Make what the body gave what the next step gets."""
+        loop, memory = self.loop, self.memory
+        targets, sources = [], []
+        for k in range(loop.carried):
+            v, variable = loop.shared + k, self.body.outputs[k]
+            is_python = v in self.python
+            targets.append(self.names[v])
+            sources.append(python_number(inner, variable) if is_python else inner.output(variable))
+        for k, other in memory.turns().items():
+            targets.append(inner.text(memory.spares[k]))
+            sources.append(self.names[loop.shared + other])
+        pairs = [pair for pair in zip(targets, sources, strict=True) if pair[0] != pair[1]]
+        if pairs:
+            self.block.line(
+                f"{', '.join([t for t, _ in pairs])} = {', '.join([s for _, s in pairs])}"
+            )
+
+    def _after(self, stacks: Sequence[str]) -> None:
+        """The results."""
+        loop, outputs = self.loop, self.body.outputs
+        in_rows = {outputs[k] for k in self.memory.rows}
+        for k in range(loop.carried):
+            v = loop.shared + k
+            name, spec = self.names[v], self._spec(k)
+            if outputs[k] == v:
+                self._result(k, self.block.output(self.equation.operands[v]))
+            elif v in self.python:
+                maker = self.body.index.makers[outputs[k]]
+                box = f"np.{spec.dtype.type.__name__}({name})"
+                if maker in self.scalars.members:
+                    box = boxed(self.body.equations[maker], name)
+                self.block.receive(self.first + k, name, box)
+            elif outputs[k] in in_rows:
+                self._result(k, f"{name}.copy('K')")
+            else:
+                self.block.texts[self.first + k] = name
+        for k, name in enumerate(stacks, loop.carried):
+            if self._is_python(k):
+                self.block.line(f"del {name}_")
