@@ -6,10 +6,13 @@ nothing reads it any more, and where the next one has to be made beside it, the 
 is stacked is made in its row, if it can be told where to lie.
 
 >>> import funcgrad as fg
->>> body = fg.program(lambda a, b: (b, (a + b) * 2.0))(fg.tensor([1.0, 2.0]), fg.tensor([3.0, 4.0]))
->>> memory = memory_of(body, 0, 2)
->>> memory.owned, memory.spares, memory.turns()
-({0, 1}, {1: 3}, {1: 0})
+>>> body = fg.program(lambda a, b: (b, a + b))(fg.tensor([1.0, 2.0]), fg.tensor([3.0, 4.0]))
+>>> memory_of(body, 0, 2).sources  # the sum is put where the first was, which nothing reads again
+{0: 1, 1: 0}
+>>> body = fg.program(lambda a: a[::-1] * a)(fg.tensor([1.0, 2.0]))
+>>> memory = memory_of(body, 0, 1)
+>>> memory.spares, memory.turns()
+({0: 2}, {0: 0})
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from funcgrad.backends.numpy.alive import alive_in
 from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
 from funcgrad.backends.numpy.carry import Memory, memory_of
 from funcgrad.backends.numpy.formulas import written_out
@@ -19,8 +20,6 @@ from funcgrad.backends.numpy.literals import tuple_text
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.scalars import Scalars, boxed, is_number
 from funcgrad.programs.equation import Equation
-from funcgrad.programs.extract import extract
-from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Loop
 
@@ -36,9 +35,13 @@ class _Loop:
     """A loop in the making."""
 
     def __init__(self, block: Block, equation: Equation, loop: Loop, first: int) -> None:
-        self.block, self.equation, self.loop, self.first = block, equation, loop, first
+        self.block, self.equation, self.first = block, equation, first
         self.scope = block.module.scope
-        self.body = body = written_out(self._read(loop.body))
+        alive = alive_in(loop, [block.is_read(first + k) for k in range(len(equation.results))])
+        self.loop = loop = alive.loop
+        self.operands = [equation.operands[k] for k in alive.operands]
+        self.results = alive.results
+        self.body = body = written_out(loop.body)
         self.memory: Memory = memory_of(body, loop.shared, loop.carried, block.module.block)
         self.scalars = scalars_in(body, self.memory.plan, block.module)
         self.condition = loop.condition and written_out(loop.condition)
@@ -51,19 +54,6 @@ class _Loop:
         self.kept = {v for v in self.python if v in self.scalars.kept}
         if self.condition is not None:
             self.kept |= self.python & self.condition_scalars.kept
-
-    def _read(self, body: Program) -> Program:
-        """The body without what it stacks for nobody; guards have to see all that they look at."""
-        carried, number = self.loop.carried, self.first + self.loop.carried
-        self.stacked = [
-            k
-            for k in range(len(body.outputs) - carried)
-            if body.guards or self.block.is_read(number + k)
-        ]
-        if len(self.stacked) == len(body.outputs) - carried:
-            return body
-        outputs = [*body.outputs[:carried], *[body.outputs[carried + k] for k in self.stacked]]
-        return extract(body, range(len(body.inputs)), outputs)
 
     def _python(self) -> set[int]:
         """The inputs of the body that are Python numbers, where NumPy has them stronger."""
@@ -115,20 +105,15 @@ class _Loop:
 
     def _result(self, k: int, text: str) -> None:
         self.block.line(
-            f"{self.block.text(self.first + self._place(k))} = {text}", self.equation.source
+            f"{self.block.text(self.first + self.results[k])} = {text}", self.equation.source
         )
 
     def _carried(self) -> Sequence[int]:
         loop = self.loop
-        return self.equation.operands[loop.shared : loop.shared + loop.carried]
-
-    def _place(self, k: int) -> int:
-        """Which of the results an output of the body is."""
-        carried = self.loop.carried
-        return k if k < carried else carried + self.stacked[k - carried]
+        return self.operands[loop.shared : loop.shared + loop.carried]
 
     def _spec(self, k: int) -> Spec:
-        return self.equation.results[self._place(k)]
+        return self.equation.results[self.results[k]]
 
     def _empty(self, spec: Spec) -> str:
         shape = tuple_text([*map(str, spec.shape)]) if spec.shape else "()"
@@ -137,7 +122,7 @@ class _Loop:
     def _before(self) -> None:
         """What is shared and carried, as the first step reads it."""
         block, shared = self.block, self.loop.shared
-        for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
+        for v, operand in enumerate(self.operands[: shared + self.loop.carried]):
             is_shared, text = v < shared, block.output(operand)
             if v in self.python:
                 if is_shared and v in self.kept:
@@ -155,7 +140,7 @@ class _Loop:
 
     def _stack(self, k: int) -> str:
         """The name of an array of what all steps give, which is made."""
-        spec, name = self._spec(k), self.block.text(self.first + self._place(k))
+        spec, name = self._spec(k), self.block.text(self.first + self.results[k])
         if prod(spec.shape) * spec.dtype.itemsize >= self.block.module.block:
             take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
             self.block.line(take)
@@ -198,7 +183,7 @@ class _Loop:
         loop, found = self.loop, []
         turn = "[::-1]" if loop.reverse else ""
         start = loop.shared + loop.carried
-        for v, operand in enumerate(self.equation.operands[start:], start):
+        for v, operand in enumerate(self.operands[start:], start):
             text = f"{self.block.text(operand)}{turn}"
             found.append((self.names[v], f"memoryview({text})" if v in self.python else text))
         for k, variable in self.memory.rows.items():
@@ -296,17 +281,17 @@ class _Loop:
             v = loop.shared + k
             name, spec = self.names[v], self._spec(k)
             if outputs[k] == v:
-                self._result(k, self.block.output(self.equation.operands[v]))
+                self._result(k, self.block.output(self.operands[v]))
             elif v in self.python:
                 maker = self.body.index.makers[outputs[k]]
                 box = f"np.{spec.dtype.type.__name__}({name})"
                 if maker in self.scalars.members:
                     box = boxed(self.body.equations[maker], name)
-                self.block.receive(self.first + k, name, box)
+                self.block.receive(self.first + self.results[k], name, box)
             elif outputs[k] in in_rows:
                 self._result(k, f"{name}.copy('K')")
             else:
-                self.block.texts[self.first + k] = name
+                self.block.texts[self.first + self.results[k]] = name
         for k, name in enumerate(stacks, loop.carried):
             if self._is_python(k):
                 self.block.line(f"del {name}_")

@@ -38,7 +38,7 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Movement, Scatter
 
-__all__ = ["NONE", "Scalars", "boxed", "is_number", "scalar_text", "scalars_of"]
+__all__ = ["NONE", "Scalars", "boxed", "is_number", "of_whole_numbers", "scalar_text", "scalars_of"]
 
 _EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
 """NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
@@ -83,6 +83,8 @@ _LOGIC: Final[Mapping[Any, str]] = MappingProxyType(
         np.logical_not: "not {0}",
         np.logical_and: "{0} and {1}",
         np.logical_or: "{0} or {1}",
+        np.bitwise_and: "{0} and {1}",
+        np.bitwise_or: "{0} or {1}",
     }
 )
 _TEXTS: Final[Mapping[Any, str]] = MappingProxyType(
@@ -94,6 +96,17 @@ _TEXTS: Final[Mapping[Any, str]] = MappingProxyType(
         np.where: "{1} if {0} else {2}",
     }
 )
+_WHOLE_NUMBERS: Final[Mapping[Any, str]] = MappingProxyType(
+    {
+        np.add: "{0} + {1}",
+        np.subtract: "{0} - {1}",
+        np.multiply: "{0} * {1}",
+    }
+)
+_CHECKED: Final = (
+    "{2} if -0x7FFFFFFFFFFFFFFF <= ({2} := %s) <= 0x7FFFFFFFFFFFFFFF else np.%s({0}, {1}).item()"
+)
+"""NumPy's whole numbers wrap around where Python's grow."""
 _TO_CHOOSE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {"float": frozenset({"float", "int"}), "bool": frozenset({"bool"})}
 )
@@ -171,13 +184,18 @@ def scalars_of(
     entering: set[int] = set()
     for island in _islands(equations, makers, able | bridges):
         inside = able.intersection(island)
-        read = {variable for position in inside for variable in equations[position].operands}
+        read = {
+            variable
+            for position in inside
+            if not of_whole_numbers(equations[position], specs)
+            for variable in equations[position].operands
+        }
         entries = {v for v in read if makers[v] not in able and _enters(v, program, specs)}
         gain = sum([_gain(equations[position], specs) for position in inside])
         gain += _BRIDGE_GAIN * len([k for k in island if k not in able and _is_call(equations[k])])
         paid = {v for v in entries if makers[v] >= 0} if loops else entries
         gain -= _WAY_IN * len(paid) + _WAY_OUT * len(leaving & inside)
-        if gain >= _WORTHWHILE:
+        if gain >= (1 if loops else _WORTHWHILE):
             chosen |= inside
             entering |= entries
     kept = _read(program, chosen | either)
@@ -219,9 +237,16 @@ def _is_able(equation: Equation, kinds: Sequence[str]) -> bool:
         return set(given[1:]) <= _TO_CHOOSE.get(_kind(equation.results[0]), frozenset())
     if function in _LOGIC:
         return set(given) == {"bool"}
+    if set(given) == {"int"}:
+        return function in _WHOLE_NUMBERS or function in _COMPARISONS
     if function in _OPERATORS:
         return "float" in given
     return function in _FUNCTIONS and not params and "float" in given and "bool" not in given
+
+
+def of_whole_numbers(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether all operands are whole Python numbers, which stay that."""
+    return all(specs[operand].dtype.kind == "i" for operand in equation.operands)
 
 
 def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
@@ -294,7 +319,9 @@ def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
 # Text.
 
 
-def scalar_text(equation: Equation, texts: Sequence[str], divisor: float | None = None) -> str:
+def scalar_text(
+    equation: Equation, texts: Sequence[str], name: str, divisor: float | None = None
+) -> str:
     """An equation as an expression of Python numbers, in which ``np.`` and ``math.`` are names that
     the module imports.
 
@@ -303,10 +330,15 @@ def scalar_text(equation: Equation, texts: Sequence[str], divisor: float | None 
     equation : Equation
     texts : sequence of str
         What stands for its operands: names, or numbers in parentheses if need be.
+    name : str
+        Of the result.
     divisor : float, optional
         The last operand if it is a constant.
     """
     function = equation.operation.evaluate
+    if equation.results[0].dtype.kind == "i":
+        text = _CHECKED % (_WHOLE_NUMBERS[function], function.__name__)
+        return text.format(*texts, name)
     if function is np.divide and divisor:
         return f"{texts[0]} / {texts[1]}"
     return _TEXTS[function].format(*texts)

@@ -45,7 +45,14 @@ from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
 from funcgrad.backends.numpy.loops import write_loop
 from funcgrad.backends.numpy.parts import LONGEST, Parts
 from funcgrad.backends.numpy.plan import Plan, plan_of
-from funcgrad.backends.numpy.scalars import NONE, Scalars, boxed, scalar_text, scalars_of
+from funcgrad.backends.numpy.scalars import (
+    NONE,
+    Scalars,
+    boxed,
+    of_whole_numbers,
+    scalar_text,
+    scalars_of,
+)
 from funcgrad.backends.numpy.scope import Scope
 from funcgrad.backends.numpy.source import Source
 from funcgrad.programs.equation import Equation, Guard
@@ -153,7 +160,9 @@ class _Writer:
     def number(self, variable: int) -> str:
         """The text of a variable as a Python number."""
         if variable not in self.values:
-            return self.either(variable)
+            text, maker = self.either(variable), self.program.index.makers[variable]
+            is_whole = self.plan.specs[variable].dtype.kind == "i"
+            return f"float({text})" if is_whole and maker in self.scalars.members else text
         value, dtype = self.values[variable], self.plan.specs[variable].dtype
         return number_text(bool(value) if dtype.kind == "b" else float(value))
 
@@ -353,8 +362,10 @@ class _Writer:
         """The line of an equation that runs on Python numbers."""
         operands = equation.operands
         divisor = self.values.get(operands[-1])
-        text = scalar_text(equation, [self.number(variable) for variable in operands], divisor)
+        given = self.text if of_whole_numbers(equation, self.plan.specs) else self.number
+        texts = [given(variable) for variable in operands]
         name = self.numbers[first] = self.scope.letter()
+        text = scalar_text(equation, texts, name, divisor)
         self.line(f"{name} = {self.scope.named(text)}", equation.source)
         if self.plan.specs[first].weak:
             self.texts[first] = name
