@@ -55,7 +55,7 @@ class Block(Protocol):
     numbers: dict[int, str]
     places: dict[int, str]
     made: dict[int, str]
-    values: Mapping[int, Any]
+    values: dict[int, Any]
 
     def text(self, variable: int) -> str: ...
     def number(self, variable: int) -> str: ...

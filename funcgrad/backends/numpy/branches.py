@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
@@ -21,11 +21,11 @@ class _Branch(NamedTuple):
     plan: Plan
     scalars: Scalars
 
-    def box(self, place: int, name: str) -> str | None:
-        """What makes NumPy's number of an output that is one of Python's, if it is."""
+    def box(self, place: int, name: str) -> str:
+        """What makes NumPy's number of an output that is one of Python's; empty if it is not."""
         maker = self.program.index.makers[self.program.outputs[place]]
         if maker not in self.scalars.members:
-            return None
+            return ""
         return boxed(self.program.equations[maker], name)
 
 
@@ -36,10 +36,11 @@ def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -
     for program in map(written_out, choice.branches):
         plan = plan_of(program, module.block)
         branches.append(_Branch(program, plan, scalars_in(program, plan, module)))
-    names, boxes = [], {}
+    names: list[str] = []
+    boxes: dict[int, str] = {}
     for place, spec in enumerate(equation.results):
         name = module.scope.letter()
-        found = {branch.box(place, name) for branch in branches} - {None}
+        found = {branch.box(place, name) for branch in branches} - {""}
         if is_number(spec) and len(found) == 1:
             boxes[place] = found.pop()
         names.append(name)
@@ -48,11 +49,10 @@ def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -
         with block.indented():
             _write_branch(block, branch, operands[1:], names, boxes.keys())
     for place, name in enumerate(names):
-        box = boxes.get(place)
-        if box is None:
-            block.texts[first + place] = name
+        if place in boxes:
+            block.receive(first + place, name, boxes[place])
         else:
-            block.receive(first + place, name, box)
+            block.texts[first + place] = name
 
 
 def _heads(block: Block, equation: Equation, count: int) -> list[str]:
@@ -74,7 +74,7 @@ def _write_branch(
     branch: _Branch,
     operands: Sequence[int],
     names: Sequence[str],
-    numbers: Sequence[int],
+    numbers: Collection[int],
 ) -> None:
     """The lines of one branch, which give the results their names."""
     scope, program = block.module.scope, branch.program

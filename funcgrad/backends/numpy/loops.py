@@ -49,6 +49,8 @@ class _Loop:
             self.condition_plan = plan_of(self.condition, block.module.block)
             self.condition_scalars = scalars_in(self.condition, self.condition_plan, block.module)
         self.names = [self.scope.letter() for _ in body.inputs]
+        self.buffers: dict[int, str] = {}  # of stacks, what takes Python's numbers
+        self.views: list[str] = []  # names of parts of large arrays, which would keep these
         self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
         self.python = self._python()
         self.kept = {v for v in self.python if v in self.scalars.kept}
@@ -141,13 +143,17 @@ class _Loop:
     def _stack(self, k: int) -> str:
         """The name of an array of what all steps give, which is made."""
         spec, name = self._spec(k), self.block.text(self.first + self.results[k])
-        if prod(spec.shape) * spec.dtype.itemsize >= self.block.module.block:
+        if self._is_large(spec):
             take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
             self.block.line(take)
             self.block.line(keep)
         else:
             self.block.line(f"{name} = {self._empty(spec)}")
         return name
+
+    def _is_large(self, spec: Spec) -> bool:
+        """Whether the system takes long to give memory for an array."""
+        return prod(spec.shape) * spec.dtype.itemsize >= self.block.module.block
 
     def _give(self, inner: Block, scalars: Scalars) -> None:
         """The names by which a program knows its inputs."""
@@ -186,9 +192,13 @@ class _Loop:
         for v, operand in enumerate(self.operands[start:], start):
             text = f"{self.block.text(operand)}{turn}"
             found.append((self.names[v], f"memoryview({text})" if v in self.python else text))
+            if self.body.inputs[v].shape and self._is_large(self.block.plan.specs[operand]):
+                self.views.append(self.names[v])
         for k, variable in self.memory.rows.items():
             row = inner.places[variable] = self.scope.letter()
             found.append((row, f"{stacks[k - loop.carried]}{turn}"))
+            if self._is_large(self._spec(k)):
+                self.views.append(row)
         if len(self.memory.rows) < len(stacks):
             count = loop.length or 0
             steps = f"range({count - 1}, -1, -1)" if loop.reverse else f"range({count})"
@@ -197,17 +207,16 @@ class _Loop:
             for k in range(loop.carried, len(self.body.outputs)):
                 if self._is_python(k):
                     name = stacks[k - loop.carried]
-                    self.block.line(f"{name}_ = memoryview({name})")
+                    self.buffers[k] = self.scope.fresh(f"{name}_")
+                    self.block.line(f"{self.buffers[k]} = memoryview({name})")
         return found
 
     def _is_python(self, k: int) -> bool:
         """Whether an output is a Python number that is stacked."""
-        maker = self.body.index.makers[self.body.outputs[k]]
-        return (
-            k >= self.loop.carried
-            and maker in self.scalars.members
-            and is_number(Spec((), self._spec(k).dtype))
-        )
+        variable = self.body.outputs[k]
+        is_python = self.body.index.makers[variable] in self.scalars.members
+        is_python = is_python or variable in self.scalars.entering
+        return k >= self.loop.carried and is_python and is_number(self.memory.plan.specs[variable])
 
     def _head(self, rows: Sequence[tuple[str, str]]) -> str:
         if self.condition is not None:
@@ -250,8 +259,8 @@ class _Loop:
             if k in self.memory.rows:
                 continue
             variable = self.body.outputs[k]
-            if self._is_python(k):
-                self.block.line(f"{name}_[{self.number}] = {inner.number(variable)}")
+            if k in self.buffers:
+                self.block.line(f"{self.buffers[k]}[{self.number}] = {inner.number(variable)}")
             else:
                 self.block.line(f"{name}[{self.number}] = {inner.output(variable)}")
 
@@ -292,6 +301,6 @@ class _Loop:
                 self._result(k, f"{name}.copy('K')")
             else:
                 self.block.texts[self.first + self.results[k]] = name
-        for k, name in enumerate(stacks, loop.carried):
-            if self._is_python(k):
-                self.block.line(f"del {name}_")
+        views = [*self.buffers.values(), *self.views]
+        if views:
+            self.block.line(f"del {', '.join(views)}")
