@@ -173,7 +173,7 @@ def control_primitive(
         result,
         Linearized(push),
         batch,
-    runs, leaner, form : callable
+        structure=Control(runs, form=form, leaner=leaner),
         meet=meet,
     )
     return primitive

@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from funcgrad.backends.numpy.alive import alive_in
 from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
 from funcgrad.backends.numpy.carry import Memory, memory_of
 from funcgrad.backends.numpy.formulas import written_out
@@ -37,10 +36,7 @@ class _Loop:
     def __init__(self, block: Block, equation: Equation, loop: Loop, first: int) -> None:
         self.block, self.equation, self.first = block, equation, first
         self.scope = block.module.scope
-        alive = alive_in(loop, [block.is_read(first + k) for k in range(len(equation.results))])
-        self.loop = loop = alive.loop
-        self.operands = [equation.operands[k] for k in alive.operands]
-        self.results = alive.results
+        self.loop = loop
         self.body = body = written_out(loop.body)
         self.memory: Memory = memory_of(body, loop.shared, loop.carried, block.module.block)
         self.scalars = scalars_in(body, self.memory.plan, block.module)
@@ -106,16 +102,14 @@ class _Loop:
             self._result(k, self._empty(self._spec(k)))
 
     def _result(self, k: int, text: str) -> None:
-        self.block.line(
-            f"{self.block.text(self.first + self.results[k])} = {text}", self.equation.source
-        )
+        self.block.line(f"{self.block.text(self.first + k)} = {text}", self.equation.source)
 
     def _carried(self) -> Sequence[int]:
         loop = self.loop
-        return self.operands[loop.shared : loop.shared + loop.carried]
+        return self.equation.operands[loop.shared : loop.shared + loop.carried]
 
     def _spec(self, k: int) -> Spec:
-        return self.equation.results[self.results[k]]
+        return self.equation.results[k]
 
     def _empty(self, spec: Spec) -> str:
         shape = tuple_text([*map(str, spec.shape)]) if spec.shape else "()"
@@ -124,7 +118,7 @@ class _Loop:
     def _before(self) -> None:
         """What is shared and carried, as the first step reads it."""
         block, shared = self.block, self.loop.shared
-        for v, operand in enumerate(self.operands[: shared + self.loop.carried]):
+        for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
             is_shared, text = v < shared, block.output(operand)
             if v in self.python:
                 if is_shared and v in self.kept:
@@ -142,7 +136,7 @@ class _Loop:
 
     def _stack(self, k: int) -> str:
         """The name of an array of what all steps give, which is made."""
-        spec, name = self._spec(k), self.block.text(self.first + self.results[k])
+        spec, name = self._spec(k), self.block.text(self.first + k)
         if self._is_large(spec):
             take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
             self.block.line(take)
@@ -189,7 +183,7 @@ class _Loop:
         loop, found = self.loop, []
         turn = "[::-1]" if loop.reverse else ""
         start = loop.shared + loop.carried
-        for v, operand in enumerate(self.operands[start:], start):
+        for v, operand in enumerate(self.equation.operands[start:], start):
             text = f"{self.block.text(operand)}{turn}"
             found.append((self.names[v], f"memoryview({text})" if v in self.python else text))
             if self.body.inputs[v].shape and self._is_large(self.block.plan.specs[operand]):
@@ -290,17 +284,17 @@ class _Loop:
             v = loop.shared + k
             name, spec = self.names[v], self._spec(k)
             if outputs[k] == v:
-                self._result(k, self.block.output(self.operands[v]))
+                self._result(k, self.block.output(self.equation.operands[v]))
             elif v in self.python:
                 maker = self.body.index.makers[outputs[k]]
                 box = f"np.{spec.dtype.type.__name__}({name})"
                 if maker in self.scalars.members:
                     box = boxed(self.body.equations[maker], name)
-                self.block.receive(self.first + self.results[k], name, box)
+                self.block.receive(self.first + k, name, box)
             elif outputs[k] in in_rows:
                 self._result(k, f"{name}.copy('K')")
             else:
-                self.block.texts[self.first + self.results[k]] = name
+                self.block.texts[self.first + k] = name
         views = [*self.buffers.values(), *self.views]
         if views:
             self.block.line(f"del {', '.join(views)}")

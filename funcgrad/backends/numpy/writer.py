@@ -138,8 +138,6 @@ class _Writer:
         self.places: dict[int, str] = {}  # where results are put that somebody else has a place for
         self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
         self.made: dict[int, str] = {}  # of Python numbers that are nowhere wanted as NumPy's
-        self.read_somewhere = {v for each in program.equations for v in each.operands}
-        self.read_somewhere |= {guard.variable for guard in program.guards}
         given = len(program.inputs)
         self.values = {k: each.value for k, each in enumerate(program.constants, given)}
         self.expressions = Expressions(self.scope, self.plan.specs, self.values)
@@ -378,10 +376,6 @@ class _Writer:
     def form(self, equation: Equation) -> Loop | Choice | None:
         """The loop or the choice that is written out for an equation."""
         return form_of(equation, self.plan.specs) if self.parts.depth <= DEEPEST else None
-
-    def is_read(self, variable: int) -> bool:
-        """Whether anything reads a variable."""
-        return variable in self.program.outputs or variable in self.read_somewhere
 
     def receive(self, variable: int, number: str, box: str) -> None:
         """A result that is a Python number, and what makes NumPy's of it."""

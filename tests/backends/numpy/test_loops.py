@@ -20,6 +20,7 @@ from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.blocks import DEEPEST
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.errors import GuardError
+from funcgrad.passes.pipeline import optimize
 from tests.control.nests import LIBRARY, function_of, nests
 from tests.strangers.iteration import iterate, iterated
 from tests.subjects import assert_bits
@@ -34,7 +35,7 @@ def _quiet():
 def check(program: fg.Program, *args: Any) -> str:
     """Compare the compiled program with the evaluated one; returns its text."""
     before = [np.array(arg) for arg in args]
-    for each in (program, prepared(program)):
+    for each in (program, prepared(optimize(program))):
         expected = each.evaluate(args)
         run = compile_program(each)
         first = run(*args)
@@ -45,7 +46,7 @@ def check(program: fg.Program, *args: Any) -> str:
         assert_bits([np.array(arg) for arg in args], before)
         plain = fg.backends.numpy.writer.numpy_source(each, floats=False)
         assert plain.text
-    return prepared(program).to_numpy_source()
+    return prepared(optimize(program)).to_numpy_source()
 
 
 def staged(f: Callable[..., Any], *args: Any) -> str:
@@ -301,7 +302,7 @@ def test_loops_of_arrays_beyond_the_cache() -> None:
         return a, b, ys
 
     staged(f, v)
-    run = compile_program(prepared(fg.program(f)(v)))
+    run = compile_program(prepared(optimize(fg.program(f)(v))))
     first = run(v)
     kept = [out.copy() for out in first]
     run(v * 0.5)
