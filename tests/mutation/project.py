@@ -73,6 +73,7 @@ _OF_ALL_PASSES: Final[tuple[Round, ...]] = (
     ("tests/passes/test_polynomials.py", "tests/numpy/test_contraction.py"),
 )
 _OF_PLANS: Final[tuple[Round, ...]] = (
+    ("tests/backends/numpy/test_loops.py",),
     ("tests/backends/numpy/test_kernels.py", "tests/backends/numpy/test_plans.py"),
     ("tests/backends/numpy/test_backend.py", "tests/staging/test_jit_memory.py"),
 )

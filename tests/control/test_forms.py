@@ -1,0 +1,116 @@
+"""What loops and branches say of their form is what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitive import Primitive
+from funcgrad.programs.extract import extract
+from funcgrad.programs.program import Program
+from funcgrad.structure import Choice, Control, Loop
+from tests.conformance import strangers
+from tests.subjects import assert_bits
+
+V, XS = np.array([0.5, -1.25, 2.0]), np.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+def meaning(form: Loop | Choice, values: Sequence[Any]) -> list[Any]:
+    """What a form says that an operation makes of values."""
+    if isinstance(form, Choice):
+        number = min(max(int(values[0]), 0), len(form.branches) - 1)
+        return list(form.branches[number].evaluate(values[1:]))
+    stop = form.shared + form.carried
+    shared, state, arrays = values[: form.shared], values[form.shared : stop], values[stop:]
+    rows: list[Any] = []
+    while _goes_on(form, len(rows), [*shared, *state]):
+        step = form.length - 1 - len(rows) if form.reverse and form.length else len(rows)
+        outs = form.body.evaluate([*shared, *state, *[array[step] for array in arrays]])
+        state = outs[: form.carried]
+        rows.append(outs[form.carried :])
+    rows = rows[::-1] if form.reverse else rows
+    specs = [form.body.specs()[variable] for variable in form.body.outputs[form.carried :]]
+    stacks = [np.empty((len(rows), *spec.shape), spec.dtype) for spec in specs]
+    for k, row in enumerate(rows):
+        for stack, own in zip(stacks, row, strict=True):
+            stack[k] = own
+    return [*state, *stacks]
+
+
+def _goes_on(form: Loop, step: int, values: Sequence[Any]) -> bool:
+    if form.condition is not None:
+        assert form.length is None
+        return bool(form.condition.evaluate(values)[0])
+    assert form.length is not None
+    return step < form.length
+
+
+def declared(operation: Primitive, params: Any) -> Loop | Choice | None:
+    structure = operation.structure
+    if not isinstance(structure, Control) or structure.form is None:
+        return None
+    return structure.form(**params)
+
+
+def equations_of(program: Program, args: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """The equations of a program that have a form, with their operands."""
+    for equation in program.equations:
+        if declared(equation.operation, dict(equation.params)) is not None:
+            yield equation, extract(program, range(len(args)), equation.operands).evaluate(args)
+
+
+def _scanned(v: Any, xs: Any) -> Any:
+    def step(c: Any, x: Any) -> Any:
+        return fg.cond(c[0] > x[0], lambda c: c * x, fnp.sin, c), c * 2.0
+
+    last, ys = fg.scan(step, v, xs, reverse=True)
+    return fnp.sum(last) + fnp.sum(fg.fori_loop(0, 3, lambda i, y: y * v + i, ys))
+
+
+def _chosen(v: Any, xs: Any) -> Any:
+    branches = [lambda c: c * v, fnp.sin, lambda c: c - v]
+    return sum(fnp.sum(fg.switch(fnp.sum(v > 0) - k, branches, x)) for k, x in enumerate(xs))
+
+
+def _halved(v: Any, xs: Any) -> Any:
+    found = fg.while_loop(lambda c: fnp.sum(c * c) > 1.0, lambda c: 0.5 * c + 0.1 * xs[0], v)
+    return fnp.sum(found)
+
+
+def test_forms_of_loops_and_branches() -> None:
+    seen = set()
+    for f in (_scanned, _chosen, _halved, lambda v, xs: _scanned(v, xs[:0])):
+        for own in (f, fg.grad(f)):
+            for equation, operands in equations_of(fg.program(own)(V, XS), [V, XS]):
+                params = dict(equation.params)
+                form = declared(equation.operation, params)
+                assert form is not None
+                expected = equation.operation.evaluate(*operands, **params)
+                assert_bits([*meaning(form, operands)], [*expected])
+                seen.add(equation.name)
+    assert seen == {"scan", "switch", "while_loop"}
+
+
+@pytest.mark.parametrize("operation", strangers(several=True), ids=lambda each: each.name)
+def test_forms_of_strangers(operation: Primitive) -> None:
+    for sample in operation.samples():
+        form = declared(operation, sample.params)
+        if form is not None:
+            expected = operation.evaluate(*sample.args, **sample.params)
+            assert_bits(meaning(form, sample.args), [*expected])
+
+
+def test_a_wrong_form_is_seen() -> None:
+    (operation,) = [each for each in strangers(several=True) if each.name == "iterate"]
+    sample = next(each for each in operation.samples() if each.params["times"] == 3)
+    form = declared(operation, sample.params)
+    assert isinstance(form, Loop)
+    expected = [*operation.evaluate(*sample.args, **sample.params)]
+    wrong = meaning(form._replace(length=2), sample.args)
+    with pytest.raises(AssertionError):
+        assert_bits(wrong, expected)
