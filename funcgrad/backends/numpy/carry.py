@@ -9,10 +9,10 @@ is stacked is made in its row, if it can be told where to lie.
 >>> body = fg.program(lambda a, b: (b, a + b))(fg.tensor([1.0, 2.0]), fg.tensor([3.0, 4.0]))
 >>> memory_of(body, 0, 2).sources  # the sum is put where the first was, which nothing reads again
 {0: 1, 1: 0}
->>> body = fg.program(lambda a: a[::-1] * a)(fg.tensor([1.0, 2.0]))
+>>> body = fg.program(lambda a: (fg.numpy.sin(a), fg.numpy.cos(a)))(fg.tensor([1.0, 2.0]))
 >>> memory = memory_of(body, 0, 1)
->>> memory.spares, memory.turns()
-({0: 2}, {0: 0})
+>>> memory.spares, memory.turns(), memory.rows
+({0: 1}, {0: 0}, {1: 2})
 """
 
 from __future__ import annotations
