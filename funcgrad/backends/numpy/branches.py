@@ -81,7 +81,11 @@ def _write_branch(
     inputs = [block.either(operand) for operand in operands]
     inner = block.inside(program, branch.plan, branch.scalars, inputs)
     for v, operand in enumerate(operands):
-        if operand in block.numbers and is_number(program.inputs[v]):
+        if not is_number(program.inputs[v]):
+            continue
+        if operand in block.values:
+            inner.numbers[v] = block.number(operand)
+        elif operand in block.numbers:
             inner.numbers[v] = inputs[v]
             if operand in block.texts:
                 inner.texts[v] = block.texts[operand]

@@ -110,7 +110,7 @@ def numpy_source(
     inputs = [scope.fresh(identifier(name) or "x") for name in program.names]
     parts = Parts(name, ", ".join(inputs), longest)
     module = Module(scope, parts, lines, block, floats)
-    return _Writer(module, program, plan, scalars, inputs, raises).source()
+    return _Writer(module, program, plan, scalars, inputs, raises, is_inside=False).source()
 
 
 class _Writer:
@@ -124,11 +124,13 @@ class _Writer:
         scalars: Scalars,
         inputs: Sequence[str],
         raises: bool = True,
+        is_inside: bool = True,
     ) -> None:
         self.module = module
         self.program = program
         self.room = ""
         self.raises = raises
+        self.is_inside = is_inside  # its inputs are others' names then
         self.plan = plan
         self.scalars = scalars
         self.scope = module.scope
@@ -402,6 +404,7 @@ class _Writer:
             and variable not in self.scalars.kept
             and variable not in self.program.outputs
             and not self.plan.specs[variable].weak
+            and not (self.is_inside and variable < len(self.program.inputs))
         )
 
     def python_type(self, variable: int) -> str:

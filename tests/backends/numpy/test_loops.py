@@ -257,6 +257,28 @@ def test_numbers_of_every_dtype_are_carried(start: Any) -> None:
     staged(lambda c, flag: fg.cond(flag, twice, lambda c: c, c), start, np.bool_(False))
 
 
+def test_numbers_that_branches_read_stay_what_they_are() -> None:
+    def f(x: Any, y: Any) -> Any:
+        z = fnp.sin(y)
+        found = fg.cond(
+            x > 0,
+            lambda z, one: (z * z - one / z * 0.5, z),
+            lambda z, one: (z + one, one),
+            z,
+            np.float64(1.0),
+        )
+        return *found, z, y
+
+    for x in (1.0, -1.0):
+        staged(f, np.float64(x), np.float64(0.3))
+        staged(lambda x, ys: fg.scan(lambda c, y: (f(c, y)[0], f(c, y)), x, ys), np.float64(x), V)
+        for own in (
+            fg.grad(fg.grad(lambda x, y: f(x, y)[0], 1), 1),
+            fg.grad(lambda x, y: f(x, y)[0], 1),
+        ):
+            staged(own, np.float64(x), np.float64(0.3))
+
+
 def test_whole_python_numbers_wrap_around_as_numpys() -> None:
     for start in (2, 2**62, -(2**62), 2**63 - 1, -(2**63)):
         staged(lambda n: fg.fori_loop(0, 3, lambda i, c: c * 3 - i, n), start)
