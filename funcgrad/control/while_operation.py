@@ -43,7 +43,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, is_inexact, stand_in
-from funcgrad.structure import Loop as Repeated
+from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.linearization import LinearPart
@@ -98,9 +98,9 @@ def _result(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
     return outs
 
 
-def _form(**params: Any) -> Repeated:
+def _form(**params: Any) -> Loop:
     loop = WhileSettings.of(params).loop
-    return Repeated(loop.body, loop.consts, len(loop.body.outputs), None, loop.cond)
+    return Loop(loop.body, loop.consts, len(loop.body.outputs), None, loop.cond)
 
 
 def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:

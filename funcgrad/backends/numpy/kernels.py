@@ -54,13 +54,13 @@ def kernel_lines(
     name : callable
         What stands for the variables that the kernel reads and makes.
     """
-    loop = _Loop(program, plan, kernel, expressions, name)
+    loop = _KernelLoop(program, plan, kernel, expressions, name)
     for position in kernel.members:
         loop.member(position)
     return loop.lines()
 
 
-class _Loop:
+class _KernelLoop:
     """One loop in the making: what comes before it, in it and after it."""
 
     def __init__(

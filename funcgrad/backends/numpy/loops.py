@@ -1,8 +1,8 @@
 """Loops as text: a Python loop around the lines of the body.
 
-What the loop carries has names of its own. Its arrays lie where ``carry.py`` says. Numbers that the
-body computes with as Python's are Python's from the first step to the last; slices and stacks of
-such numbers are read and written through buffers, which know no other.
+What the loop carries has names of its own. Its arrays lie where ``step_memory.py`` says. Numbers
+that the body computes with as Python's are Python's from the first step to the last; slices and
+stacks of such numbers are read and written through buffers, which know no other.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from math import prod
 import numpy as np
 
 from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
-from funcgrad.backends.numpy.carry import Memory, memory_of
 from funcgrad.backends.numpy.formulas import written_out
 from funcgrad.backends.numpy.literals import tuple_text
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.scalars import Scalars, boxed, is_number
+from funcgrad.backends.numpy.step_memory import StepMemory, memory_of
 from funcgrad.programs.equation import Equation
 from funcgrad.shape import Spec
 from funcgrad.structure import Loop
@@ -27,10 +27,10 @@ __all__ = ["write_loop"]
 
 def write_loop(block: Block, equation: Equation, loop: Loop, first: int) -> None:
     """The lines of a loop, whose first result is a variable."""
-    _Loop(block, equation, loop, first).write()
+    _LoopLines(block, equation, loop, first).write()
 
 
-class _Loop:
+class _LoopLines:
     """A loop in the making."""
 
     def __init__(self, block: Block, equation: Equation, loop: Loop, first: int) -> None:
@@ -38,7 +38,7 @@ class _Loop:
         self.scope = block.module.scope
         self.loop = loop
         self.body = body = written_out(loop.body)
-        self.memory: Memory = memory_of(body, loop.shared, loop.carried, block.module.block)
+        self.memory: StepMemory = memory_of(body, loop.shared, loop.carried, block.module.block)
         self.scalars = scalars_in(body, self.memory.plan, block.module)
         self.condition = loop.condition and written_out(loop.condition)
         if self.condition is not None:

@@ -98,7 +98,7 @@ def _stacked(program: Program) -> Program:
     stacks = find_stacks(program)
     if not stacks.groups:
         return program
-    choice = _Choice(program, stacks)
+    choice = _StackChoice(program, stacks)
     choice.settle()
     return _StackWriter(program, stacks, choice).finished() if any(choice.kept) else program
 
@@ -106,7 +106,7 @@ def _stacked(program: Program) -> Program:
 # ------------------------------------------------------------------------------ what is worth it
 
 
-class _Choice:
+class _StackChoice:
     """Which groups become one equation.
 
     Attributes
@@ -215,7 +215,7 @@ class _StackWriter:
         "_stacks",
     )
 
-    def __init__(self, program: Program, stacks: Stacks, choice: _Choice) -> None:
+    def __init__(self, program: Program, stacks: Stacks, choice: _StackChoice) -> None:
         self._program = program
         self._stacks = stacks
         self._choice = choice

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad.backends.numpy import carry
+from funcgrad.backends.numpy import step_memory
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.blocks import DEEPEST
 from funcgrad.backends.numpy.prepare import prepared
@@ -208,14 +208,14 @@ def test_planted_mistakes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
                 return True
         return False
 
-    everything = carry._owned
+    everything = step_memory._owned
     monkeypatch.setattr(
-        carry,
+        step_memory,
         "_owned",
         lambda body, shared, carried: {k for k in range(carried) if body.inputs[shared + k].shape},
     )
     assert wrong(range(40))
-    monkeypatch.setattr(carry, "_owned", everything)
+    monkeypatch.setattr(step_memory, "_owned", everything)
     assert not wrong(range(2))
 
 

@@ -28,11 +28,11 @@ from funcgrad.programs.liveness import aliases, makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control
 
-__all__ = ["Memory", "memory_of"]
+__all__ = ["StepMemory", "memory_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class StepMemory:
     """Where the results of a body lie.
 
     Attributes
@@ -75,7 +75,7 @@ class Memory:
         return found
 
 
-def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> Memory:
+def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> StepMemory:
     """The memory of a loop.
 
     Parameters
@@ -88,7 +88,7 @@ def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> M
         As for ``plan_of``.
     """
     if _is_foreign(body):  # who knows what a user's rule keeps
-        return Memory(body, shared, plan_of(body, block), set(), {}, {}, {}, frozenset())
+        return StepMemory(body, shared, plan_of(body, block), set(), {}, {}, {}, frozenset())
     owned = _owned(body, shared, carried)
     plan = plan_of(body, block, [shared + k for k in owned])
     for variable in body.outputs[carried:]:  # its row is a better place than that of the carry
@@ -110,7 +110,7 @@ def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> M
     leaving = {root for variable in outputs for root in aliases(body)[variable]}
     kept = {_start(plan, body, variable) for variable in leaving}
     reused = places - kept - plan.slots.keys()
-    return Memory(body, shared, plan, owned, sources, spares, rows, frozenset(reused))
+    return StepMemory(body, shared, plan, owned, sources, spares, rows, frozenset(reused))
 
 
 def _is_foreign(program: Program) -> bool:
