@@ -22,22 +22,20 @@ from typing import Any
 
 import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
-from funcgrad.errors import TracerError
+from funcgrad.implicit.closures import opened
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Leaves, Settings
 from funcgrad.programs.equation import spec_inside
-from funcgrad.shape import Spec, is_inexact
+from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, begin_level, concrete, running_traces
+from funcgrad.trace import Value, begin_level, concrete
 from funcgrad.transforms.call import Call, Map, Sizes
 from funcgrad.transforms.custom import custom_vjp
 from funcgrad.transforms.custom_call import CallSignature, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.forward import Pusher
-from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.reverse import vjp
-from funcgrad.transforms.stager import Stager
 
 __all__ = ["adjoint_solution"]
 
@@ -48,7 +46,7 @@ def adjoint_solution(
     """As ``solution``, whose numbers it has."""
     if len(times) == 1:
         return solution(slope, start, times, parameters, settings)
-    f, every = _opened(slope, start, parameters)
+    f, every = _opened(slope, start, times[0], parameters)
 
     def forward(start: Leaves, times: Tensor, every: list[Tensor]) -> Leaves:
         return solution(f, start, times, every, settings)
@@ -126,33 +124,25 @@ def _backward(
     return start, fnp.concatenate([of_first[None], of_times]), of_parameters
 
 
-def _opened(slope: Slope, start: Leaves, parameters: list[Tensor]) -> tuple[Slope, list[Tensor]]:
-    """A right-hand side whose parameters are also the traced values that it closes over.
-
-    One that cannot be staged, as where it looks at numbers, is left as it is.
-    """
-    if not running_traces():
-        return slope, parameters
+def _opened(
+    slope: Slope, start: Leaves, time: Tensor, parameters: list[Tensor]
+) -> tuple[Slope, list[Tensor]]:
+    """A right-hand side whose parameters are also the traced values that it closes over."""
     count = len(start)
-    specs = [spec_inside(concrete(x)) for x in (*start, *parameters)]
-    specs.insert(count, Spec((), real_dtype(start)))
 
     def flat(values: Sequence[Value]) -> list[Value]:
         own = [wrap(value) for value in values]
         return [concrete(x) for x in slope(own[:count], own[count], own[count + 1 :])]
 
-    around = running_stager()
-    with begin_level() as level:
-        host = Stager(level, numbers=False, title="odeint") if around is None else around
-        try:
-            program, closed = staged_body(host, "fg.odeint", flat, specs, "slope")
-        except TracerError:
-            return slope, parameters
+    values = [concrete(x) for x in (*start, time, *parameters)]
+    run, closed = opened("odeint", flat, [spec_inside(value) for value in values], values)
+    given = len(parameters)
 
-    def opened(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:
-        return [wrap(out) for out in program.evaluate([concrete(x) for x in (*y, t, *every)])]
+    def with_closed(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:
+        own = [concrete(x) for x in (*y, t, *every)]
+        return [wrap(out) for out in run(own[: count + 1 + given], own[count + 1 + given :])]
 
-    return opened, [*parameters, *[wrap(value) for value in closed]]
+    return with_closed, [*parameters, *[wrap(value) for value in closed]]
 
 
 class _AdjointFunction(custom_vjp[..., Leaves]):
