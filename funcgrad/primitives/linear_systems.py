@@ -52,6 +52,8 @@ def is_singular(x: Array) -> Any:
 def _with_columns(evaluate: Callable[[Any, Any], Any], a: Array, b: Array) -> Any:
     """Solve stacks of systems that broadcast: what shares its matrix becomes more columns of it."""
     lead = max(a.ndim, b.ndim) - 2
+    if not lead:
+        return evaluate(a, b)
     own = (1,) * (lead + 2 - a.ndim) + a.shape
     other = (1,) * (lead + 2 - b.ndim) + b.shape
     shared = [k for k in range(lead) if own[k] == 1 and other[k] != 1]

@@ -67,7 +67,8 @@ def values_of(program: Program, args: list[Any]) -> list[Any]:
     values = [*args, *[constant.value for constant in program.constants]]
     for equation in program.equations:
         operands = [values[variable] for variable in equation.operands]
-        values.append(equation.operation.evaluate(*operands, **dict(equation.params)))
+        found = equation.operation.evaluate(*operands, **dict(equation.params))
+        values += found if isinstance(found, list | tuple) else [found]
     return values
 
 
