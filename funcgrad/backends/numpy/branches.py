@@ -58,8 +58,9 @@ def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -
 def _heads(block: Block, equation: Equation, count: int) -> list[str]:
     """The lines before each branch."""
     index = equation.operands[0]
-    text = block.either(index)
-    if block.plan.specs[index].dtype.kind == "b" and count == 2:
+    is_bool = block.plan.specs[index].dtype.kind == "b"
+    text = block.either(index) if is_bool else block.output(index)
+    if is_bool and count == 2:
         return [f"if not {text}:", "else:"]
     if count == 1:
         return ["if True:"]
@@ -78,7 +79,10 @@ def _write_branch(
 ) -> None:
     """The lines of one branch, which give the results their names."""
     scope, program = block.module.scope, branch.program
-    inputs = [block.either(operand) for operand in operands]
+    inputs = [
+        block.either(operand) if is_number(spec) else block.output(operand)
+        for operand, spec in zip(operands, program.inputs, strict=True)
+    ]
     inner = block.inside(program, branch.plan, branch.scalars, inputs)
     for v, operand in enumerate(operands):
         if not is_number(program.inputs[v]):
