@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from funcgrad.control.values import as_spec, specs_inside, strong, strong_program
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
@@ -119,6 +120,7 @@ def control_primitive(
     runs: Callable[..., Sequence[tuple[Program, int | None]]],
     leaner: Callable[..., tuple[Params, list[int], list[int]] | None] | None = None,
     form: Callable[..., Loop | Choice] | None = None,
+    first: int = 0,
 ) -> CallPrimitive:
     """An operation of control flow.
 
@@ -130,6 +132,8 @@ def control_primitive(
         ``(*specs, **params) -> specs`` of the results.
     runs, leaner, form : callable
         See ``Control``.
+    first : int
+        The first operand that the programs get.
     """
 
     def evaluate(*values: Value, **params: Any) -> tuple[Value, ...]:
@@ -151,7 +155,8 @@ def control_primitive(
             return _push(rules, trace, values, params)
         if isinstance(trace, Batcher):
             return _batch(rules, trace, values, params)
-        return list(trace.process(primitive, tuple(values), params))
+        own_values, own_params = _of_arrays(values, params, first)
+        return list(trace.process(primitive, own_values, own_params))
 
     def push(tangents: Values, _: Any, *values: Value, **params: Any) -> tuple[Value, ...]:
         return tuple(rules.push(values, tangents, params)[1])
@@ -177,6 +182,27 @@ def control_primitive(
         meet=meet,
     )
     return primitive
+
+
+def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value, ...], Params]:
+    """An operation whose programs take the operands as they are.
+
+    A Python number that a loop carries is an array's element once it was kept of all steps. What a
+    body ran with it then gets an array, and so do the programs in it.
+    """
+    programs = {name: own for name, own in params.items() if isinstance(own, Program)}
+    specs = specs_inside(values[first:])
+    most = max(programs.values(), key=lambda program: len(program.inputs)).inputs
+    if all(
+        own.dtype == spec.dtype and own.weak == spec.weak
+        for own, spec in zip(most, specs, strict=False)
+    ):
+        return tuple(values), params
+    fitted = [
+        as_spec(value, strong(spec)) for value, spec in zip(values[first:], most, strict=False)
+    ]
+    own_programs = {name: strong_program(own) for name, own in programs.items()}
+    return (*values[:first], *fitted), {**params, **own_programs}
 
 
 def _record(rules: Rules, recorder: Recorder, values: Values, params: Params) -> list[Value]:

@@ -333,5 +333,6 @@ SWITCH: Final = control_primitive(
     lambda **params: [(branch, 1) for branch in _branches(params)],
     leaner=_leaner,
     form=lambda **params: Choice(_branches(params)),
+    first=1,
 )
 """A choice of programs by a number."""

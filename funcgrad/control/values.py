@@ -28,6 +28,7 @@ __all__ = [
     "part_of",
     "specs_inside",
     "strong",
+    "strong_program",
     "with_batch",
 ]
 
@@ -51,6 +52,17 @@ def specs_inside(values: Sequence[Value]) -> list[Spec]:
 def strong(spec: Spec) -> Spec:
     """The spec of an array or a number of a dtype that counts."""
     return replace(spec, weak=False) if spec.weak else spec
+
+
+def strong_program(program: Program) -> Program:
+    """A program with arrays in place of Python numbers, and results of the dtypes that it has."""
+    wanted = [*map(strong, program.results(*program.inputs))]
+
+    def run(values: Sequence[Value]) -> list[Value]:
+        outs = program.evaluate(values)
+        return [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
+
+    return flat_program(program.name, run, [*map(strong, program.inputs)])
 
 
 def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
