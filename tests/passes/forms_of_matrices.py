@@ -341,7 +341,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         ),
         "stack_small_operations": Ground(
             (steps_of_loops, elementwise_steps),
-            free={"_Choice.settle": lambda choice: None},
+            free={"_StackChoice.settle": lambda choice: None},
         ),
         "put_rows_last": Ground(
             (within_rows, elementwise_steps),
