@@ -8,7 +8,8 @@ kept again. Cotangents of what all steps share are added up on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from itertools import repeat
+from typing import Final, TypeAlias
 
 from funcgrad.control.cotangents import (
     CotangentKind,
@@ -25,18 +26,24 @@ from funcgrad.control.invariants import invariant_variables
 from funcgrad.control.operation import ControlRecording, Values
 from funcgrad.control.scan_settings import ScanSettings
 from funcgrad.control.values import as_spec, specs_inside, strong
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.joining import concatenate, stack
+from funcgrad.primitives.structural import view
 from funcgrad.programs.extract import extract
 from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.linearization import Linearization, LinearPart
-from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.masked import Cotangent, each, plain
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored
 
 __all__ = ["ScanRecording"]
 
 Apply: TypeAlias = Callable[[Values, Values, Values, ScanSettings], list[Value]]
+
+_MOST_PEELED: Final = 2
+"""How many steps backwards may run before the loop: each is as long a program as its body."""
 
 
 class ScanRecording(ControlRecording):
@@ -52,7 +59,17 @@ class ScanRecording(ControlRecording):
         What runs a scan.
     """
 
-    __slots__ = ("_apply", "_args", "_kept", "_settings", "_taken", "_values", "connected", "outs")
+    __slots__ = (
+        "_apply",
+        "_args",
+        "_kept",
+        "_parts",
+        "_settings",
+        "_taken",
+        "_values",
+        "connected",
+        "outs",
+    )
 
     def __init__(
         self, values: Values, followed: Sequence[bool], settings: ScanSettings, apply: Apply
@@ -74,6 +91,7 @@ class ScanRecording(ControlRecording):
             flags = grown
         self.connected = self._taken.connected
         self._kept: dict[int, Value] = {}
+        self._parts: dict[tuple[CotangentKind, ...], LinearPart] = {}
         self.outs = self._keep(sorted({*self._taken.first.reads}))
 
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
@@ -137,8 +155,77 @@ class ScanRecording(ControlRecording):
             )
         ]
         seed_kinds = [*map(kind_of, seeds)]
+        sums: list[Cotangent] = [None] * own.consts
+        rows: list[Sequence[Cotangent]] = []
+        first = self._peeled([*map(kind_of, state)], seed_kinds)
+        for part, step in zip(first, reversed(own.steps()), strict=False):
+            pulled = self._pulled_at(step, part, state, seeds)
+            consts, state[:], slices = own.parts(pulled)
+            sums = [*map(total, sums, consts)]
+            rows.append(slices)
+        sums, state, stacked = self._pulled_loop(sums, state, seeds, len(first))
+        columns = zip(*rows, strict=True) if rows else [()] * len(x_specs)
+        found = zip(stacked, columns, repeat(own.length - len(first)), x_specs, strict=False)
+        return [
+            *sums,
+            *state,
+            *[_with_rows(*parts, own.reverse) for parts in found],
+        ]
+
+    def _peeled(
+        self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
+    ) -> list[LinearPart]:
+        """The pullbacks of the first steps backwards, which run before the loop.
+
+        They are those at which a cotangent that was absent becomes whole, so that the loop has no
+        need to carry whether it is. There are none where that goes on, or takes up all steps.
+        """
+        parts: list[LinearPart] = []
+        while CotangentKind.ABSENT in kinds:
+            part = self._part_of(kinds, seed_kinds)
+            after = self._settings.parts(part_kinds(part))[1]
+            turn = (CotangentKind.ABSENT, CotangentKind.WHOLE)
+            if turn not in zip(kinds, after, strict=True):
+                break
+            parts.append(part)
+            if len(parts) > _MOST_PEELED or len(parts) >= self._settings.length:
+                return []
+            kinds = after
+        return parts
+
+    def _pulled_at(
+        self, step: int, part: LinearPart, state: Sequence[Cotangent], seeds: Sequence[Cotangent]
+    ) -> list[Cotangent]:
+        """The cotangents of the body's arguments at a step outside of the loop."""
+        inputs, key = self._settings.body.inputs, Key((step,))
+        fixed, stacked = self._read(part)
+        known = {position: self._kept[position] for position in fixed}
+        known.update({position: view(self._kept[position], key=key) for position in stacked})
+        slices = [None if ct is None else each(ct, lambda x: view(x, key=key)) for ct in seeds]
+        given = [*state, *slices]
+        pulled = self._run(part, known, [given[k] for k in self.connected])
+        return [
+            None if ct is None else each(ct, _as_array)
+            for ct in [fitted(ct, spec) for ct, spec in zip(pulled, inputs, strict=True)]
+        ]
+
+    def _pulled_loop(
+        self,
+        before: Sequence[Cotangent],
+        state: Sequence[Cotangent],
+        seeds: Sequence[Cotangent],
+        skipped: int,
+    ) -> tuple[list[Cotangent], list[Cotangent], list[Cotangent]]:
+        """The cotangents of the three parts of operands after the loop backwards.
+
+        ``before`` are the sums over the first steps, which the loop skips.
+        """
+        own = self._settings
+        consts, specs, x_specs = own.parts(own.body.inputs)
+        seed_kinds = [*map(kind_of, seeds)]
         part, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
         const_kinds, _, x_kinds = own.parts(part_kinds(part))
+        sum_kinds = [*map(_kind_of_sum, before, const_kinds)]
         x_kinds = [
             CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind for kind in x_kinds
         ]
@@ -148,7 +235,7 @@ class ScanRecording(ControlRecording):
             rest = iter(values)
             known = {position: next(rest) for position in fixed}
             given = restored_kinds(kinds, rest)
-            sums = restored_kinds(const_kinds, rest)
+            sums = restored_kinds(sum_kinds, rest)
             known.update({position: next(rest) for position in stacked})
             given += restored_kinds(seed_kinds, rest)
             pulled = self._run(part, known, [given[k] for k in self.connected])
@@ -164,31 +251,40 @@ class ScanRecording(ControlRecording):
 
         carry = [
             *map(in_kind, state, kinds, specs),
-            *map(_nothing, const_kinds, own.body.inputs),
+            *map(_begun, before, sum_kinds, consts),
         ]
-        found = iter(self._loop(back, fixed, stacked, carry, seeds, not own.reverse))
+        outs = self._loop(back, fixed, stacked, carry, seeds, not own.reverse, skipped=skipped)
+        found = iter(outs)
         ends = restored_kinds(kinds, found)
-        sums = restored_kinds(const_kinds, found)
-        return [*sums, *ends, *restored_kinds(x_kinds, found)]
+        sums = [
+            first if ct is None else ct
+            for ct, first in zip(restored_kinds(sum_kinds, found), before, strict=True)
+        ]
+        return sums, ends, restored_kinds(x_kinds, found)
 
     def _pulled(
         self, kinds: list[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> tuple[LinearPart, list[CotangentKind]]:
         """The pullback of the body, and the kinds of cotangents that the loop carries."""
-        own = self._settings
-        specs = [*own.parts(own.body.inputs)[1], *own.slices()]
         while True:
-            every = [*kinds, *seed_kinds]
-            if all(every[k] is CotangentKind.WHOLE for k in self.connected):
-                part = self._taken.first
-            else:
-                cts = stand_ins(every, specs)
-                given = [ct if k in self.connected else None for k, ct in enumerate(cts)]
-                part = self._taken.pullback(self._args, given)
-            grown = [*map(joined, kinds, own.parts(part_kinds(part))[1])]
+            part = self._part_of(kinds, seed_kinds)
+            grown = [*map(joined, kinds, self._settings.parts(part_kinds(part))[1])]
             if grown == kinds:
                 return part, kinds
             kinds = grown
+
+    def _part_of(
+        self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
+    ) -> LinearPart:
+        """The pullback of the body, of cotangents of such kinds."""
+        own, every = self._settings, (*kinds, *seed_kinds)
+        if all(every[k] is CotangentKind.WHOLE for k in self.connected):
+            return self._taken.first
+        if every not in self._parts:
+            cts = stand_ins(every, [*own.parts(own.body.inputs)[1], *own.slices()])
+            given = [ct if k in self.connected else None for k, ct in enumerate(cts)]
+            self._parts[every] = self._taken.pullback(self._args, given)
+        return self._parts[every]
 
     def push(self, tangents: Values) -> list[Value]:
         own = self._settings
@@ -249,23 +345,65 @@ class ScanRecording(ControlRecording):
         slices: Sequence[Cotangent],
         reverse: bool,
         consts: Values = (),
+        skipped: int = 0,
     ) -> list[Value]:
-        """Run a loop over what was kept of the steps."""
+        """Run a loop over what was kept of the steps, but for the first ones that it would run."""
         shared = [*[self._kept[position] for position in fixed], *flat(consts)]
         xs = [*[self._kept[position] for position in stacked], *flat(slices)]
         own, state = self._settings, flat(carry)
+        left = own.length - skipped
+        if skipped:
+            key = Key((slice(0, left) if reverse else slice(skipped, own.length),))
+            xs = [view(x, key=key) for x in xs]
         specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
         program = flat_program(f"{own.body.name}_{step.__name__}", step, specs)
-        return self._apply(shared, state, xs, own._replace(body=program, reverse=reverse))
+        return self._apply(
+            shared, state, xs, own._replace(body=program, length=left, reverse=reverse)
+        )
 
 
 def _slice_spec(x: Value) -> Spec:
     return Spec(shape_of(x)[1:], dtype_of(x))
 
 
-def _nothing(kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Where the sum of cotangents of a kind begins."""
-    return zeros_like(spec) if kind is CotangentKind.WHOLE else in_kind(None, kind, spec)
+def _as_array(value: Value) -> Value:
+    """A value in a dtype that counts."""
+    return as_spec(value, Spec(shape_of(value), dtype_of(value)))
+
+
+def _kind_of_sum(before: Cotangent, kind: CotangentKind) -> CotangentKind:
+    """The kind of a sum in a loop that adds cotangents of a kind; absent where it adds none."""
+    own = kind_of(before)
+    if CotangentKind.ABSENT in (own, kind):
+        return kind
+    return CotangentKind.WHOLE if CotangentKind.WHOLE in (own, kind) else joined(own, kind)
+
+
+def _begun(before: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
+    """Where the sum of cotangents begins in a loop that carries it in a kind."""
+    if kind is CotangentKind.ABSENT:
+        return None
+    if kind is CotangentKind.WHOLE:
+        return zeros_like(spec) if before is None else plain(before)
+    return in_kind(before, kind, spec)
+
+
+def _with_rows(
+    ct: Cotangent, rows: Sequence[Cotangent], length: int, spec: Spec, is_reverse: bool
+) -> Cotangent:
+    """The cotangent of an array that a loop went through, and then the steps before the loop."""
+    kinds = {kind_of(ct), *map(kind_of, rows)}
+    if not rows or kinds == {CotangentKind.ABSENT}:
+        return ct
+    kind = CotangentKind.WHOLE if kinds == {CotangentKind.WHOLE} else CotangentKind.MASKED
+    own = flat([in_kind(ct, kind, Spec((length, *spec.shape), spec.dtype))])
+    ordered = rows if is_reverse else rows[::-1]
+    columns = zip(*[flat([in_kind(row, kind, spec)]) for row in ordered], strict=True)
+    found = []
+    for part, column in zip(own, columns, strict=True):
+        more = stack(*column, axis=0)
+        found.append(concatenate(*((more, part) if is_reverse else (part, more)), axis=0))
+    return restored([len(found)], found)[0]
 
 
 def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:
