@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 from funcgrad import trees
-from funcgrad.control.carry import described_spec, placed
+from funcgrad.control.carry import described_spec, placed, placed_values
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate, stack
@@ -20,7 +20,7 @@ from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import normalize_axis, shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
-from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.transforms.arguments import check_function
 
 __all__ = ["associative_scan"]
 
@@ -75,7 +75,7 @@ def associative_scan(
     """
     check_function("associative_scan", fn)
     leaves, structure = trees.flatten(elems)
-    values = values_of("associative_scan", leaves, structure, lambda: "elems")
+    values = placed_values("associative_scan", leaves, structure, lambda: "elems")
     if not values:
         raise ArgumentError(placed("associative_scan: elems has no array."))
     axes = [normalize_axis(axis, len(shape_of(x)), "associative_scan") for x in values]
@@ -103,7 +103,7 @@ def associative_scan(
             raise TreeError(
                 placed(f"associative_scan: fn returns {result}, and elems is {structure}.")
             )
-        outs = values_of("associative_scan", found, result, lambda: "the result of fn")
+        outs = placed_values("associative_scan", found, result, lambda: "the result of fn")
         moved = []
         for out, given, a, path in zip(outs, first, axes, paths, strict=True):
             spec, wanted = spec_inside(out), spec_inside(move_axis(given, 0, a))

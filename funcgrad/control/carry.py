@@ -19,19 +19,48 @@ from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, TracedValue, Value
+from funcgrad.trace import RAW, TracedValue, Value, concrete
 from funcgrad.transforms.arguments import values_of
 from funcgrad.trees import Structure
 from funcgrad.users_line import users_line
-from funcgrad.users_values import described
+from funcgrad.users_values import ArrayLike, described, operand
 
-__all__ = ["Kinds", "alike", "common_specs", "described_spec", "gives_way", "pair_of", "placed"]
+__all__ = [
+    "Kinds",
+    "alike",
+    "common_specs",
+    "described_spec",
+    "gives_way",
+    "pair_of",
+    "placed",
+    "placed_operand",
+    "placed_values",
+]
 
 
 def placed(message: str) -> str:
     """A message with the user's line."""
     line = users_line()
     return f"{message} (At {line}.)" if line else message
+
+
+def placed_values(
+    operation: str, leaves: Sequence[object], structure: Structure, name: Callable[[], str]
+) -> list[Value]:
+    """The values of a user's leaves, or an error with the user's line."""
+    try:
+        return values_of(operation, leaves, structure, name)
+    except FuncgradError as error:
+        raise type(error)(placed(str(error))) from None
+
+
+def placed_operand(operation: str, what: str, value: ArrayLike) -> Value:
+    """The value of a user's array or number, or an error with the user's line."""
+    try:
+        return concrete(operand(value, operation))
+    except FuncgradError as error:
+        reason = str(error).removeprefix(f"{operation}: ")
+        raise type(error)(placed(f"{operation}: {what}: {reason}")) from None
 
 
 def described_spec(spec: Spec) -> str:
@@ -107,7 +136,7 @@ class Kinds:
     def of(cls, operation: str, name: str, tree: Any) -> Kinds:
         """Of what a user gives a loop to begin with."""
         leaves, structure = trees.flatten(tree)
-        values = values_of(operation, leaves, structure, lambda: name)
+        values = placed_values(operation, leaves, structure, lambda: name)
         return cls(operation, structure, [*map(spec_inside, values)], values)
 
     def tree(self, values: Sequence[Value] | None = None) -> Any:
@@ -125,7 +154,7 @@ class Kinds:
                 raise TreeError(
                     placed(f"{error}. The function has to return a carry like the one it gets.")
                 ) from None
-        return values_of(self.operation, leaves, structure, lambda: f"the carry{step}")
+        return placed_values(self.operation, leaves, structure, lambda: f"the carry{step}")
 
     def fit(self, values: Sequence[Value], step: str) -> tuple[list[Value], bool]:
         """The values of a carry, with arrays in place of Python numbers where it has arrays.

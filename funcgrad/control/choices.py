@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.control.carry import common_specs, placed
+from funcgrad.control.carry import common_specs, placed, placed_operand, placed_values
 from funcgrad.control.switch_operation import apply_switch, select
 from funcgrad.control.values import as_spec
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
@@ -21,12 +21,12 @@ from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.trace import RAW, Value
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
 from funcgrad.transforms.stager import Staged
-from funcgrad.users_values import ArrayLike, described, operand
+from funcgrad.users_values import ArrayLike, described
 
 __all__ = ["cond", "is_unknown", "switch", "truth"]
 
@@ -44,7 +44,7 @@ def truth(operation: str, what: str, value: ArrayLike) -> Value:
     """A value that has to be one truth value."""
     if type(value) is Tensor and type(value._value) is np.bool_:  # at every step of a loop
         return value._value
-    own = concrete(operand(value, operation))
+    own = placed_operand(operation, what, value)
     if shape_of(own):
         raise ShapeError(
             placed(
@@ -157,9 +157,9 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
     functions = list(branches)
     if not functions:
         raise ArgumentError(placed("switch: there is no branch; give at least one."))
-    for f in functions:
-        check_function("switch", f)
-    own = concrete(operand(index, "switch"))
+    for k, f in enumerate(functions):
+        check_function(f"switch: branches[{k}]", f)
+    own = placed_operand("switch", "the index", index)
     if shape_of(own):
         raise ShapeError(
             placed(
@@ -193,14 +193,14 @@ def _chosen(
     if stager is None:
         return _all_of(operation, index, functions, operands, names)
     leaves, structure = trees.flatten(tuple(operands))
-    values = values_of(operation, leaves, structure, lambda: "the operands")
+    values = placed_values(operation, leaves, structure, lambda: "the operands")
     found: list[Any] = []
 
     def runs(f: Callable[..., Any]) -> Callable[[Sequence[Value]], list[Value]]:
         def run(own: Sequence[Value]) -> list[Value]:
             outs, result = trees.flatten(f(*trees.unflatten(structure, [wrap(x) for x in own])))
             found.append(result)
-            return values_of(operation, outs, result, lambda: "the result")
+            return placed_values(operation, outs, result, lambda: "the result")
 
         return run
 
@@ -254,7 +254,7 @@ def _all_of(
     results, structures = [], []
     for f in functions:
         leaves, structure = trees.flatten(f(*operands))
-        results.append(values_of(operation, leaves, structure, lambda: "the result"))
+        results.append(placed_values(operation, leaves, structure, lambda: "the result"))
         structures.append(structure)
     common_specs(operation, names, structures, [[*map(spec_inside, own)] for own in results])
     outs = select(index, results)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed
+from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed, placed_values
 from funcgrad.control.values import as_spec
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
 from funcgrad.primitives.joining import stack
@@ -23,7 +23,7 @@ from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import Spec, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import STRONG, Value, concrete
-from funcgrad.transforms.arguments import is_whole, values_of
+from funcgrad.transforms.arguments import is_whole
 from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained
 
@@ -38,7 +38,7 @@ class ScannedArrays:
     def __init__(self, operation: str, xs: Any, length: int | None = None) -> None:
         leaves, self.structure = trees.flatten(xs)
         self.operation = operation
-        self.values = values_of(operation, leaves, self.structure, lambda: "xs")
+        self.values = placed_values(operation, leaves, self.structure, lambda: "xs")
         self.length = self._length(length)
 
     def over(self, values: Sequence[Value], length: int) -> ScannedArrays:
@@ -74,11 +74,13 @@ class ScannedArrays:
                     )
                 )
         if found is None:
+            remedy = (
+                "Say how many steps with length=."
+                if self.operation == "scan"
+                else "xs has no array."
+            )
             raise ArgumentError(
-                placed(
-                    f"{self.operation}: there is nothing to go through. Say how many steps with"
-                    " length=."
-                )
+                placed(f"{self.operation}: there is nothing to go through. {remedy}")
             )
         return found
 
@@ -169,7 +171,7 @@ def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
     values = [
         concrete(leaf)
         if isinstance(leaf, Tensor)
-        else values_of(operation, [leaf], place, lambda: f"y{path}")[0]
+        else placed_values(operation, [leaf], place, lambda: f"y{path}")[0]
         for leaf in leaves
     ]
     last = values[-1]

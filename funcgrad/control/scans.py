@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.control.carry import Kinds, pair_of, placed
+from funcgrad.control.carry import Kinds, pair_of, placed, placed_values
 from funcgrad.control.python_loops import ScannedArrays, looped
 from funcgrad.control.scan_operation import apply_scan
 from funcgrad.control.scan_settings import ScanSettings
@@ -28,7 +28,7 @@ from funcgrad.programs.extract import extract
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_function, is_whole, values_of
+from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
 from funcgrad.transforms.numberless import running_stager, staged_body
@@ -156,7 +156,7 @@ def _staged(
         state, _ = kinds.fit(kinds.flatten(carry, ""), "")
         leaves, structure = trees.flatten(y)
         given[:] = [structure]
-        ys = values_of(operation, leaves, structure, lambda: "what a step gives")
+        ys = placed_values(operation, leaves, structure, lambda: "what a step gives")
         return [*state, *ys]
 
     while True:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.control.carry import Kinds, alike, placed
+from funcgrad.control.carry import Kinds, alike, placed, placed_operand
 from funcgrad.control.choices import is_unknown, truth
 from funcgrad.control.scans import counted
 from funcgrad.control.values import as_spec, specs_inside, strong
@@ -32,7 +32,7 @@ from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
 from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.users_values import ArrayLike
 
 __all__ = ["fori_loop", "while_loop"]
 
@@ -162,7 +162,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 
 def _bound(name: str, bound: ArrayLike) -> Value:
-    value = concrete(operand(bound, "fori_loop"))
+    value = placed_operand("fori_loop", name, bound)
     if shape_of(value):
         raise ShapeError(
             placed(

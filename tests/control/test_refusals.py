@@ -14,6 +14,7 @@ from funcgrad.errors import (
     ArgumentError,
     DtypeError,
     FunctionError,
+    LeafError,
     ShapeError,
     TracerError,
     TreeError,
@@ -115,6 +116,31 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         lambda x: fg.cond(x, fnp.sin, fnp.cos, x),
         DtypeError,
         "cond: the predicate has to be a truth value, got float64. Compare it, as in x != 0",
+    ),
+    "a predicate that is nothing": (
+        lambda x: fg.cond(None, fnp.sin, fnp.cos, x),
+        LeafError,
+        r"cond: the predicate: expected an array or a number, got None.*At test_refusals.py:\d+",
+    ),
+    "a condition that is nothing": (
+        lambda x: fg.while_loop(lambda c: None, lambda c: c, x),
+        LeafError,
+        r"while_loop: the result of cond_fun: expected an array.*At test_refusals.py:\d+",
+    ),
+    "a step that gives a text": (
+        lambda x: fg.scan(lambda c, _: (c, "y"), x, XS),
+        LeafError,
+        r"scan: .*expected an array or a number, got 'y' of type str.*At test_refusals.py:\d+",
+    ),
+    "a branch that is no function": (
+        lambda x: fg.switch(0, [fnp.sin, x], x),
+        FunctionError,
+        r"switch: branches\[1\]: expected a function",
+    ),
+    "a map over nothing": (
+        lambda x: fg.map(fnp.sin, None),
+        ArgumentError,
+        "map: there is nothing to go through. xs has no array",
     ),
     "no branch": (
         lambda x: fg.switch(0, [], x),
