@@ -204,10 +204,7 @@ class ScanRecording(ControlRecording):
         slices = [None if ct is None else each(ct, lambda x: view(x, key=key)) for ct in seeds]
         given = [*state, *slices]
         pulled = self._run(part, known, [given[k] for k in self.connected])
-        return [
-            None if ct is None else each(ct, _as_array)
-            for ct in [fitted(ct, spec) for ct, spec in zip(pulled, inputs, strict=True)]
-        ]
+        return [fitted(ct, spec) for ct, spec in zip(pulled, inputs, strict=True)]
 
     def _pulled_loop(
         self,
@@ -364,11 +361,6 @@ class ScanRecording(ControlRecording):
 
 def _slice_spec(x: Value) -> Spec:
     return Spec(shape_of(x)[1:], dtype_of(x))
-
-
-def _as_array(value: Value) -> Value:
-    """A value in a dtype that counts."""
-    return as_spec(value, Spec(shape_of(value), dtype_of(value)))
 
 
 def _kind_of_sum(before: Cotangent, kind: CotangentKind) -> CotangentKind:
