@@ -28,6 +28,7 @@ from funcgrad.primitives.matrices import (
     Array,
     adjoint,
     batch_matrices,
+    blamed,
     checked,
     conjugate,
     linalg_dtype,
@@ -105,14 +106,17 @@ def _cotangent_of_matrix(ct: Value, a: Value, x: Value) -> Value:
 # ------------------------------------------------------------------------------------ any matrix
 
 
+_NO_SOLUTION: Final = (
+    "solve: the matrix{} is singular: there is no solution, or many. fnp.linalg.lstsq finds the"
+    " best, and the shortest, one."
+)
+
+
 def _solve(a: Array, b: Array) -> Any:
-    return checked(
-        lambda a: _with_columns(np.linalg.solve, a, b),
-        a,
-        is_singular,
-        "solve: the matrix{} is singular: there is no solution, or many. fnp.linalg.lstsq finds the"
-        " best, and the shortest, one.",
-    )
+    try:
+        return _with_columns(np.linalg.solve, a, b)
+    except np.linalg.LinAlgError:
+        raise blamed(a, is_singular, _NO_SOLUTION) from None
 
 
 def _push_solve(tangents: tuple[Value, ...], out: Value, a: Value, b: Value) -> Value:

@@ -28,6 +28,7 @@ __all__ = [
     "Array",
     "adjoint",
     "batch_matrices",
+    "blamed",
     "checked",
     "conjugate",
     "diagonal_matrix",
@@ -161,9 +162,13 @@ def checked(
     try:
         return evaluate(x)
     except np.linalg.LinAlgError:
-        failed = np.asarray(fails(x))
-        where = position_of(failed) if np.any(failed) else ""
-        raise MatrixError(message.format(where)) from None
+        raise blamed(x, fails, message) from None
+
+
+def blamed(x: Array, fails: Callable[[Any], Any], message: str) -> MatrixError:
+    """The error that says which matrix of a stack is to blame; the arguments are ``checked``'s."""
+    failed = np.asarray(fails(x))
+    return MatrixError(message.format(position_of(failed) if np.any(failed) else ""))
 
 
 # ----------------------------------------------------------------------------------- declarations
