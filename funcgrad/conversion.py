@@ -21,7 +21,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.foreign_attributes import ForeignAttributes
-from funcgrad.shape import Shape, Spec, dtype_of, shape_of
+from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Raw, TracedValue, Value, held_by_an_array
 from funcgrad.users_values import read_only
 
@@ -88,13 +88,17 @@ class Conversions(ForeignAttributes):
     __trunc__ = __int__
 
     def __index__(self) -> int:
-        value = self._scalar("t as an index", exact=False)
-        if dtype_of(value).kind not in "iu":
+        if self.dtype.kind not in "iu":
             raise DtypeError(
                 f"Only integer tensors can be indices, not {self.dtype}. Where Python wants one of"
                 " its own numbers, write float(t), or int(t)."
             )
-        return int(value)
+        if self.shape:  # NumPy asks for a number first, and takes an array where there is none
+            raise ScalarError(
+                "t as an index: Python wants one integer, and a tensor with axes, here of the shape"
+                f" {self.shape}, is none, as in NumPy. Write t[0], or int(t) of a single element."
+            )
+        return int(self._scalar("t as an index", exact=False))
 
     def __float__(self) -> float:
         return float(self._scalar("float(t)", exact=True))
@@ -138,16 +142,17 @@ class Conversions(ForeignAttributes):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """The memory for other libraries: read-only, or a copy where those cannot be told so."""
-        array = read_only(np.asarray(self._reveal("DLPack's export of t", exact=True)))
-        told = max_version is not None and max_version >= (1, 0)
-        if not told and copy is False:
+        """A copy for other libraries: who asks is not known, and some write to what is read-only.
+
+        PyTorch has no arrays that cannot be written to and does not look at DLPack's flag for them.
+        """
+        array = np.array(self._reveal("DLPack's export of t", exact=True))
+        if copy is False:
             raise DlpackError(
-                "DLPack before version 1.0 cannot say that memory is read-only, as a tensor's is:"
-                " leave copy=False out, which makes a copy."
+                "DLPack hands out a copy of a tensor, which never changes: libraries write to what"
+                " they get, also where DLPack says that it is read-only. Leave copy=False out, or"
+                " take np.asarray(t), a read-only view."
             )
-        if copy or not told:
-            array = np.array(array)
         try:
             return array.__dlpack__(  # type: ignore[call-arg,unused-ignore]  # NumPy 2.1's
                 stream=stream, max_version=max_version, dl_device=dl_device
@@ -163,6 +168,10 @@ class Conversions(ForeignAttributes):
     def __pandas_priority__(self) -> int:
         """By which pandas leaves its operators to tracers, which none of its columns can hold."""
         return 0 if self._trace is None else 5000
+
+    def __bytes__(self) -> bytes:
+        """As of an array: its memory, which iteration over it would take number by number."""
+        return bytes(np.asarray(self._reveal("bytes(t)", exact=True)))
 
     def tobytes(self, order: Any = "C") -> bytes:
         """The numbers of the elements as bytes."""

@@ -68,11 +68,11 @@ class Tensor(ArrayMethods, Conversions):
     Notes
     -----
     No public name of NumPy or funcgrad leads from a tensor to memory that can be written to, and no
-    flag can be lifted. Compiled code that ignores NumPy's read-only flag can still write to the
-    view, and so to the tensor: ``ufunc.at`` (NumPy's; given the tensor itself, it refuses), the raw
-    wrappers in ``scipy.linalg.blas`` and ``scipy.linalg.lapack`` and other f2py modules, and
-    pointers (``ctypes``, Numba, Cython). Give them ``np.array(t)``, a copy. So can code that looks
-    for private attributes or asks the garbage collector.
+    flag can be lifted. Code that ignores NumPy's read-only flag can still write to the view, and so
+    to the tensor: ``ufunc.at`` (given the tensor itself, it refuses), the raw wrappers in
+    ``scipy.linalg.blas`` and ``scipy.linalg.lapack`` and other f2py modules, ``torch.from_numpy``,
+    which warns, and pointers (``ctypes``, Numba, Cython). Give them ``np.array(t)``, a copy, as
+    DLPack does. So can code that looks for private attributes or asks the garbage collector.
     """
 
     __slots__ = ("_value",)

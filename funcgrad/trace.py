@@ -363,7 +363,8 @@ def held_by_an_array(error: BaseException) -> BaseException:
             f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"
             " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]); of"
             " np.r_[t, u] and np.c_[t, u], fnp.concatenate((t, u)) and fnp.column_stack((t, u)); of"
-            " np.full(shape, t), fnp.full(shape, t); of out[i] = t, out = out.at[i].set(t) with"
+            " np.full(shape, t), fnp.full(shape, t); of table[t], where table is an"
+            " array of NumPy's, fnp.asarray(table)[t]; of out[i] = t, out = out.at[i].set(t) with"
             " out = fnp.zeros(shape) before; of a function of SciPy that is no ufunc, as"
             " scipy.special.softmax(t), the one of fg.scipy, if it has it.",
         )

@@ -1,6 +1,6 @@
 """Pooling: the greatest numbers, or the means, of windows of the last axes.
 
->>> max_pool([[[1.0, 5.0, 2.0, 4.0]]], 2)
+>>> max_pool([[[1.0, 5.0, 2.0, 4.0]]], (2,))
 Tensor([[[5., 4.]]])
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
-from funcgrad.numpy.options import integers
+from funcgrad.numpy.options import integer, integers, is_integer
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.sliding import sliding_windows, window_sums
@@ -46,8 +46,9 @@ def max_pool(
     x : array_like, shape (..., *sizes)
         Real.
     window : int or sequence of int
-        The sizes of the window along the last axes. A single number is for all axes but the first
-        two, the batch and the channels.
+        The sizes of the window along the last axes, one for each. A single number is for all axes
+        but the first two, the batch and the channels; for three axes it is refused, since they may
+        also be the channels, the height and the width of one image.
     stride : int or sequence of int, optional
         From one place to the next; by default the size of the window, so that no two overlap.
     padding : int, sequence of int, sequence of pairs, "valid" or "same"
@@ -62,7 +63,8 @@ def max_pool(
     Raises
     ------
     ShapeError
-        There are too few axes, or the window is larger than what it slides over.
+        There are too few axes, the window is larger than what it slides over, or a single number
+        is given for three axes.
 
     Examples
     --------
@@ -106,13 +108,14 @@ def avg_pool(
     Raises
     ------
     ShapeError
-        There are too few axes, or the window is larger than what it slides over.
+        There are too few axes, the window is larger than what it slides over, or a single number
+        is given for three axes.
 
     Examples
     --------
-    >>> avg_pool([[[1.0, 3.0, 5.0]]], 2, stride=1)
+    >>> avg_pool([[[1.0, 3.0, 5.0]]], (2,), stride=1)
     Tensor([[[2., 4.]]])
-    >>> avg_pool([[[1.0, 3.0]]], 3, stride=1, padding=1, count_include_pad=False)
+    >>> avg_pool([[[1.0, 3.0]]], (3,), stride=1, padding=1, count_include_pad=False)
     Tensor([[[2., 2.]]])
     """
     value = operand(x, "avg_pool")
@@ -135,8 +138,8 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     ----------
     x : array_like, shape (..., *sizes)
     output_size : int or sequence of int
-        How many windows there are along the last axes. A single number is for all axes but the
-        first two.
+        How many windows there are along the last axes, one for each. A single number is for all
+        axes but the first two; for three axes it is refused, as by ``max_pool``.
 
     Returns
     -------
@@ -145,11 +148,11 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     Raises
     ------
     ShapeError
-        There are too few axes, or one is empty.
+        There are too few axes, one is empty, or a single number is given for three axes.
 
     Examples
     --------
-    >>> adaptive_avg_pool([[[1.0, 2.0, 3.0, 4.0, 5.0]]], 2)
+    >>> adaptive_avg_pool([[[1.0, 2.0, 3.0, 4.0, 5.0]]], (2,))
     Tensor([[[2., 4.]]])
     """
     value = operand(x, "adaptive_avg_pool")
@@ -176,7 +179,7 @@ def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
 
     Examples
     --------
-    >>> adaptive_max_pool([[[1.0, 2.0, 3.0, 5.0, 4.0]]], 2)
+    >>> adaptive_max_pool([[[1.0, 2.0, 3.0, 5.0, 4.0]]], (2,))
     Tensor([[[3., 5.]]])
     """
     value = operand(x, "adaptive_max_pool")
@@ -259,9 +262,16 @@ def _as_mean(found: Tensor, value: Value) -> Tensor:
 
 def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
     """Along how many of the last axes windows slide."""
-    found = integers(numbers, name, argument)
     shape = shape_of(value)
-    rank = len(shape) - 2 if hasattr(numbers, "__index__") else len(found)
+    single = is_integer(numbers)
+    if single and len(shape) == 3:
+        n = integer(numbers, name, argument)
+        raise ShapeError(
+            f"{name}: {argument}={n} is ambiguous for an array of shape {shape}, which may be"
+            f" (batch, channels, size) or (channels, height, width). Write {argument}=({n},) for"
+            f" windows of the last axis, {argument}=({n}, {n}) for windows of the last two."
+        )
+    rank = len(shape) - 2 if single else len(integers(numbers, name, argument))
     if rank < 1 or rank > len(shape):
         raise ShapeError(
             f"{name}: {argument}={numbers!r} does not fit an array of shape {shape}. A single"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.options import integers, sequence
+from funcgrad.numpy.options import integers, is_integer, sequence
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import place, view
 from funcgrad.shape import Shape, shape_of
@@ -74,9 +74,9 @@ def padding_of(
             total = max((count - 1) * stride + dilation * (width - 1) + 1 - size, 0)
             found.append((total // 2, total - total // 2))
         return tuple(found)
-    if not hasattr(padding, "__index__"):
+    if not is_integer(padding):
         parts = sequence(padding, operation, "padding")
-        if any(not hasattr(part, "__index__") for part in parts):
+        if not all(map(is_integer, parts)):
             pairs = [numbers_of(part, 2, 0, operation, "padding") for part in parts]
             if len(pairs) != rank:
                 raise ShapeError(

@@ -216,7 +216,7 @@ def test_pooling_is_what_loops_compute(rank: int, data: st.DataObject, seed: int
 
 
 def test_ties_of_a_window_share_equally() -> None:
-    slopes = fg.grad(lambda x: fnp.sum(nn.max_pool(x, 2)))(np.array([[[3.0, 3.0, 1.0, 2.0]]]))
+    slopes = fg.grad(lambda x: fnp.sum(nn.max_pool(x, (2,))))(np.array([[[3.0, 3.0, 1.0, 2.0]]]))
     np.testing.assert_array_equal(slopes, [[[0.5, 0.5, 0.0, 1.0]]])
     square = fg.grad(lambda x: fnp.sum(nn.max_pool(x, (2, 2))))(np.zeros((1, 1, 2, 2)))
     np.testing.assert_array_equal(square, np.full((1, 1, 2, 2), 0.25))
@@ -243,7 +243,10 @@ def test_what_is_not_finite_stays_in_its_windows(special: float) -> None:
 
 def test_the_least_number_of_all_is_the_greatest_of_its_window() -> None:
     x = np.full((1, 1, 4), -np.inf)
-    for pool in (lambda x: nn.max_pool(x, 2, padding=1), lambda x: nn.adaptive_max_pool(x, 3)):
+    for pool in (
+        lambda x: nn.max_pool(x, (2,), padding=1),
+        lambda x: nn.adaptive_max_pool(x, (3,)),
+    ):
         np.testing.assert_array_equal(pool(x), np.full((1, 1, 3), -np.inf))
         np.testing.assert_array_equal(pool(np.full((1, 1, 4), -128, np.int8)), [[[-128] * 3]])
 
@@ -261,17 +264,17 @@ def test_means_are_rounded_once() -> None:
 
 def test_pooling_of_complex_numbers_and_truth_values() -> None:
     z = np.array([[[1.0 + 2.0j, 3.0, 5.0j]]])
-    np.testing.assert_array_equal(nn.avg_pool(z, 2, stride=1), [[[2.0 + 1.0j, 1.5 + 2.5j]]])
-    np.testing.assert_array_equal(nn.adaptive_avg_pool(z, 2), [[[2.0 + 1.0j, 1.5 + 2.5j]]])
+    np.testing.assert_array_equal(nn.avg_pool(z, (2,), stride=1), [[[2.0 + 1.0j, 1.5 + 2.5j]]])
+    np.testing.assert_array_equal(nn.adaptive_avg_pool(z, (2,)), [[[2.0 + 1.0j, 1.5 + 2.5j]]])
     flags = np.array([[[True, False, False]]])
-    np.testing.assert_array_equal(nn.max_pool(flags, 2, stride=1), [[[True, False]]])
-    np.testing.assert_array_equal(nn.adaptive_max_pool(flags, 2), [[[True, False]]])
+    np.testing.assert_array_equal(nn.max_pool(flags, (2,), stride=1), [[[True, False]]])
+    np.testing.assert_array_equal(nn.adaptive_max_pool(flags, (2,)), [[[True, False]]])
 
 
 def test_what_no_window_reaches_is_absent() -> None:
     x = np.array([[[1.0, 2.0, 0.0]]])
     for pool in (nn.max_pool, nn.avg_pool):
-        slopes = fg.grad(lambda x, pool=pool: fnp.sum(pool(fnp.sqrt(x), 2)))(x)
+        slopes = fg.grad(lambda x, pool=pool: fnp.sum(pool(fnp.sqrt(x), (2,))))(x)
         assert slopes[0, 0, 2] == 0.0
 
 
@@ -290,14 +293,14 @@ def test_adaptive_pooling(size: int, count: int) -> None:
 
 
 def test_pooling_keeps_what_it_is_given() -> None:
-    assert np.isnan(nn.max_pool(np.array([[[np.nan, 1.0, 2.0, 3.0]]]), 2)[0, 0, 0])
-    assert nn.max_pool(np.array([[[1, -5]]], np.int8), 1, padding=1).tolist() == [
+    assert np.isnan(nn.max_pool(np.array([[[np.nan, 1.0, 2.0, 3.0]]]), (2,))[0, 0, 0])
+    assert nn.max_pool(np.array([[[1, -5]]], np.int8), (1,), padding=1).tolist() == [
         [[-128, 1, -5, -128]]
     ]
-    assert nn.avg_pool(np.array([[[1, 2]]]), 2).dtype == float
-    assert nn.avg_pool(np.ones((1, 1, 4), "f"), 2).dtype == np.float32
-    assert nn.adaptive_avg_pool(np.ones((1, 1, 4), "f"), 2).dtype == np.float32
-    assert nn.max_pool(np.ones((0, 2, 4)), 2).shape == (0, 2, 2)
+    assert nn.avg_pool(np.array([[[1, 2]]]), (2,)).dtype == float
+    assert nn.avg_pool(np.ones((1, 1, 4), "f"), (2,)).dtype == np.float32
+    assert nn.adaptive_avg_pool(np.ones((1, 1, 4), "f"), (2,)).dtype == np.float32
+    assert nn.max_pool(np.ones((0, 2, 4)), (2,)).shape == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +355,7 @@ def test_pooling_keeps_what_it_is_given() -> None:
             ShapeError,
             "negative size",
         ),
-        (lambda: nn.max_pool(np.ones((1, 1, 2)), 3), ShapeError, "larger than the sizes"),
+        (lambda: nn.max_pool(np.ones((1, 1, 2)), (3,)), ShapeError, "larger than the sizes"),
         (
             lambda: nn.conv(np.ones((1, 1, 9, 4)), np.ones((1, 1, 2, 3)), padding=1, dilation=3),
             ShapeError,
@@ -370,8 +373,8 @@ def test_pooling_keeps_what_it_is_given() -> None:
         ),
         (lambda: nn.max_pool(np.ones(4), 2), ShapeError, "does not fit an array of shape (4,)"),
         (lambda: nn.avg_pool(np.ones((1, 1, 4)), (2, 2, 2, 2)), ShapeError, "does not fit"),
-        (lambda: nn.adaptive_avg_pool(np.ones((1, 1, 0)), 1), ShapeError, "leave nothing"),
-        (lambda: nn.adaptive_max_pool(np.ones((1, 1, 4)), 0), ShapeError, "at least 1"),
+        (lambda: nn.adaptive_avg_pool(np.ones((1, 1, 0)), (1,)), ShapeError, "leave nothing"),
+        (lambda: nn.adaptive_max_pool(np.ones((1, 1, 4)), (0,)), ShapeError, "at least 1"),
     ],
 )
 def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) -> None:
@@ -380,11 +383,40 @@ def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) ->
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "pool", [nn.max_pool, nn.avg_pool, nn.adaptive_max_pool, nn.adaptive_avg_pool]
+)
+@pytest.mark.parametrize("size", [2, np.int64(2), fg.tensor(2)])
+def test_a_single_number_for_three_axes_is_refused(pool: Any, size: Any) -> None:
+    """One image has three axes, and so has a batch of signals: one number says not which."""
+    image = np.arange(48.0).reshape(3, 4, 4)
+    words = r"=2 is ambiguous for an array of shape \(3, 4, 4\).*Write \w+=\(2,\) .*=\(2, 2\) for"
+    with pytest.raises(ShapeError, match=words):
+        pool(image, size)
+    with pytest.raises(ShapeError, match=words):  # an example of a batch is one image
+        fg.vmap(lambda x: pool(x, size))(image[None])
+    assert pool(image, (2, 2)).shape == (3, 2, 2)
+    assert pool(image, (2,)).shape == (3, 4, 2)
+    assert_array_equal = np.testing.assert_array_equal
+    assert_array_equal(pool(image[None], 2), pool(image, (2, 2))[None])
+    for several in (np.array([2, 2]), fg.tensor([2, 2]), [2, 2]):
+        assert_array_equal(pool(image, several), pool(image, (2, 2)))
+
+
+@pytest.mark.parametrize("kind", [np.array, fg.tensor, list])
+def test_paddings_in_arrays(kind: Any) -> None:
+    x, kernel = np.arange(16.0).reshape(1, 1, 4, 4), np.ones((1, 1, 2, 2))
+    paddings: tuple[Any, ...] = ([1, 0], [[1, 0], [0, 1]])
+    for padding in paddings:
+        expected = nn.conv(x, kernel, padding=padding)
+        np.testing.assert_array_equal(nn.conv(x, kernel, padding=kind(padding)), expected)
+
+
 def test_windows_that_lie_side_by_side_are_not_written_over() -> None:
     x = np.arange(4.0).reshape(2, 1, 2)
 
     def curved(x: Any) -> Any:
-        return fnp.sum(fnp.sin(fg.nn.max_pool(x, 2)))
+        return fnp.sum(fnp.sin(fg.nn.max_pool(x, (2,))))
 
     def turned(x: Any, t: Any) -> Any:
         return fg.hvp(curved, (x,), (t,))

@@ -1,4 +1,4 @@
-"""DLPack: memory is shared where nobody can write to it, and copied elsewhere."""
+"""DLPack: what comes in is shared where nobody can write to it; what goes out is a copy."""
 
 from typing import Any
 
@@ -27,13 +27,12 @@ class Old:
 
 
 @pytest.mark.parametrize("dtype", "?bhilBHILefdFD")
-def test_numpy_reads_a_tensor_without_a_copy(dtype: str) -> None:
+def test_numpy_reads_a_tensor(dtype: str) -> None:
     t = fg.tensor(NUMBERS.astype(dtype))
     array = READ(t)
     np.testing.assert_array_equal(array, NUMBERS.astype(dtype))
     assert array.dtype == t.dtype
-    assert np.shares_memory(array, np.asarray(t))
-    assert not array.flags.writeable
+    assert not np.shares_memory(array, np.asarray(t))
 
 
 def test_views_keep_their_strides() -> None:
@@ -41,21 +40,59 @@ def test_views_keep_their_strides() -> None:
     np.testing.assert_array_equal(READ(t), NUMBERS.T[::-1])
 
 
-def test_who_cannot_be_told_that_memory_is_read_only_gets_a_copy() -> None:
-    t = fg.tensor(NUMBERS)
-    array = READ(Old(t))
-    assert not np.shares_memory(array, np.asarray(t))
-    np.testing.assert_array_equal(array, NUMBERS)
-    with pytest.raises(DlpackError, match=r"before version 1\.0 cannot say"):
-        t.__dlpack__(copy=False)
+class Careless:
+    """An exporter through which a consumer reads that asks as PyTorch does."""
+
+    def __init__(self, t: fg.Tensor, **asked: Any) -> None:
+        self.t = t
+        self.asked = asked
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.t.__dlpack__(**self.asked)
+
+    def __dlpack_device__(self) -> Any:
+        return self.t.__dlpack_device__()
 
 
-def test_a_copy_can_be_asked_for() -> None:
+CONSUMERS: dict[str, Any] = {
+    "of no version": Old,
+    "of version 0.8": lambda t: Careless(t, max_version=(0, 8)),
+    "of version 1": lambda t: Careless(t, max_version=(1, 0)),
+    "that names the device": lambda t: Careless(t, max_version=(1, 0), dl_device=(1, 0)),
+    "that asks for a copy": lambda t: Careless(t, max_version=(1, 0), copy=True),
+    "NumPy": lambda t: t,
+}
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+@pytest.mark.parametrize("view", [lambda t: t, lambda t: t.T[::-1], lambda t: t[0, 0]])
+def test_who_writes_to_what_dlpack_hands_out_writes_to_a_copy(consumer: str, view: Any) -> None:
     t = fg.tensor(NUMBERS)
-    array = READ(t, copy=True)
+    array = READ(CONSUMERS[consumer](view(t)))
     assert not np.shares_memory(array, np.asarray(t))
-    array[0] = 7.0
+    np.testing.assert_array_equal(array, view(NUMBERS))
+    if array.flags.writeable:  # NumPy takes what comes without a version for read-only
+        array[...] = 7.0
     np.testing.assert_array_equal(t, NUMBERS)
+
+
+def test_torch_gets_a_copy() -> None:
+    torch = pytest.importorskip("torch")
+    t = fg.tensor(NUMBERS)
+    for read in (torch.from_dlpack, torch.as_tensor, torch.asarray, torch.tensor):
+        foreign = read(t)
+        foreign += 1.0
+        np.testing.assert_array_equal(t, NUMBERS)
+
+
+def test_memory_is_not_shared_on_demand() -> None:
+    t = fg.tensor(NUMBERS)
+    with pytest.raises(
+        DlpackError, match=r"hands out a copy .* np\.asarray\(t\), a read-only view"
+    ):
+        READ(t, copy=False)
+    with pytest.raises(DlpackError, match="hands out a copy"):
+        t.__dlpack__(copy=False)
 
 
 def test_what_somebody_could_write_to_is_copied() -> None:
