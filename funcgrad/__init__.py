@@ -15,23 +15,14 @@ The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``p
 submodule of the same name would take the function's place in the package when it is imported.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
-from typing import Any as _Any
 
-from funcgrad import errors, tree
+from funcgrad import errors
+from funcgrad.late_names import LateNames as _LateNames
 from funcgrad.tensor import Tensor, tensor
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.jacobian import hessian, hvp, jacfwd, jacrev
-from funcgrad.transforms.linear import linear_transpose, linearize
-from funcgrad.transforms.probe import probe
-from funcgrad.transforms.reverse import grad, value_and_grad, vjp
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.trees import pytree, static_field
 
 if TYPE_CHECKING:
-    from funcgrad import extend, implicit, nn, numpy, optim, random, scipy, testing
+    from funcgrad import extend, implicit, nn, numpy, optim, random, scipy, testing, tree
     from funcgrad.control.associative import associative_scan
     from funcgrad.control.choices import cond, switch
     from funcgrad.control.scans import map, scan
@@ -42,9 +33,17 @@ if TYPE_CHECKING:
     from funcgrad.integrate.odeint import odeint
     from funcgrad.programs.program import Program
     from funcgrad.staging.jit import jit
+    from funcgrad.transforms.batch import vmap
     from funcgrad.transforms.checkpoint import checkpoint
     from funcgrad.transforms.custom import custom_jvp, custom_vjp
+    from funcgrad.transforms.forward import jvp
+    from funcgrad.transforms.jacobian import hessian, hvp, jacfwd, jacrev
+    from funcgrad.transforms.linear import linear_transpose, linearize
+    from funcgrad.transforms.probe import probe
+    from funcgrad.transforms.reverse import grad, value_and_grad, vjp
     from funcgrad.transforms.stage import program
+    from funcgrad.transforms.stop import stop_gradient
+    from funcgrad.trees import pytree, static_field
 
 __all__ = [
     "Program",
@@ -95,36 +94,36 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("extend", "implicit", "nn", "numpy", "optim", "random", "scipy", "testing")
-_FUNCTIONS = (
-    ("Program", "funcgrad.programs.program"),
-    ("associative_scan", "funcgrad.control.associative"),
-    ("checkpoint", "funcgrad.transforms.checkpoint"),
-    ("cond", "funcgrad.control.choices"),
-    ("custom_jvp", "funcgrad.transforms.custom"),
-    ("custom_linear_solve", "funcgrad.implicit.linear_solves"),
-    ("custom_root", "funcgrad.implicit.roots"),
-    ("custom_vjp", "funcgrad.transforms.custom"),
-    ("fixed_point", "funcgrad.implicit.fixed_points"),
-    ("fori_loop", "funcgrad.control.whiles"),
-    ("jit", "funcgrad.staging.jit"),
-    ("map", "funcgrad.control.scans"),
-    ("odeint", "funcgrad.integrate.odeint"),
-    ("program", "funcgrad.transforms.stage"),
-    ("scan", "funcgrad.control.scans"),
-    ("switch", "funcgrad.control.choices"),
-    ("while_loop", "funcgrad.control.whiles"),
+_LATE = _LateNames(
+    __name__,
+    {
+        "": "extend implicit nn numpy optim random scipy testing tree",
+        "control.associative": "associative_scan",
+        "control.choices": "cond switch",
+        "control.scans": "map scan",
+        "control.whiles": "fori_loop while_loop",
+        "implicit.fixed_points": "fixed_point",
+        "implicit.linear_solves": "custom_linear_solve",
+        "implicit.roots": "custom_root",
+        "integrate.odeint": "odeint",
+        "programs.program": "Program",
+        "staging.jit": "jit",
+        "transforms.batch": "vmap",
+        "transforms.checkpoint": "checkpoint",
+        "transforms.custom": "custom_jvp custom_vjp",
+        "transforms.forward": "jvp",
+        "transforms.jacobian": "hessian hvp jacfwd jacrev",
+        "transforms.linear": "linear_transpose linearize",
+        "transforms.probe": "probe",
+        "transforms.reverse": "grad value_and_grad vjp",
+        "transforms.stage": "program",
+        "transforms.stop": "stop_gradient",
+        "trees": "pytree static_field",
+    },
 )
 
-
-def __getattr__(name: str) -> _Any:
-    """Load what a script may not need when it is first used: it would double the import time."""
-    if name in _SUBMODULES:
-        return _import_module(f"funcgrad.{name}")
-    for known, module in _FUNCTIONS:
-        if name == known:
-            return getattr(_import_module(module), name)
-    raise AttributeError(f"module 'funcgrad' has no attribute {name!r}")
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 
 
 def __dir__() -> list[str]:

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, Token, copy_context
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+
+from funcgrad.quick_dataclasses import dataclass
 
 __all__ = ["ERROR_STATE", "ErrorState", "notices_errors", "quiet"]
 

@@ -29,11 +29,12 @@ transformations derive forward and reverse mode:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Value, bind, bind1, bind2

@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError
+from funcgrad.quick_dataclasses import dataclass
 
 __all__ = [
     "DTYPES",

@@ -11,11 +11,12 @@ operation that declares its structure is costed, fused and planned without anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+
+from funcgrad.quick_dataclasses import dataclass
 
 __all__ = [
     "COMMUTATIVE",

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from funcgrad.errors import FunctionError, LeafError, TreeError
 from funcgrad.frozen_dataclasses import is_frozen_dataclass, pytree, static_field
+from funcgrad.quick_dataclasses import dataclass
 
 __all__ = [
     "KeyPath",
@@ -153,7 +154,7 @@ def key_path_text(path: KeyPath, name: str = "") -> str:
     return name + "".join(path)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Structure:
     """A pytree without its leaves, as one flat tuple of tokens in prefix order.
 

@@ -44,8 +44,15 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     ),
 }
 
-# They load their submodules when they are first used, so that importing them stays cheap.
-FACADES = frozenset({"funcgrad", "funcgrad.scipy"})
+# It imports modules by their names, and packages say which: `late_names` compares that with imports
+# that linters read.
+LOADER = "funcgrad.late_names"
+
+# They may use the decorator of the standard library, which takes four times as long: the first is
+# written with it, the others are about classes of users.
+USERS_DATACLASSES = frozenset(
+    {"funcgrad.quick_dataclasses", "funcgrad.frozen_dataclasses", "funcgrad.trees"}
+)
 
 # What `import funcgrad` may load of NumPy beyond what `import numpy` does.
 EXTRA_NUMPY_MODULES = {
@@ -330,8 +337,8 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
     """
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
-            name = dotted_name(node.func).rpartition(".")[2]
-            if name in {"__import__", "import_module"} and source.name not in FACADES:
+            name = dotted_name(node.func).rpartition(".")[2].lstrip("_")
+            if name in {"import__", "import_module"} and source.name != LOADER:
                 yield f"{source.name}:{node.lineno} calls {name}"
     allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
     for found in imports_of(source, known):
@@ -339,6 +346,37 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
         is_present = top in {"funcgrad", "numpy"} or top in sys.stdlib_module_names
         if found.deferred and is_present and found.imported not in allowed:
             yield f"{source.name}:{found.line} imports {found.imported} inside a function"
+
+
+def late_names(source: Source) -> Iterator[str]:
+    """Names that a package loads late and does not import for type checkers, or the other way."""
+    imported: set[tuple[str, str, str]] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.If) and dotted_name(node.test) == "TYPE_CHECKING":
+            imported |= {
+                (child.module or "", alias.name, alias.asname or alias.name)
+                for child in node.body
+                if isinstance(child, ast.ImportFrom)
+                for alias in child.names
+            }
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and dotted_name(node.func).lstrip("_") == "LateNames":
+            late = set()
+            for part, names in ast.literal_eval(node.args[1]).items():
+                for name in names.split():
+                    public, _, inner = name.partition("=")
+                    late.add((f"{source.name}.{part}".rstrip("."), inner or public, public))
+            yield from (f"{source.name}: {name}" for name in sorted(late ^ imported))
+
+
+def slow_dataclasses(source: Source) -> Iterator[str]:
+    """Imports of the standard library's decorator, see `funcgrad.quick_dataclasses`."""
+    for node in ast.walk(source.tree):
+        imports = isinstance(node, ast.Import) and node.names[0].name == "dataclasses"
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses":
+            imports = any(alias.name == "dataclass" for alias in node.names)
+        if imports and source.name not in USERS_DATACLASSES:
+            yield f"{source.name}: {ast.unparse(node)}"
 
 
 def import_cycle(sources: tuple[Source, ...]) -> list[str]:

@@ -28,6 +28,7 @@ from tests.architecture import (
     import_cycle,
     imports_of,
     kinds_of_operations,
+    late_names,
     long_files,
     long_functions,
     missing_annotations,
@@ -36,6 +37,7 @@ from tests.architecture import (
     package_of,
     parameters_of_any_type,
     shared_state,
+    slow_dataclasses,
     unfinished_business,
     unlisted_names,
     wrong_exports,
@@ -60,6 +62,8 @@ CHECKS: tuple[Check, ...] = (
     changed_classes,
     kinds_of_operations,
     unfinished_business,
+    late_names,
+    slow_dataclasses,
 )
 
 
@@ -194,6 +198,8 @@ def test_import_loads_only_numpy_and_the_standard_library() -> None:
 
 LONG_BODY = "\n".join("    pass" for _ in range(MAX_FUNCTION_LINES))
 
+CHECKED = "if TYPE_CHECKING:\n  from funcgrad.sample.part import f"
+
 OFFENDERS: Mapping[Check, tuple[str, ...]] = {
     long_files: ("\n" * (MAX_FILE_LINES + 1),),
     long_functions: (
@@ -243,6 +249,7 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "def f():\n  import numpy.fft",
         "class C:\n  def f(self):\n    from itertools import count",
         "importlib.import_module('funcgrad.numpy')",
+        "from importlib import import_module as _import_module\n_import_module('funcgrad.numpy')",
     ),
     changed_classes: ("x.__class__ = int", "def f(self):\n  self.__class__ = g"),
     kinds_of_operations: (
@@ -251,6 +258,18 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "getattr(equation.operation, 'structure', None)",
     ),
     unfinished_business: ("# TO" + "DO: later", "raise Error('FIX" + "ME')"),
+    late_names: (
+        "x = LateNames(__name__, {'': 'a'})",
+        "x = _LateNames(__name__, {'part': 'f g'})\n" + CHECKED,
+        "x = _LateNames(__name__, {'part': 'f=h'})\n" + CHECKED,
+        "x = _LateNames(__name__, {'parts': 'f'})\n" + CHECKED,
+        "x = _LateNames(__name__, {})\n" + CHECKED,
+    ),
+    slow_dataclasses: (
+        "import dataclasses",
+        "from dataclasses import dataclass",
+        "from dataclasses import dataclass as record, field",
+    ),
 }
 
 INNOCENTS: Mapping[Check, tuple[str, ...]] = {
@@ -283,6 +302,8 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
         "getattr(operation.differential, 'structural', False)",
     ),
     unfinished_business: ("todo_list = ()",),
+    late_names: ("x = LateNames(__name__, {'part': 'f'})\n" + CHECKED, CHECKED),
+    slow_dataclasses: ("from dataclasses import field, replace",),
 }
 
 

@@ -27,11 +27,11 @@ Tensor(9.0)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
 __all__ = ["MISS", "Backend", "Compiled", "evaluated"]

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from funcgrad import trees
 from funcgrad.control.values import as_spec, strong
 from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError, TreeError
 from funcgrad.programs.equation import spec_inside
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, TracedValue, Value, concrete

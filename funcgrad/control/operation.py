@@ -8,7 +8,6 @@ with their tangents, or with what its pullback keeps, so it meets transformation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from funcgrad.control.values import as_spec, specs_inside, strong, strong_program
@@ -16,6 +15,7 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Linearized, Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import Choice, Control, Loop
 from funcgrad.trace import RAW, Value, begin_level, concrete

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from funcgrad.primitives.index_keys import Key, index_text
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 
 __all__ = ["Edge", "Graph", "Node", "dot", "markdown", "mermaid", "program_graph"]
 

@@ -13,7 +13,6 @@ Saad, Iterative Methods for Sparse Linear Systems, 2nd edition 2003: algorithms 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import Any, TypeAlias
@@ -29,6 +28,7 @@ from funcgrad.floating_errors import quiet
 from funcgrad.implicit.fixed_points import check_count, converged_or_nan, tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Linear, Tree, Unknown
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.linear import linear_transpose
 

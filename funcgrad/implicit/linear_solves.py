@@ -13,7 +13,7 @@ A: two systems more, and no derivative of the solver.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete

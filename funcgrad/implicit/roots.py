@@ -14,7 +14,7 @@ With f(x, p) = 0 the derivative of the root x is that of the implicit function t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from funcgrad import trees
@@ -24,6 +24,7 @@ from funcgrad.implicit.linear_solves import LinearSystem, Solve, filled, minus, 
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux
 from funcgrad.programs.equation import spec_inside
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function, values_of

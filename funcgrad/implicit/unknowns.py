@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from funcgrad import trees
@@ -16,6 +15,7 @@ from funcgrad.control.carry import placed
 from funcgrad.control.values import as_spec, strong
 from funcgrad.errors import DifferentiationError, DtypeError, ShapeError
 from funcgrad.programs.equation import spec_inside
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value

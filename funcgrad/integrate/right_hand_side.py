@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carry import placed
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import concrete

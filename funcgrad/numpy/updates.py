@@ -7,7 +7,6 @@ Tensor([0., 5., 0.])
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from funcgrad.primitives.indexing import index, indexed_part
 from funcgrad.primitives.powers import power
 from funcgrad.primitives.selection import maximum, minimum
 from funcgrad.primitives.structural import cast, inverse_axes, reshape, transpose
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value

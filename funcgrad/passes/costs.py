@@ -18,13 +18,13 @@ In flows a ``Program``, out flows ``Costs``. All is counted from shapes and dtyp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import (
     Contraction,

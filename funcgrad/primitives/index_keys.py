@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import index as as_integer
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Raw, TracedValue, Value
 from funcgrad.users_values import operand

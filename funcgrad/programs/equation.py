@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from funcgrad.primitive import Primitive
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, spec_of
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap

@@ -20,7 +20,7 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from funcgrad import trees
@@ -29,6 +29,7 @@ from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import Constant, Equation, Guard, spec_inside
 from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap

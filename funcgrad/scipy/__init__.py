@@ -9,9 +9,9 @@ extra.
 Tensor(0.0)
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
-from typing import Any as _Any
+
+from funcgrad.late_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.scipy import fft, linalg, optimize, sparse, special, stats
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["fft", "linalg", "optimize", "sparse", "special", "stats"]
 
 
-def __getattr__(name: str) -> _Any:
-    """Load a part when it is first used: a script needs one of them."""
-    if name in __all__:
-        return _import_module(f"funcgrad.scipy.{name}")
-    raise AttributeError(f"module 'funcgrad.scipy' has no attribute {name!r}")
+_LATE = _LateNames(__name__, {"": "fft linalg optimize sparse special stats"})
+
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 
 
 def __dir__() -> list[str]:

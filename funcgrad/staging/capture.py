@@ -26,7 +26,7 @@ from abc import ABC, ABCMeta, get_cache_token
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from operator import attrgetter, methodcaller
 from pickle import dumps
@@ -40,6 +40,7 @@ import numpy as np
 from funcgrad.buffers import BufferPool
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.lookups import INSPECTING, REFLECTIVE, Libraries, imported, line_of, lookups
 from funcgrad.staging.watch import ABSENT, PLAIN, Watch, entries, look
 from funcgrad.trace import TracedValue

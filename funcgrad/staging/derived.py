@@ -23,13 +23,14 @@ Tensor(6.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.entry import told_by_operation
 from funcgrad.structure import Control
 from funcgrad.trace import Value

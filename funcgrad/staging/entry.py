@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -40,6 +39,7 @@ from funcgrad.backends.interface import MISS, Compiled
 from funcgrad.errors import GuardError
 from funcgrad.floating_errors import ERROR_STATE, quiet
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape
 from funcgrad.staging.generated import Body
 from funcgrad.staging.static_arguments import exact

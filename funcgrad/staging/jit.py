@@ -18,14 +18,13 @@ if not, it writes an entry for the next time.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
-from pathlib import Path
 from threading import Lock
 from types import FrameType, MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -39,6 +38,7 @@ from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import Form, kind_of, write_entry
@@ -58,7 +58,7 @@ __all__ = ["Failure", "JitWarning", "Jitted", "Lowered", "jit"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_HOME: Final = str(Path(__file__).resolve().parents[1])
+_HOME: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _MOST_VARIANTS: Final = 16
 _MOST_SIGNATURES: Final = 256
 _MOST_ENTRIES: Final = 8

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import accumulate
-from pathlib import Path
 from types import CodeType, MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +45,7 @@ _SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
     {"LOAD_GLOBAL": 1, "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2}
 )
 """So many low bits of an instruction's argument are flags; the others number a name."""
-_STANDARD: Final = str(Path(os.__file__).resolve().parent)
+_STANDARD: Final = os.path.dirname(os.path.realpath(os.__file__))
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _HEAP_TYPE: Final = 1 << 9
 

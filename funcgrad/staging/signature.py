@@ -7,7 +7,6 @@ function reads from outside stands unchanged, for numbers for which its guards h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from funcgrad import trees
 from funcgrad.backends.interface import MISS, Compiled
 from funcgrad.errors import GuardError
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Compile, ProgramCall
 from funcgrad.staging.entry import write_attempt

@@ -8,7 +8,6 @@ derivatives of order n - 1, in each mode, as functions of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.numpy.options import real_number
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.testing.numerical import (
     Estimate,

@@ -17,12 +17,12 @@ Estimate(values=[array(12.)], noise=[array(0.)], method='complex step', precisio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from funcgrad.floating_errors import quiet
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.subject import Array, Subject
 
 __all__ = ["Estimate", "contract", "estimate", "inner", "one_sided", "precision_of", "step_of"]

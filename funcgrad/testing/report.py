@@ -6,11 +6,11 @@ Comparing comes first: analytic against numerical, elementwise, each element wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.numerical import Estimate
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject
 

@@ -8,7 +8,6 @@ mode, is a subject again: that is how the higher orders are checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +17,7 @@ from funcgrad import trees
 from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.floating_errors import quiet
 from funcgrad.primitives.complexes import conj
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.transforms.arguments import argument_name, check_function, values_of

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import Any, Final
@@ -24,6 +23,7 @@ from funcgrad.errors import (
     ShapeError,
 )
 from funcgrad.primitives.structural import cast
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.trace import TracedValue, Value, concrete
 from funcgrad.trees import Structure

@@ -7,7 +7,6 @@ among the arguments asks it how to evaluate, record, push or batch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from funcgrad.errors import TracerError
 from funcgrad.primitives.logic import logical_or
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import RAW, Trace, Value, innermost
 from funcgrad.transforms.accumulation import Variables, accumulate

@@ -10,7 +10,7 @@ function read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -19,6 +19,7 @@ from funcgrad.conversion import reveal_primal
 from funcgrad.primitive import DISCRETE, Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap

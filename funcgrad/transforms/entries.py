@@ -23,7 +23,6 @@ may be ``Masked``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -35,6 +34,7 @@ from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
 from funcgrad.trace import RAW, Value, bind
 from funcgrad.transforms.accumulation import UNFINISHED, CotangentPatches, Variables, accumulate

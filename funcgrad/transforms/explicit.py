@@ -19,7 +19,7 @@ is; in what is closed over it is that of the function's own operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -30,6 +30,7 @@ from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Constant, Equation, Params, spec_inside
 from funcgrad.programs.inline import inlined, with_changed_programs
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import FOREIGN, Control
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call

@@ -6,11 +6,12 @@ Their batching, their derivatives, and what makes them operations of programs.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
 from funcgrad.primitive import Linearized, Primitive
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Value, begin_level

@@ -15,7 +15,6 @@ computed with, and programs of the arguments, the residuals and cotangents, or t
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate as running_sums
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from funcgrad.programs.equation import Guard, exact_key
 from funcgrad.programs.extract import Numbers, defined, extract, needed, value_numbers
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.trace import Value
 from funcgrad.transforms.masked import Cotangent

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Final
 
 from funcgrad.errors import DifferentiationError
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value

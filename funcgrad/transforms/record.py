@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,6 +21,7 @@ import numpy as np
 from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Linearized, Primitive
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete

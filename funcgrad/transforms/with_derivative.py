@@ -15,7 +15,7 @@ lists of values; the *widths* say how many values each cotangent is.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from funcgrad import trees
 from funcgrad.passes.pipeline import simplified
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import spec_of
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.batch import Batched

@@ -14,7 +14,6 @@ the same program runs on NumPy's scalars.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -27,6 +26,7 @@ from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import ProgramError
 from funcgrad.floating_errors import ERROR_STATE, notices_errors
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
 __all__ = ["NUMPY", "NumpyBackend", "compile_program"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from funcgrad.backends.numpy.fusion import Kernel
@@ -14,6 +13,7 @@ from funcgrad.backends.numpy.scalars import NONE, Scalars, scalars_of
 from funcgrad.backends.numpy.scope import Scope
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Control, Loop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -14,6 +14,7 @@ from funcgrad.backends.numpy.literals import dtype_text, number_text
 from funcgrad.backends.numpy.scope import Scope
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
 __all__ = ["Expressions", "Operand", "Text"]

@@ -15,7 +15,7 @@ within rows, and sums, extrema and dot products over the rows, which add up what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final, TypeAlias
 
@@ -23,6 +23,7 @@ from funcgrad.backends.numpy.graphs import in_order
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import keeps_order, rearranged
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -21,6 +20,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.liveness import Aliases, aliases, makes_its_own
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Trait
 

@@ -13,7 +13,6 @@ which is all work on single numbers: what differs is how often NumPy begins a lo
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +25,7 @@ from funcgrad.primitives.rows import many_rows
 from funcgrad.primitives.structural import transpose
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.structures import axes_along, letters_of, rearranged
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 

@@ -27,7 +27,6 @@ a = x * y
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ import numpy as np
 
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Movement, Scatter
 

@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import prod
 
 from funcgrad.programs.equation import Equation
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Trait
 

@@ -15,8 +15,9 @@ def f(x):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from funcgrad.quick_dataclasses import dataclass
 
 __all__ = ["MAKER", "Source"]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from funcgrad.backends.numpy.roles import roles
@@ -25,6 +25,7 @@ from funcgrad.passes.costs import bytes_of
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation, exact_key
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import Elementwise, Movement, Reduction, Trait
 
 __all__ = ["BLOCK_BYTES", "FEWEST", "Group", "Slot", "Stacks", "find_stacks"]

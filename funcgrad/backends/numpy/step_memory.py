@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel
 from funcgrad.backends.numpy.plan import Plan, is_plain_ufunc, plan_of
 from funcgrad.backends.numpy.slots import takes_a_place
 from funcgrad.programs.liveness import aliases, makes_its_own
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import Control
 
 __all__ = ["StepMemory", "memory_of"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import inf
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 
 from funcgrad import tree, trees
 from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, ShapeError
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape
 from funcgrad.tensor import Tensor, tensor
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isinf
 from typing import Protocol
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ImmutableError, MissingAttributeError, MissingOptionError
 from funcgrad.primitives.logits import real_value
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
 

@@ -7,11 +7,11 @@ Tensor(-1.83787707)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.primitives.logits import real_value
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.distributions import FrozenDistribution
 from funcgrad.tensor import ArrayLike, Tensor, wrap

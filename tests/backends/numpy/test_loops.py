@@ -19,6 +19,7 @@ from funcgrad.backends.numpy import step_memory
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.blocks import DEEPEST
 from funcgrad.backends.numpy.prepare import prepared
+from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
 from funcgrad.passes.pipeline import optimize
 from tests.control.nests import LIBRARY, function_of, nests
@@ -44,7 +45,7 @@ def check(program: fg.Program, *args: Any) -> str:
         assert_bits([*run(*args)], [*expected])
         assert_bits([np.array(out) for out in first], held)
         assert_bits([np.array(arg) for arg in args], before)
-        plain = fg.backends.numpy.writer.numpy_source(each, floats=False)
+        plain = numpy_source(each, floats=False)
         assert plain.text
     return prepared(optimize(program)).to_numpy_source()
 

@@ -1,0 +1,67 @@
+"""Public names of a package that are loaded when they are first asked for.
+
+A script uses a few functions of hundreds, and those bring the operations that they are made of. A
+package says where its names are defined, and its ``__getattr__`` (PEP 562) loads a name and leaves
+it in the package, so that it is asked once. The package imports the same names for type checkers
+and for the linter of layers; a test compares the two.
+
+>>> names = LateNames("funcgrad", {"": "nn", "control.choices": "cond switch"})
+>>> "cond" in names
+True
+>>> names.load("nn").__name__
+'funcgrad.nn'
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["LateNames"]
+
+
+class LateNames:
+    """Names of a package and where each is defined.
+
+    Parameters
+    ----------
+    package : str
+        The package's ``__name__``.
+    modules : mapping from str to str
+        From a module of the package, such as ``"control.choices"``, to the names that are taken
+        from it, separated by spaces; ``public=inner`` is what the module calls ``inner``. Under
+        ``""`` stand the package's modules that are public themselves.
+    """
+
+    __slots__ = ("_package", "_places")
+
+    def __init__(self, package: str, modules: Mapping[str, str]) -> None:
+        self._package = package
+        self._places = MappingProxyType(
+            {
+                public: (module, inner or public)
+                for module, names in modules.items()
+                for public, _, inner in (name.partition("=") for name in names.split())
+            }
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def load(self, name: str) -> Any:
+        """Load what stands under a name, and leave it in the package.
+
+        Two threads that come here at once load it once: importing has locks of its own.
+        """
+        if name not in self._places:
+            raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
+        module, inner = self._places[name]
+        if module:
+            value = getattr(import_module(f"{self._package}.{module}"), inner)
+        else:
+            value = import_module(f"{self._package}.{inner}")
+        setattr(sys.modules[self._package], name, value)
+        return value

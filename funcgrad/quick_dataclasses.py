@@ -1,0 +1,174 @@
+"""The decorator ``dataclass`` that the house uses, which makes classes in a quarter of the time.
+
+The standard library's compiles six methods of a frozen class one by one, which took a third of the
+time in which the house is loaded. Here one text is compiled for the methods that run often, and
+what is left is shared by all classes. They are dataclasses like others: `dataclasses.fields` and
+`dataclasses.replace` take them, and type checkers see the standard library's decorator.
+
+>>> @dataclass(frozen=True, slots=True)
+... class Point:
+...     x: float
+...     y: float = 0.0
+>>> dataclasses.replace(Point(1.0, y=2.0), x=3.0)
+Point(x=3.0, y=2.0)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, FrozenInstanceError
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+__all__ = ["dataclass"]
+
+_UNSET: Final = object()
+"""Stands for an argument of ``__init__`` whose default is made anew each time."""
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+
+    from _typeshed import DataclassInstance
+else:
+
+    def dataclass(
+        *, slots: Literal[True], frozen: bool = False, eq: bool = True, repr: bool = True
+    ) -> Callable[[type[Any]], type[Any]]:
+        """Make a class a dataclass with slots.
+
+        Parameters
+        ----------
+        slots : True
+            Said at each class, for type checkers.
+        frozen : bool, optional
+            Whether assigning to a field raises `dataclasses.FrozenInstanceError`.
+        eq : bool, optional
+            Whether instances with equal fields are equal, and have one hash if they are frozen.
+        repr : bool, optional
+            Whether instances print as the call that makes them.
+        """
+
+        def make(cls: type[Any]) -> type[Any]:
+            # The standard library would compile the methods that refuse assignments. It insists on
+            # them where the class that is inherited from has them.
+            inherits = any(dataclasses.is_dataclass(base) for base in cls.__bases__)
+            cls = dataclasses.dataclass(
+                init=False, repr=False, eq=False, slots=slots, frozen=frozen and inherits
+            )(cls)
+            cls.__dataclass_params__.frozen = frozen
+            methods = _compiled(cls, frozen=frozen, eq=eq)
+            if repr:
+                methods["__repr__"] = _repr
+            if eq and not frozen:
+                methods["__hash__"] = None
+            if frozen:
+                methods |= {
+                    "__setattr__": _set_attribute,
+                    "__delattr__": _delete_attribute,
+                    "__getstate__": _state,
+                    "__setstate__": _restore,
+                }
+            for name, method in methods.items():
+                if name not in vars(cls) or (name == "__hash__" and cls.__hash__ is None):
+                    setattr(cls, name, method)
+            return cls
+
+        return make
+
+
+def _compiled(cls: type[Any], *, frozen: bool, eq: bool) -> dict[str, Any]:
+    """The methods that are written for a class: ``__init__``, and what compares its instances."""
+    fields = dataclasses.fields(cls)
+    names: dict[str, Any] = {"unset": _UNSET, "__name__": cls.__module__}
+    texts = [_init_text(cls, fields, names)]
+    if eq:
+        texts += _comparing_texts(fields, frozen)
+    exec("\n".join(texts), names)
+    methods: dict[str, Any] = {name: names[name] for name in _METHODS if name in names}
+    for name, method in methods.items():
+        method.__qualname__ = f"{cls.__qualname__}.{name}"
+    methods["__init__"].__annotations__ = {f.name: f.type for f in fields if f.init}
+    methods["__init__"].__annotations__["return"] = None
+    return methods
+
+
+_METHODS: Final = ("__init__", "__eq__", "__hash__")
+
+
+def _init_text(cls: type[Any], fields: Iterable[Field[Any]], names: dict[str, Any]) -> str:
+    """The text of ``__init__``; what it reads beside its arguments is put under ``names``.
+
+    It sets each field through its slot, which does not ask `__setattr__`.
+    """
+    parameters = ["self"]
+    by_keyword = ["*"]
+    lines = []
+    for field in fields:
+        value = name = field.name
+        if field.default_factory is not MISSING:
+            names[f"make_{name}"] = field.default_factory
+            default, value = "unset", f"make_{name}()"
+            value = f"{value} if {name} is unset else {name}" if field.init else value
+        elif field.default is not MISSING:
+            names[f"default_{name}"] = field.default
+            default = f"default_{name}"
+            value = name if field.init else default
+        elif field.init:
+            default = ""
+        else:
+            continue  # set by __post_init__
+        names[f"set_{name}"] = getattr(cls, name).__set__
+        lines.append(f"  set_{name}(self, {value})")
+        if field.init:
+            parameter = f"{name}={default}" if default else name
+            (by_keyword if field.kw_only else parameters).append(parameter)
+    if len(by_keyword) > 1:
+        parameters += by_keyword
+    if hasattr(cls, "__post_init__"):
+        lines.append("  self.__post_init__()")
+    return "\n".join([f"def __init__({', '.join(parameters)}):", *(lines or ["  pass"])])
+
+
+def _comparing_texts(fields: Iterable[Field[Any]], frozen: bool) -> list[str]:
+    """The texts of ``__eq__`` and, for a frozen class, of ``__hash__``."""
+    names = [field.name for field in fields if field.compare]
+    ours, theirs = ("".join(f"{of}.{name}, " for name in names) for of in ("self", "other"))
+    equal = [
+        "def __eq__(self, other):",
+        "  if other.__class__ is self.__class__:",
+        f"    return ({ours}) == ({theirs})",
+        "  return NotImplemented",
+    ]
+    return [*equal, f"def __hash__(self): return hash(({ours}))"] if frozen else equal
+
+
+def _repr(self: DataclassInstance) -> str:
+    shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _set_attribute(self: DataclassInstance, name: str, value: object) -> None:
+    if _is_fixed(type(self), name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _delete_attribute(self: DataclassInstance, name: str) -> None:
+    if _is_fixed(type(self), name):
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _is_fixed(kind: type[Any], name: str) -> bool:
+    """Whether an attribute cannot be set; a class that only inherits may have others."""
+    return "__dataclass_params__" in vars(kind) or name in kind.__dataclass_fields__
+
+
+def _state(self: DataclassInstance) -> list[Any]:
+    """What is pickled: the fields, since what unpickles sets no attribute of a frozen instance."""
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _restore(self: DataclassInstance, state: Iterable[Any]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)

@@ -1,0 +1,82 @@
+"""What a script loads: what it uses, and little else. No test looks at a clock.
+
+``python -m tests.benchmarks.loading`` says what that takes.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+SCRIPTS: Mapping[str, str] = {
+    "funcgrad": "import funcgrad",
+    "arrays": "import funcgrad.numpy",
+    "eager": "import funcgrad.numpy as fnp; fnp.sum(fnp.sin([1.0, 2.0]) * 3.0)",
+    "gradient": """
+import funcgrad as fg, funcgrad.numpy as fnp
+fg.grad(lambda x: fnp.sum(fnp.sin(x) * x))(2.0)
+""",
+    "jit": """
+import funcgrad as fg, funcgrad.numpy as fnp
+fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)))(2.0)
+""",
+    "completion": "import funcgrad, funcgrad.numpy as fnp; dir(funcgrad), dir(fnp), fnp.__all__",
+}
+
+STANDARD = frozenset({"copy", "dataclasses", "string", "heapq", "threading", "zlib"})
+"""What is needed of the standard library beyond what NumPy loads."""
+
+STAGING = (
+    *("staging", "backends", "passes", "programs", "control", "forms", "algebra"),
+    *("transforms.stage", "transforms.stager", "transforms.linearization"),
+)
+FAMILIES = (
+    *("numpy.linalg", "numpy.fft", "numpy.polynomials", "numpy.histograms", "numpy.sets"),
+    *("primitives.linear_systems", "primitives.eigen", "primitives.fft", "primitives.sorting"),
+    "primitives.special_functions",
+)
+OTHERS = (
+    *("implicit", "integrate", "nn", "optim", "random", "scipy", "testing", "extend"),
+    *("control", "forms", "dispatch"),
+)
+
+NOT_LOADED: Mapping[str, tuple[str, ...]] = {
+    "funcgrad": ("transforms", "numpy", *STAGING, *FAMILIES, *OTHERS),
+    "arrays": ("transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
+    "eager": ("transforms", *STAGING, *FAMILIES, *OTHERS),
+    "gradient": (*STAGING, *FAMILIES, *OTHERS),
+    "jit": (*FAMILIES, *OTHERS),
+    "completion": ("transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
+}
+"""What of funcgrad a script has no use for, with all that stands under it."""
+
+
+def loaded(script: str) -> set[str]:
+    """The modules that a script loads beyond those of NumPy."""
+    code = "import sys, numpy\nbefore = set(sys.modules)\n{}\nprint(*set(sys.modules) - before)"
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(script)], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def beneath(modules: set[str], place: str) -> set[str]:
+    return {name for name in modules if f"{name}.".startswith(f"funcgrad.{place}.")}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_loads_what_it_uses(name: str) -> None:
+    modules = loaded(SCRIPTS[name])
+    assert {place: beneath(modules, place) for place in NOT_LOADED[name]} == {
+        place: set() for place in NOT_LOADED[name]
+    }
+    standard = {module.partition(".")[0] for module in modules} - {"funcgrad", "numpy"}
+    assert {module for module in standard if module[0] != "_"} <= STANDARD
+
+
+def test_what_is_used_is_found_among_what_is_loaded() -> None:
+    # Else the test above would hold whatever is loaded.
+    modules = loaded(SCRIPTS["jit"])
+    for place in ("staging", "backends", "numpy.reductions", "transforms.stage"):
+        assert beneath(modules, place)
