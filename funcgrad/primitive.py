@@ -34,6 +34,8 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
+import numpy as np
+
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import OPAQUE, Structure, Trait
@@ -298,6 +300,7 @@ class Primitive:
     name : str
     evaluate : callable
         ``(*raw arguments, **params) -> raw value``; it must neither keep nor write its arguments.
+        It may return them, or views of them, unless the structure says that it ``owns`` its result.
     result : callable
         ``(*specs, **params) -> Spec`` of what ``evaluate`` returns. An operation with several
         results, or with as many as it is asked for, returns a tuple, and so does this.
@@ -345,6 +348,7 @@ class Primitive:
     bilinear: bool = field(init=False, repr=False)
     additive: bool = field(init=False, repr=False)
     is_foreign: bool = field(init=False, repr=False)
+    owns: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Lay out what the hot paths read of the differential."""
@@ -358,6 +362,8 @@ class Primitive:
         additive = quick and all(isinstance(factor, UnitFactor) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
         object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
+        is_new = isinstance(self.evaluate, np.ufunc)  # whatever it returns
+        object.__setattr__(self, "owns", is_new or self.structure.owns)
 
     def results(self, *specs: Spec, **params: Hashable) -> tuple[Spec, ...]:
         """The specs of all results."""

@@ -118,13 +118,15 @@ class Elementwise:
         see ``funcgrad.intrinsics``. Where ``evaluate`` is a ufunc of NumPy, or an intrinsic itself,
         none is needed.
     owns : bool
-        Whether the result is sure to have memory of its own.
+        Whether ``evaluate`` never returns an operand, a view of one or an array that it keeps, so
+        that what follows may be computed in the memory of the result. All structures have this
+        field; of a ufunc nobody needs to say it.
     is_view : bool
-        Whether it lies in the memory of the operand, and nothing is computed.
+        Whether the result lies in the memory of the operand, and nothing is computed.
     """
 
     formula: Callable[..., Any] | None = None
-    owns: bool = True
+    owns: bool = False
     is_view: bool = False
 
 
@@ -142,14 +144,14 @@ class Reduction:
 
     combine: Any = None
     ufunc: Any = None
-    owns: bool = True
+    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """Each element comes from those on one side of it along the parameter ``axis``."""
 
-    owns: bool = True
+    owns: bool = False
 
 
 class Piece(NamedTuple):
@@ -216,11 +218,7 @@ class Movement:
     is_view: bool = False
     adds: bool = False
     rows_last: Callable[..., Mapping[str, Any] | None] | None = None
-
-    @property
-    def owns(self) -> bool:
-        """Whether the result is sure to have memory of its own."""
-        return not self.is_view
+    owns: bool = False
 
     def pieces(
         self, result: Sequence[int], *operands: Sequence[int], **params: Any
@@ -271,7 +269,7 @@ class Contraction:
     """
 
     letters: Callable[..., tuple[str, str, str]]
-    owns: bool = True
+    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,14 +293,14 @@ class Scatter:
 
     updates: int = 1
     combine: Any = None
-    owns: bool = True
+    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Random:
     """Bits, computed from a key and a place."""
 
-    owns: bool = True
+    owns: bool = False
 
 
 class Loop(NamedTuple):

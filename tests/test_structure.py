@@ -77,14 +77,14 @@ def assert_owned(primitive: Primitive) -> None:
                 assert not shares, each
 
 
-@by_primitive([each for each in PRIMITIVES if each.structure.owns])
+@by_primitive([each for each in PRIMITIVES if each.owns])
 def test_results_have_memory_of_their_own_where_that_is_said(primitive: Primitive) -> None:
     assert_owned(primitive)
 
 
 @by_primitive([each for each in PRIMITIVES if getattr(each.structure, "is_view", False)])
 def test_views_share_memory(primitive: Primitive) -> None:
-    assert not primitive.structure.owns
+    assert not primitive.owns
     x = np.ones((2, 3)) + (1j if primitive.name == "imag" else 0)
     samples = list(primitive.samples()) or [Sample((x,))]
     shared = [

@@ -166,6 +166,7 @@ constant_max: Primitive = reduction(
     source=reduce_max.source,
     ufunc=np.maximum,
     body=reduce_max,
+    owns=True,
 )
 
 
@@ -185,4 +186,5 @@ shift: Primitive = elementwise(
     partials=(SAME, OPPOSITE),
     samples=combined(reals(-3, 3, 2), edges((np.inf, np.inf), (-np.inf, np.inf), (1.0, 1.0))),
     traits=UNEVEN,
+    owns=True,
 )

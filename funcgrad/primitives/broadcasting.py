@@ -85,5 +85,6 @@ broadcast_to: Primitive = Primitive(
     structure=Movement(
         lambda result, x, shape: [(result, x)],
         rows_last=_rows_last,
+        owns=True,
     ),
 )

@@ -95,6 +95,7 @@ sinc_derivative: Primitive = elementwise(
     partials=(lambda _, x, order: sinc_derivative(x, order=order + 1),),
     samples=_sinc_samples,
     traits=TRANSCENDENTAL | UNEVEN,
+    owns=True,
 )
 
 

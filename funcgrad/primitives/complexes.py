@@ -42,7 +42,7 @@ conj: Primitive = Primitive(
     Linear((lambda ct, x: conj(ct),), structural=True),
     batch_elementwise,
     _SAMPLES,
-    structure=Elementwise(),
+    structure=Elementwise(owns=True),
 )
 
 
@@ -58,7 +58,7 @@ def _part(
     return replace(
         made,
         source=lambda x: f"{x.array if x.spec.weak else x}.{part}",
-        structure=Elementwise(owns=False, is_view=True),
+        structure=Elementwise(is_view=True),
     )
 
 
@@ -71,4 +71,5 @@ join_parts = elementwise(
     intrinsics.join_parts,
     partials=(SAME, lambda _, _x, _y: 1j),
     samples=combined(reals(-3, 3, 2), edges((np.nan, 1.0), (0.0, np.inf))),
+    owns=True,
 )

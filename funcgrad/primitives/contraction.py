@@ -117,7 +117,7 @@ contract: Primitive = Primitive(
     _contract_batch,
     _contract_samples,
     _contract_source,
-    structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts)),
+    structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts), owns=True),
 )
 """The product of two arrays, summed over the indices that the result does not have.
 

@@ -85,7 +85,7 @@ cumulative_sum: Primitive = Primitive(
     batch_along_axis,
     _sum_samples,
     _cumulative_source,
-    structure=Scan(),
+    structure=Scan(owns=True),
 )
 
 
@@ -225,7 +225,7 @@ cumulative_prod: Primitive = Primitive(
     batch_along_axis,
     _product_samples,
     lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
-    structure=Scan(),
+    structure=Scan(owns=True),
 )
 
 
@@ -351,4 +351,5 @@ reduce_prod: Primitive = reduction(
     factor=_others,
     samples=_prod_samples,
     source=reduce_text("multiply"),
+    owns=True,
 )

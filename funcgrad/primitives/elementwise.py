@@ -83,6 +83,7 @@ def elementwise(
     samples: Callable[[], Iterable[Sample]] = tuple,
     operator: str = "",
     traits: Trait = Trait.NONE,
+    owns: bool = False,
 ) -> Primitive:
     """Declare an elementwise primitive.
 
@@ -105,6 +106,8 @@ def elementwise(
     operator : str
         How Python writes it, see ``Primitive``.
     traits : Trait
+    owns : bool
+        Whether ``evaluate`` never returns an operand or a view of one, see ``Elementwise``.
 
     Examples
     --------
@@ -129,7 +132,7 @@ def elementwise(
         batch_elementwise,
         samples,
         operator=operator,
-        structure=Elementwise(formula),
+        structure=Elementwise(formula, owns),
         traits=traits,
     )
 
@@ -350,6 +353,7 @@ reciprocal_of_positive: Primitive = elementwise(
     formula=_reciprocal_of_positive,
     partials=(lambda y, _x: -y * y,),
     samples=combined(reals(0.5, 3), complexes(), edges(0.0, -0.0, -1.0, np.inf, np.nan)),
+    owns=True,
 )
 
 log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
@@ -429,7 +433,7 @@ phase = Primitive(  # the sign of a complex number, which is not locally constan
     Linearized(_push_phase),
     batch_elementwise,
     combined(complexes(), edges(0j, 2j, -1 + 0j)),
-    structure=Elementwise(),
+    structure=Elementwise(owns=True),
     traits=TRANSCENDENTAL,
 )
 

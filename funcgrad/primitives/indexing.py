@@ -286,7 +286,7 @@ deposit: Primitive = Primitive(
     _batch_deposit,
     _deposit_samples,
     _deposit_source,
-    structure=Scatter(updates=0, combine=np.add),
+    structure=Scatter(updates=0, combine=np.add, owns=True),
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

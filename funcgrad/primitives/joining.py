@@ -109,7 +109,7 @@ concatenate: Primitive = Primitive(
     _batch,
     _concatenate_samples,
     lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
-    structure=Movement(_section_windows, rows_last=_rows_last),
+    structure=Movement(_section_windows, rows_last=_rows_last, owns=True),
 )
 
 
@@ -126,5 +126,5 @@ stack: Primitive = Primitive(
     _batch,
     _stack_samples,
     _stack_source,
-    structure=Movement(_layer_windows, rows_last=_rows_last),
+    structure=Movement(_layer_windows, rows_last=_rows_last, owns=True),
 )

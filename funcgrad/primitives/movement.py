@@ -44,6 +44,7 @@ def movement(
     patch: Callable[..., None] | None = None,
     join: Callable[[Sequence[Patch], Shape], Value] | None = None,
     source: Callable[..., str | None] | None = None,
+    owns: bool = False,
 ) -> Primitive:
     """Declare a primitive of one array that only moves elements.
 
@@ -72,6 +73,8 @@ def movement(
         The transpose in place, and that of many at once, see ``Linear``.
     source : callable, optional
         ``evaluate`` as text, see ``Primitive``.
+    owns : bool
+        Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
     """
 
     def batched(
@@ -90,7 +93,7 @@ def movement(
         batched,
         samples,
         source,
-        structure=Movement(windows or viewed, is_view, rows_last=rows_last),
+        structure=Movement(windows or viewed, is_view, rows_last=rows_last, owns=owns),
     )
 
 

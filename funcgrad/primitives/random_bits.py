@@ -88,7 +88,7 @@ random_bits: Primitive = Primitive(
     # The bits of an array of keys are those of each key.
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _bits_samples,
-    structure=Random(),
+    structure=Random(owns=True),
 )
 
 
@@ -140,7 +140,7 @@ fold_key: Primitive = Primitive(
     DISCRETE,
     _batch_fold,
     _fold_samples,
-    structure=Random(),
+    structure=Random(owns=True),
 )
 
 
@@ -200,6 +200,7 @@ def _continuous(
         formula=formula,
         partials=None,
         samples=_bit_samples(dtype=np.dtype(np.float64)),
+        owns=True,
     )
 
 
@@ -249,6 +250,7 @@ bits_to_integer: Primitive = elementwise(
     formula=_integer,
     partials=None,
     samples=_bit_samples(4, dtype=np.dtype(np.int64)),
+    owns=True,
 )
 
 

@@ -230,7 +230,7 @@ recurrence: Primitive = Primitive(
     Linearized(_push_recurrence, _pull_recurrence, linear_in=(1,)),
     batch_along_axis,
     _samples,
-    structure=Scan(),
+    structure=Scan(owns=True),
 )
 """``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on; or from the end.
 

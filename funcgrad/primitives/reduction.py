@@ -70,6 +70,7 @@ def reduction(
     ufunc: np.ufunc | None = None,
     traits: Trait = Trait.NONE,
     body: Callable[..., Value] | None = None,
+    owns: bool = False,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
 
@@ -92,6 +93,8 @@ def reduction(
     traits : Trait
     body : callable, optional
         See ``Primitive``.
+    owns : bool
+        Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
     """
 
     def result(x: Spec, axis: Axes, keepdims: bool, **params: Hashable) -> Spec:
@@ -111,7 +114,7 @@ def reduction(
         batch_reduction,
         samples,
         source,
-        structure=Reduction(combine or ufunc, ufunc),
+        structure=Reduction(combine or ufunc, ufunc, owns),
         traits=traits,
         body=body,
     )
@@ -238,6 +241,7 @@ reduce_sum: Primitive = reduction(
     samples=numbers(),
     source=_sum_source,
     ufunc=np.add,
+    owns=True,
 )
 
 
@@ -292,6 +296,7 @@ reduce_mean: Primitive = reduction(
     samples=numbers(empty=False),
     source=_mean_text,
     body=_mean_body,
+    owns=True,
 )
 
 
@@ -351,13 +356,16 @@ def _std_samples() -> Iterator[Sample]:
 
 
 _DISPERSED: Final = numbers(empty=False, correction=0)
-reduce_var = reduction("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
+reduce_var = reduction(
+    "var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body, owns=True
+)
 reduce_std: Primitive = reduction(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),
     factor=_std_factor,
     samples=_std_samples,
     body=lambda x, **params: sqrt(reduce_var(x, **params)),
+    owns=True,
 )
 
 
@@ -385,6 +393,7 @@ reduce_max: Primitive = reduction(
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("maximum"),
     ufunc=np.maximum,
+    owns=True,
 )
 reduce_min: Primitive = reduction(
     "min",
@@ -394,6 +403,7 @@ reduce_min: Primitive = reduction(
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("minimum"),
     ufunc=np.minimum,
+    owns=True,
 )
 
 
@@ -442,6 +452,7 @@ logsumexp: Primitive = reduction(
     samples=_logsumexp_samples,
     body=_logsumexp_body,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
 derivative; where some ``x`` are infinite, they share it."""
@@ -456,6 +467,7 @@ reduce_any: Primitive = reduction(
     samples=numbers(),
     source=reduce_text("logical_or"),
     ufunc=np.logical_or,
+    owns=True,
 )
 reduce_all: Primitive = reduction(
     "all",
@@ -464,6 +476,7 @@ reduce_all: Primitive = reduction(
     samples=numbers(),
     source=reduce_text("logical_and"),
     ufunc=np.logical_and,
+    owns=True,
 )
 count_nonzero: Primitive = reduction(
     "count_nonzero",
@@ -472,6 +485,7 @@ count_nonzero: Primitive = reduction(
     samples=numbers(),
     source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
     combine=np.add,
+    owns=True,
 )
 
 
@@ -491,6 +505,7 @@ def _position(name: str, find: Callable[..., Any]) -> Primitive:
         source=lambda x, axis, keepdims: (
             f"{x}.{name}({axis[0]}{', keepdims=True' if keepdims else ''})"
         ),
+        owns=True,
     )
 
 

@@ -9,7 +9,6 @@ np.float64(1.0)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from funcgrad.primitive import SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
-from funcgrad.structure import JUMPS, Algebra, Elementwise
+from funcgrad.structure import JUMPS, Algebra
 from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
@@ -64,15 +63,13 @@ def _round_samples() -> Iterator[Sample]:
         yield Sample((np.array([15, 25, -4]),), {"decimals": decimals})
 
 
-round_to = replace(
-    elementwise(
-        "round",
-        np.round,
-        partials=None,
-        samples=_round_samples,
-        operator="round",
-    ),
-    structure=Elementwise(_round, owns=False),  # some versions of NumPy return integers themselves
+round_to = elementwise(  # some versions of NumPy return integers themselves: no memory of its own
+    "round",
+    np.round,
+    formula=_round,
+    partials=None,
+    samples=_round_samples,
+    operator="round",
 )
 
 spacing = elementwise("spacing", np.spacing, partials=None, samples=_SAMPLES)
@@ -145,7 +142,11 @@ ldexp: Primitive = elementwise(
 
 
 binary_exponent = elementwise(
-    "binary_exponent", intrinsics.binary_exponent, partials=None, samples=_SAMPLES
+    "binary_exponent",
+    intrinsics.binary_exponent,
+    partials=None,
+    samples=_SAMPLES,
+    owns=True,
 )
 
 
@@ -167,6 +168,7 @@ fraction = elementwise(
     partials=(SAME,),
     samples=_SAMPLES,
     traits=JUMPS,
+    owns=True,
 )
 integral = elementwise(
     "integral", formula=lambda m, x: m.trunc(_floating(m, x)), partials=None, samples=_SAMPLES

@@ -98,7 +98,7 @@ replace: Primitive = Primitive(
         Sample((np.ones(2) * 1j, np.complex128(2 - 1j)), {"key": Key((0,))}),
     ),
     lambda x, u, key: f"np.array({x})\n{{out}}[{index_text(key)}] = {u}",
-    structure=Scatter(),
+    structure=Scatter(owns=True),
 )
 """``x`` with ``u``, of the shape of ``x[key]``, at a basic index."""
 
@@ -141,7 +141,7 @@ def _scatter(
         _batch_scatter,
         samples,
         source,
-        structure=Scatter(combine=combine),
+        structure=Scatter(combine=combine, owns=True),
     )
 
 

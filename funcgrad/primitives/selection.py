@@ -65,6 +65,7 @@ where = elementwise(
     selects=True,
     samples=_where_samples,
     traits=ROUNDED_ONCE,
+    owns=True,
 )
 
 Chooses = Callable[[Value, Value], Value]
@@ -167,4 +168,5 @@ nan_to_num = elementwise(  # of real numbers
         combined(reals(-3, 3), _UNLIMITED, nan=0.5, posinf=None, neginf=-1.0),
         combined(_UNLIMITED, nan=np.inf, posinf=-np.inf, neginf=None),
     ),
+    owns=True,
 )

@@ -144,6 +144,7 @@ sliding_windows: Primitive = movement(
         empty=((0, 5), {**_ONE}),
     ),
     gaps=True,
+    owns=True,
 )
 """``x[..., s]`` as ``y[..., w, p]`` with s = strides * p + dilations * w, for the last axes."""
 

@@ -273,4 +273,5 @@ ndtri: Primitive = elementwise(
     partials=(lambda y, _p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
     traits=TRANSCENDENTAL,
+    owns=True,
 )

@@ -209,6 +209,7 @@ roll: Primitive = movement(
         empty=((0, 2), {"shift": (3,), "axis": (0,)}),
     ),
     source=_roll_source,
+    owns=True,
 )
 
 
@@ -316,6 +317,7 @@ place: Primitive = movement(
         nothing=((0, 2), {"key": Key((slice(2, 1),)), "shape": (3, 2)}),
     ),
     source=lambda x, key, shape: f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}",
+    owns=True,
 )
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
 
@@ -398,6 +400,7 @@ assemble: Primitive = Primitive(
         ],
         adds=True,
         rows_last=_assemble_rows_last,
+        owns=True,
     ),
 )
 """Zeros of a shape, to which parts are added at basic indices: what comes back from many views."""
@@ -430,7 +433,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         lambda primitive, size, args, batched, params: primitive(*args, **params),
         samples,
         _cast_source,
-        structure=Elementwise(),
+        structure=Elementwise(owns=True),
         traits=ROUNDED_ONCE | CONVERTS,
     )
 
@@ -455,6 +458,6 @@ unfollowed: Primitive = Primitive(
     DISCRETE,
     lambda primitive, size, args, batched, params: primitive(*args),
     source=str,
-    structure=Elementwise(lambda _, x: x, owns=False, is_view=True),
+    structure=Elementwise(lambda _, x: x, is_view=True),
 )
 """A value that counts as constant in every derivative."""

@@ -321,6 +321,7 @@ sech_squared: Primitive = elementwise(
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 tanh: Primitive = elementwise(
     "tanh",

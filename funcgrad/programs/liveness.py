@@ -31,7 +31,7 @@ def makes_its_own(operation: Primitive) -> bool:
 
     A reshape, an index or a transposition may return a view of its operand.
     """
-    return operation.structure.owns
+    return operation.owns
 
 
 def aliases(program: Program) -> Aliases:

@@ -37,6 +37,7 @@ def _solution(name: str, number: int, slope: Callable[[Value], Value]) -> Primit
         partials=(lambda _, z: slope(z),),
         samples=_SAMPLES,
         traits=TRANSCENDENTAL,
+        owns=True,
     )
 
 

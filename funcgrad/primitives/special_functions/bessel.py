@@ -217,6 +217,7 @@ def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs) -> Primit
         partials=(lambda _, v, z, order: own(v, z, order=order + 1), slope),
         samples=_ORDERED,
         traits=TRANSCENDENTAL | UNEVEN,
+        owns=True,
     )
     return own
 
@@ -282,6 +283,7 @@ def _scaled_derivative(name: str, evaluate: Callable[..., Array]) -> Primitive:
         ),
         samples=samples,
         traits=TRANSCENDENTAL | UNEVEN,
+        owns=True,
     )
     return own
 

@@ -97,6 +97,7 @@ ellipk_derivative: Primitive = elementwise(
     partials=(lambda _, m, order: ellipk_derivative(m, order=order + 1),),
     samples=_orders,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 ellipe_derivative: Primitive = elementwise(
     "ellipe_derivative",
@@ -104,6 +105,7 @@ ellipe_derivative: Primitive = elementwise(
     partials=(lambda _, m, order: ellipe_derivative(m, order=order + 1),),
     samples=_orders,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 ellipk: Primitive = evaluated_by_scipy(
     "ellipk", partials=(lambda _, m: ellipk_derivative(m, order=1),), samples=_LINE
@@ -129,6 +131,7 @@ ellipkm1_derivative: Primitive = elementwise(
     partials=(lambda _, p, order: ellipkm1_derivative(p, order=order + 1),),
     samples=lambda: [*combined(_NEAR_ONE, order=1)()],
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 ellipkm1: Primitive = evaluated_by_scipy(
     "ellipkm1", partials=(lambda _, p: ellipkm1_derivative(p, order=1),), samples=_NEAR_ONE

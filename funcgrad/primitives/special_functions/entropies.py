@@ -83,6 +83,7 @@ ratio_or_zero: Primitive = elementwise(
         complexes(arity=2),
         edges((0.0, 0.0), (1.0, 0.0), (0.0, np.nan), (np.inf, 1.0), (1.0, np.inf)),
     ),
+    owns=True,
 )
 
 
@@ -104,6 +105,7 @@ relative_excess: Primitive = elementwise(
         edges((1.0, 1.0), (1e-9, 1.0), smooth=True),
         edges((0.0, 0.0), (1.0, 0.0), (np.nan, 1.0), (1.0, np.inf)),
     ),
+    owns=True,
 )
 
 
@@ -129,6 +131,7 @@ xlogy: Primitive = elementwise(
     partials=(lambda _, _x, y: bind1(log, y), lambda _, x, y: bind2(ratio_or_zero, x, y)),
     samples=_PRODUCTS,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 xlog1py: Primitive = elementwise(
     "xlog1py",
@@ -136,6 +139,7 @@ xlog1py: Primitive = elementwise(
     partials=(lambda _, _x, y: bind1(log1p, y), lambda _, x, y: bind2(ratio_or_zero, x, 1 + y)),
     samples=combined(_PRODUCTS, edges((0.0, -1.0), (1.0, -1.0), (1.0, -2.0))),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 
@@ -164,6 +168,7 @@ log_ratio: Primitive = elementwise(
         edges((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (np.inf, 1.0), (np.nan, 1.0)),
     ),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 
@@ -180,6 +185,7 @@ entr: Primitive = elementwise(
     selects=True,
     samples=combined(reals(0.2, 3), edges(-np.inf, -1.0, 0.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 
@@ -216,6 +222,7 @@ rel_entr: Primitive = elementwise(
     selects=True,
     samples=_PAIRS,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 kl_div: Primitive = elementwise(
     "kl_div",
@@ -227,6 +234,7 @@ kl_div: Primitive = elementwise(
     selects=True,
     samples=_PAIRS,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 

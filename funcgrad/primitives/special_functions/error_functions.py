@@ -64,6 +64,7 @@ erf_of_complex: Primitive = elementwise(
     partials=(lambda _, z: _gauss(z),),
     samples=combined(complexes(), reals(-2, 2)),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 erfc_of_complex: Primitive = elementwise(
     "erfc_of_complex",
@@ -71,6 +72,7 @@ erfc_of_complex: Primitive = elementwise(
     partials=(lambda _, z: -_gauss(z),),
     samples=combined(complexes(), reals(-2, 2)),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 erfi: Primitive = evaluated_by_scipy(
     "erfi",
@@ -109,6 +111,7 @@ erfcx_derivative: Primitive = elementwise(
     partials=(lambda _, x, order: erfcx_derivative(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
     traits=TRANSCENDENTAL | UNEVEN,
+    owns=True,
 )
 
 _of_complex = no_derivative("erfcx", "a complex argument", "Pass real numbers.")
@@ -155,6 +158,7 @@ dawsn_derivative: Primitive = elementwise(
     partials=(lambda _, x, order: dawsn_derivative(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 

@@ -79,6 +79,7 @@ expn: Primitive = elementwise(
     partials=(None, lambda _, n, x: -bind2(expn, n - 1, x)),
     samples=_expn_samples,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 _MODERATE: Final = 30.0
@@ -115,6 +116,7 @@ exponential_moment: Primitive = elementwise(
     partials=(lambda _, x, order: exponential_moment(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
     traits=TRANSCENDENTAL | UNEVEN,
+    owns=True,
 )
 
 
@@ -130,4 +132,5 @@ exprel: Primitive = elementwise(
     partials=(lambda _, x: exponential_moment(x, order=1),),
     samples=_LINE,
     traits=TRANSCENDENTAL,
+    owns=True,
 )

@@ -99,6 +99,7 @@ wofz_derivative: Primitive = elementwise(
     partials=(lambda _, z, order: wofz_derivative(z, order=order + 1),),
     samples=combined(_PLANE, order=1),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 wofz: Primitive = elementwise(
     "wofz",
@@ -106,6 +107,7 @@ wofz: Primitive = elementwise(
     partials=(lambda _, z: wofz_derivative(z, order=1),),
     samples=_PLANE,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 

@@ -116,6 +116,7 @@ polygamma: Primitive = elementwise(
     partials=(None, lambda _, n, x: bind2(polygamma, n + 1, x)),
     samples=_polygamma_samples,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 _of_reals: Final = in_double("polygamma", _polygamma, keep=(0,))
@@ -182,6 +183,7 @@ polygamma_rise: Primitive = elementwise(
     ),
     samples=_rise_samples,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 

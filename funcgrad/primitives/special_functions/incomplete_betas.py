@@ -388,6 +388,7 @@ beta_density: Primitive = elementwise(
         *combined(_TRIPLES, orders=(0, 0))(),
     ],
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 betainc_in_shapes: Primitive = elementwise(
     "betainc_in_shapes",
@@ -399,6 +400,7 @@ betainc_in_shapes: Primitive = elementwise(
     ),
     samples=lambda: [*combined(_TRIPLES, orders=(1, 0))(), *combined(_TRIPLES, orders=(0, 1))()],
     traits=TRANSCENDENTAL | UNEVEN,
+    owns=True,
 )
 
 

@@ -244,6 +244,7 @@ gamma_density: Primitive = elementwise(
         *combined(_PAIRS, order=1)(),
     ],
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 gammainc_in_shape: Primitive = elementwise(
@@ -255,6 +256,7 @@ gammainc_in_shape: Primitive = elementwise(
     ),
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
     traits=TRANSCENDENTAL | UNEVEN,
+    owns=True,
 )
 
 

@@ -83,6 +83,7 @@ def _one_of_two(
         partials=(slope,),
         samples=samples,
         traits=TRANSCENDENTAL,
+        owns=True,
     )
 
 

@@ -53,6 +53,7 @@ lambertw: Primitive = elementwise(
     partials=(lambda w, _z, k, tol: bind2(divide, bind1(exp, -w), 1 + w),),
     samples=_samples,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 # A quotient whose derivative, by the rule for quotients, would cancel for large arguments.
 odds_to_share: Primitive = elementwise(
@@ -60,6 +61,7 @@ odds_to_share: Primitive = elementwise(
     lambda w: np.where(np.isinf(w), 1, np.divide(w, 1 + w))[()],
     partials=(lambda _, w: bind1(square, bind2(divide, 1, 1 + w)),),
     samples=combined(reals(0.3, 3), complexes(), edges(0.0, smooth=True), edges(-1.0, np.nan)),
+    owns=True,
 )
 wrightomega: Primitive = evaluated_by_scipy(
     "wrightomega",

@@ -42,6 +42,7 @@ logit: Primitive = elementwise(
     ),
     samples=combined(reals(0.05, 0.95), edges(0.0, 1.0, -0.5, 1.5, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 
@@ -60,4 +61,5 @@ log_expit: Primitive = elementwise(
         edges(-np.inf, -1000.0, 1000.0, np.inf, np.nan),
     ),
     traits=TRANSCENDENTAL,
+    owns=True,
 )

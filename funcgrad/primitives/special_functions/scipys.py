@@ -68,7 +68,7 @@ def evaluated_by_scipy(
         own = [whole_numbers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
         return in_half(getattr(scipy_special(name), name)(*own), *args)
 
-    return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits)
+    return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits, owns=True)
 
 
 def whole_numbers(name: str, x: Raw) -> Raw:

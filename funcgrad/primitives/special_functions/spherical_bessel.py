@@ -45,7 +45,7 @@ def _kind(name: str, below: int, above: int) -> Primitive:
         return (below * n * lower + above * (n + 1) * own(n + 1, z)) / (2 * n + 1)
 
     own: Primitive = elementwise(
-        name, evaluate, partials=(None, slope), samples=_SAMPLES, traits=TRANSCENDENTAL
+        name, evaluate, partials=(None, slope), samples=_SAMPLES, traits=TRANSCENDENTAL, owns=True
     )
     return own
 

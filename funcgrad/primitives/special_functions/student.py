@@ -127,4 +127,5 @@ stdtrit: Primitive = elementwise(
     traits=TRANSCENDENTAL,
     partials=(_inverse_to_df, lambda t, df, _p: bind2(divide, 1, _density(df, t))),
     samples=_LEVELS,
+    owns=True,
 )

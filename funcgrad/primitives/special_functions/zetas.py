@@ -100,6 +100,7 @@ zeta_derivative: Primitive = elementwise(
     ),
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 
@@ -164,6 +165,7 @@ riemann_zeta_derivative: Primitive = elementwise(
     partials=(lambda _, s, order: riemann_zeta_derivative(s, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)()],
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 
 
@@ -177,6 +179,7 @@ riemann_zeta: Primitive = elementwise(
     partials=(lambda _, s: riemann_zeta_derivative(s, order=1),),
     samples=_LINE,
     traits=TRANSCENDENTAL,
+    owns=True,
 )
 zetac: Primitive = elementwise(
     "zetac",
@@ -184,4 +187,5 @@ zetac: Primitive = elementwise(
     partials=(lambda _, s: riemann_zeta_derivative(s, order=1),),
     samples=combined(reals(1.3, 4), edges(-2.0, 0.0, 30.0, smooth=True), edges(1.0, np.nan)),
     traits=TRANSCENDENTAL,
+    owns=True,
 )

@@ -1,0 +1,207 @@
+"""Operations of one's own may return their operand, or a view of it: nobody writes over that.
+
+Compiled programs compute in the memory of results that nobody reads any more. What an operation
+returns is theirs only where its declaration says so (``owns``), or where a ufunc made it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import extend
+from tests.conformance import every_primitive
+
+Function = Callable[[Any], Any]
+
+as_real = extend.elementwise("as_real", np.real, partials=(extend.SAME,))
+as_array = extend.elementwise("as_array", np.asarray, partials=(extend.SAME,))
+untouched = extend.elementwise("untouched", formula=lambda m, x: x, partials=(extend.SAME,))
+clipped = extend.elementwise(  # itself where nothing is to be done
+    "clipped", lambda x: np.minimum(x, 9.0) if np.any(x > 9.0) else x, partials=(extend.SAME,)
+)
+only = extend.reduction(
+    "only", lambda x, axis, keepdims: np.squeeze(x, axis), factor=lambda *_, **__: 1.0
+)
+mirrored: extend.Primitive = extend.movement(  # a view, and does not say so
+    "mirrored",
+    lambda x: np.asarray(x)[..., ::-1],
+    shape=lambda shape: shape,
+    transpose=lambda ct, x: mirrored(ct),
+    batch=lambda shape, size: {},
+    samples=tuple,
+)
+from_left = extend.Primitive(
+    "from_left",
+    lambda x, axis: x,
+    lambda x, axis: x,
+    extend.Linear((lambda ct, x, axis: from_left(ct, axis=axis),)),
+    lambda primitive, size, args, batched, params: primitive(*args, axis=params["axis"] + 1),
+    structure=extend.Scan(),
+)
+twofold = extend.Primitive(
+    "twofold",
+    lambda x: (x, x[..., ::-1]),
+    lambda x: (x, x),
+    extend.Linearized(lambda tangents, outs, x: (tangents[0], mirrored(tangents[0]))),
+    lambda primitive, size, args, batched, params: primitive(*args),
+)
+
+
+def both(x: Any) -> Any:
+    first, second = extend.apply_several(twofold, x)
+    return first * 0.5 + second
+
+
+OPERATIONS: dict[str, Function] = {
+    **{
+        each.name: lambda x, each=each: extend.apply(each, x)  # type: ignore[misc]
+        for each in (as_real, as_array, untouched, clipped, mirrored)
+    },
+    "only": lambda x: extend.apply(only, x[:, None], axis=(1,), keepdims=False),
+    "from_left": lambda x: extend.apply(from_left, x, axis=0),
+    "twofold": both,
+    "second_of_two": lambda x: extend.apply_several(twofold, x)[1],
+}
+
+
+def chain(op: Function) -> Function:
+    return lambda x: fnp.exp(fnp.sin(op(fnp.cos(op(op(x)))))) * 2.0 + op(x)
+
+
+def at_once(op: Function) -> Function:
+    return lambda x: fnp.exp(op(x)) + 1.0
+
+
+def kept(op: Function) -> Function:
+    """A result that is read after another was made of it."""
+
+    def f(x: Any) -> Any:
+        y = fnp.sin(x)
+        z = op(y)
+        return fnp.exp(z) * 2.0, y, z
+
+    return f
+
+
+def scanned(op: Function) -> Function:
+    def step(carry: Any, row: Any) -> Any:
+        new = fnp.sin(op(carry)) * 0.5 + row
+        return op(new), op(carry)
+
+    return lambda x: fg.scan(step, x, fnp.stack([x, x * 0.5, x - 1.0]))
+
+
+def handed_on(op: Function) -> Function:
+    """A loop whose carry is what it was before, as long as nothing else happens."""
+    return lambda x: fg.fori_loop(0, 3, lambda _, c: (op(c[0]), fnp.exp(op(c[1])) * 0.1), (x, x))
+
+
+def repeated(op: Function) -> Function:
+    def body(state: Any) -> Any:
+        k, x = state
+        return k + 1, fnp.cos(op(x)) + 0.25
+
+    return lambda x: fg.while_loop(lambda state: state[0] < 3, body, (0, op(x)))[1]
+
+
+def chosen(op: Function) -> Function:
+    def f(x: Any) -> Any:
+        y = fg.cond(fnp.sum(x) > 0, op, lambda x: op(x) * 2.0, x)
+        z = fg.switch(1, [fnp.sin, op, fnp.cos], x)
+        return fnp.exp(y) + fnp.sin(z), fg.cond(x[0] > 5.0, op, lambda x: x, x)
+
+    return f
+
+
+FORMS = (chain, at_once, kept, scanned, handed_on, repeated, chosen)
+
+
+def scalar(f: Function) -> Function:
+    """The sum of all that a function returns."""
+    return lambda x: sum(fnp.sum(fnp.sin(out)) for out in fg.tree.leaves(f(x)))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
+def test_nothing_is_written_over_an_argument(
+    form: Callable[[Function], Function], op: Function
+) -> None:
+    f = form(op)
+    for size in (5, 20_000):
+        x = np.linspace(-1.0, 1.5, size)
+        before = x.copy()
+        tensor = fg.tensor(x)
+        expected = f(tensor)
+        slope = fg.grad(scalar(f))(tensor)
+        staged, slopes = fg.jit(f), fg.jit(fg.grad(scalar(f)))
+        batched = fg.jit(fg.vmap(f))
+        for argument in (x, tensor, x, tensor):
+            fg.tree.map(lambda a, b: assert_allclose(a, b, rtol=1e-12), staged(argument), expected)
+            assert_allclose(slopes(argument), slope, rtol=1e-10, atol=1e-12)
+            assert_allclose(fg.grad(scalar(staged))(argument), slope, rtol=1e-10, atol=1e-12)
+            rows = fnp.stack([argument, argument])
+            outs = batched(rows)
+            fg.tree.map(lambda a, b: assert_allclose(a[0], b, rtol=1e-12), outs, expected)
+            assert_array_equal(rows[1], before)
+            assert_array_equal(x, before)
+            assert_array_equal(tensor, before)
+
+
+@pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
+def test_a_result_does_not_change_with_what_the_caller_writes(op: Function) -> None:
+    for f in (op, fg.jit(op), fg.jit(lambda x: (op(x), op(op(x)))), fg.vmap(op)):
+        x = np.linspace(-1.0, 1.5, 6)
+        if f is not op:
+            x = np.stack([x, x]) if not hasattr(f, "lower") else x
+        for _ in range(3):
+            result = f(x)
+            before = fg.tree.map(np.array, result)
+            x += 1.0
+            fg.tree.map(assert_array_equal, result, before)
+
+
+@pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
+def test_an_array_that_is_closed_over_stays_as_it_is(op: Function) -> None:
+    table = np.linspace(0.0, 1.0, 7)
+    before = table.copy()
+    f = fg.jit(lambda x: fnp.exp(op(fnp.asarray(table))) * x + op(fnp.asarray(table)))
+    results = [np.asarray(f(2.0)) for _ in range(3)]
+    assert_array_equal(table, before)
+    assert_array_equal(results[0], results[2])
+
+
+def test_what_owns_its_result_is_computed_in_its_memory() -> None:
+    def made(owns: bool) -> str:
+        raised = extend.elementwise(
+            "raised", lambda x: np.asarray(x) + 1.0, partials=(extend.SAME,), owns=owns
+        )
+        program = fg.program(lambda x: fnp.exp(extend.apply(raised, x)))(np.ones(5))
+        return program.to_numpy_source()
+
+    assert "exp(a, a)" in made(owns=True)
+    assert "exp(a, a)" not in made(owns=False)
+
+
+def test_a_ufunc_need_not_say_it() -> None:
+    sinh = extend.elementwise("sinh", np.sinh, partials=(lambda _, x: fnp.cosh(x),))
+    assert sinh.owns
+    program = fg.program(lambda x: fnp.exp(extend.apply(sinh, x)))(np.ones(5))
+    assert "exp(a, a)" in program.to_numpy_source()
+
+
+def test_operations_of_the_package_own_their_results_but_views_and_opaque_ones() -> None:
+    """What a new operation forgets to say costs memory: ``owns=True`` in its declaration."""
+    structures = (extend.Opaque, extend.Gather, extend.Control)
+    silent = {
+        each.name
+        for each in every_primitive()
+        if not each.owns and not isinstance(each.structure, structures)
+        if getattr(each.evaluate, "func", 0) is not getattr(each.structure, "formula", 1)
+    }
+    views = {"flip", "imag", "real", "reshape", "stop_gradient", "transpose", "view"}
+    assert silent == {*views, "round"}
