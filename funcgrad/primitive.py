@@ -37,9 +37,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, Spec
+from funcgrad.shape import DTYPES, Shape, Spec
 from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Value, bind, bind1, bind2
+from funcgrad.users_values import checked_evaluation, dtype_refused
 
 __all__ = [
     "DISCRETE",
@@ -352,6 +353,7 @@ class Primitive:
 
     def __post_init__(self) -> None:
         """Lay out what the hot paths read of the differential."""
+        object.__setattr__(self, "evaluate", checked_evaluation(self.evaluate, self.name))
         partials = self.differential if isinstance(self.differential, Partials) else Partials(())
         quick = bool(partials.factors) and not (partials.selects or partials.reduces)
         object.__setattr__(self, "factors", partials.factors)
@@ -367,8 +369,22 @@ class Primitive:
 
     def results(self, *specs: Spec, **params: Hashable) -> tuple[Spec, ...]:
         """The specs of all results."""
-        found = self.result(*specs, **params)
-        return found if isinstance(found, tuple) else (found,)
+        result = self.checked_result(*specs, **params)
+        return result if isinstance(result, tuple) else (result,)
+
+    def checked_result(self, *specs: Spec, **params: Hashable) -> Spec | tuple[Spec, ...]:
+        """The spec of what ``evaluate`` returns, or the tuple of specs.
+
+        Raises
+        ------
+        DtypeError
+            Tensors have no such dtype.
+        """
+        result = self.result(*specs, **params)
+        for spec in result if isinstance(result, tuple) else (result,):
+            if spec.dtype not in DTYPES:
+                raise dtype_refused(self.name, "the result is", spec.dtype)
+        return result
 
     def routes(self, arity: int) -> tuple[Any, ...]:
         """For each argument something that is not None if a derivative flows through it."""

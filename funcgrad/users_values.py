@@ -7,7 +7,9 @@ array([1, 2])
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import is_dataclass
+from functools import wraps
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,7 +25,7 @@ from funcgrad.errors import (
     ShapeError,
 )
 from funcgrad.shape import DTYPES, shape_of, spec_of
-from funcgrad.trace import NUMBERS, RAW, TracedValue, Value
+from funcgrad.trace import NUMBERS, RAW, Raw, TracedValue, Value, concrete
 
 __all__ = [
     "FREE",
@@ -32,7 +34,9 @@ __all__ = [
     "REFUSALS",
     "ArrayLike",
     "checked_dtype",
+    "checked_evaluation",
     "described",
+    "dtype_refused",
     "explained",
     "first_tensor",
     "freeze",
@@ -194,6 +198,89 @@ def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
     return result
 
 
+_NUMBERS_ONLY: Final = "Tensors hold bool, integers, float16 to 64, complex64 and complex128."
+_REMEDIES: Final = (
+    (
+        "O",
+        "np.frompyfunc makes arrays of Python objects: use np.vectorize(function,"
+        " otypes=[np.float64]) in its place, or put .astype(np.float64) behind what it returns.",
+    ),
+    ("SUT", "Return numbers that stand for the texts."),
+    ("Mm", "Return the numbers of units of time: .astype(np.int64)."),
+    ("V", "Return the fields as several results, in a tuple."),
+    ("f", "Put .astype(np.float64) behind what it returns."),
+    ("c", "Put .astype(np.complex128) behind what it returns."),
+)
+"""By the kind of a dtype that no tensor has, what a user's operation does instead."""
+
+
+def dtype_refused(operation: str, who: str, dtype: np.dtype[Any]) -> DtypeError:
+    """The error for an operation whose results have a dtype that no tensor has."""
+    remedy = next((text for kinds, text in _REMEDIES if dtype.kind in kinds), "")
+    return DtypeError(
+        f"{operation}: {who} an array of dtype {dtype}, which no tensor has. {_NUMBERS_ONLY}"
+        f" {remedy}".rstrip()
+    )
+
+
+def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable[..., Any]:
+    """A user's function of raw values, which raises where it returns what is no value.
+
+    What funcgrad, NumPy and SciPy return themselves needs no look.
+
+    Raises
+    ------
+    DtypeError
+        It is a ufunc of Python objects alone, as ``np.frompyfunc`` makes them.
+    """
+    if isinstance(evaluate, np.ufunc):
+        if all(not types.partition("->")[2].strip("O") for types in evaluate.types):
+            raise dtype_refused(operation, "evaluate returns", np.dtype(object))
+        return evaluate
+    if _is_proved(evaluate) or hasattr(evaluate, _CHECKED):
+        return evaluate
+
+    @wraps(evaluate)
+    def checked(*args: Raw, **params: Any) -> Any:
+        out = evaluate(*args, **params)
+        if isinstance(out, tuple):
+            return tuple([_checked_result(value, operation) for value in out])
+        return _checked_result(out, operation)
+
+    setattr(checked, _CHECKED, True)
+    return checked
+
+
+def _is_proved(evaluate: Callable[..., Any]) -> bool:
+    """Whether a function is one of funcgrad, NumPy or SciPy, which return arrays of numbers."""
+    home: str = getattr(evaluate, "__module__", None) or ""
+    if home in ("numpy", "numpy.linalg", "numpy.fft"):
+        return not isinstance(evaluate, np.vectorize)
+    return home.partition(".")[0] in ("funcgrad", "scipy")
+
+
+_CHECKED: Final = "_funcgrad_checked"
+"""The attribute of functions whose results are checked already."""
+
+
+def _checked_result(value: Any, operation: str) -> Value:
+    if type(value) in FREE:
+        return value
+    if type(value) is np.ndarray:
+        if value.dtype not in DTYPES:
+            raise dtype_refused(operation, "evaluate returned", value.dtype)
+        return value
+    if isinstance(value, TracedValue):
+        return concrete(value)
+    if isinstance(value, np.generic):
+        raise dtype_refused(operation, "evaluate returned", value.dtype)
+    raise LeafError(
+        f"{operation}: evaluate returned {_shown(value)} of type {type(value).__name__}. It returns"
+        " an array or a number, as by np.asarray; an operation with several results a tuple of"
+        " these."
+    )
+
+
 def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(x)
@@ -228,7 +315,7 @@ def leaf_remedy(leaf: object) -> str:
 
 
 def _shown(x: object) -> str:
-    text = repr(x)
+    text = " ".join(repr(x).split())
     return text if len(text) < 60 else text[:57] + "..."
 
 

@@ -215,7 +215,7 @@ class Stager(Trace):
             loops = _loops(primitive)
             out = primitive(*values, **params) if loops else bind(primitive, values, params)
         else:
-            said = primitive.result(*map(spec_inside, values), **params)
+            said = primitive.checked_result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
         own, several = _hashable(params) if params else (), type(out) is tuple
         results = self._define(primitive, args, own, out if several else [out])

@@ -36,8 +36,9 @@ def formulas_of(program: Program) -> Rules:
 
 def _is_evaluated_by_formula(primitive: Primitive) -> bool:
     structure = primitive.structure
+    evaluate = getattr(primitive.evaluate, "__wrapped__", primitive.evaluate)  # the user's own
     return (
         isinstance(structure, Elementwise)
         and structure.formula is not None
-        and getattr(primitive.evaluate, "func", None) is structure.formula
+        and getattr(evaluate, "func", None) is structure.formula
     )
