@@ -10,6 +10,7 @@ array([3., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -86,13 +87,11 @@ def reduction(
     selects : bool
         Whether the factor is a mask or a ``Selection``.
     samples : callable
-    source : callable, optional
-        ``evaluate`` as text, see ``Primitive``.
+    source, body : callable, optional
+        See ``Primitive``.
     combine, ufunc : ufunc, optional
         See ``Reduction``. What puts all elements together also puts parts together.
     traits : Trait
-    body : callable, optional
-        See ``Primitive``.
     owns : bool
         Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
     """
@@ -118,6 +117,9 @@ def reduction(
         traits=traits,
         body=body,
     )
+
+
+_owning: Final = partial(reduction, owns=True)
 
 
 def batch_reduction(
@@ -234,14 +236,13 @@ def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str:
     return f"{x} @ np.ones({(shape[-1], 1) if keepdims else shape[-1]}, {x.dtype})"
 
 
-reduce_sum: Primitive = reduction(
+reduce_sum: Primitive = _owning(
     "sum",
     total,
     factor=SAME,
     samples=numbers(),
     source=_sum_source,
     ufunc=np.add,
-    owns=True,
 )
 
 
@@ -288,7 +289,7 @@ def _mean_text(x: OperandText, axis: Axes, keepdims: bool) -> str | None:
     return f"{total} / {_count(x.spec.shape, axis)}"
 
 
-reduce_mean: Primitive = reduction(
+reduce_mean: Primitive = _owning(
     "mean",
     _mean,
     # Of no elements nothing is asked: any number will do.
@@ -296,7 +297,6 @@ reduce_mean: Primitive = reduction(
     samples=numbers(empty=False),
     source=_mean_text,
     body=_mean_body,
-    owns=True,
 )
 
 
@@ -356,16 +356,13 @@ def _std_samples() -> Iterator[Sample]:
 
 
 _DISPERSED: Final = numbers(empty=False, correction=0)
-reduce_var = reduction(
-    "var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body, owns=True
-)
-reduce_std: Primitive = reduction(
+reduce_var = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body, owns=True)
+reduce_std: Primitive = _owning(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),
     factor=_std_factor,
     samples=_std_samples,
     body=lambda x, **params: sqrt(reduce_var(x, **params)),
-    owns=True,
 )
 
 
@@ -385,7 +382,7 @@ def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     return Selection(best, _in(1.0 / count, dtype_of(x)))
 
 
-reduce_max: Primitive = reduction(
+reduce_max: Primitive = _owning(
     "max",
     lambda x, axis, keepdims: extremum(_maximum, x, axis, keepdims),
     factor=_greatest,
@@ -393,9 +390,8 @@ reduce_max: Primitive = reduction(
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("maximum"),
     ufunc=np.maximum,
-    owns=True,
 )
-reduce_min: Primitive = reduction(
+reduce_min: Primitive = _owning(
     "min",
     lambda x, axis, keepdims: extremum(_minimum, x, axis, keepdims),
     factor=_greatest,
@@ -403,7 +399,6 @@ reduce_min: Primitive = reduction(
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("minimum"),
     ufunc=np.minimum,
-    owns=True,
 )
 
 
@@ -445,14 +440,13 @@ def _logsumexp_samples() -> Iterator[Sample]:
         yield Sample((x,), {"axis": (1,), "keepdims": False}, smooth=False)
 
 
-logsumexp: Primitive = reduction(
+logsumexp: Primitive = _owning(
     "logsumexp",
     _logsumexp,
     factor=_softmax,
     samples=_logsumexp_samples,
     body=_logsumexp_body,
     traits=TRANSCENDENTAL,
-    owns=True,
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
 derivative; where some ``x`` are infinite, they share it."""
@@ -460,32 +454,29 @@ derivative; where some ``x`` are infinite, they share it."""
 
 # Truth, counts and positions.
 
-reduce_any: Primitive = reduction(
+reduce_any: Primitive = _owning(
     "any",
     lambda x, axis, keepdims: _or(x, axis, np.bool_, None, keepdims),
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_or"),
     ufunc=np.logical_or,
-    owns=True,
 )
-reduce_all: Primitive = reduction(
+reduce_all: Primitive = _owning(
     "all",
     lambda x, axis, keepdims: _and(x, axis, np.bool_, None, keepdims),
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_and"),
     ufunc=np.logical_and,
-    owns=True,
 )
-count_nonzero: Primitive = reduction(
+count_nonzero: Primitive = _owning(
     "count_nonzero",
     lambda x, axis, keepdims: _add(np.not_equal(x, 0), axis, np.intp, None, keepdims),
     factor=None,
     samples=numbers(),
     source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
     combine=np.add,
-    owns=True,
 )
 
 
@@ -497,7 +488,7 @@ def _position(name: str, find: Callable[..., Any]) -> Primitive:
             if len(sample.params["axis"]) == 1:
                 yield sample
 
-    return reduction(
+    return _owning(
         name,
         lambda x, axis, keepdims: find(x, axis[0], keepdims=keepdims),
         factor=None,
@@ -505,7 +496,6 @@ def _position(name: str, find: Callable[..., Any]) -> Primitive:
         source=lambda x, axis, keepdims: (
             f"{x}.{name}({axis[0]}{', keepdims=True' if keepdims else ''})"
         ),
-        owns=True,
     )
 
 
