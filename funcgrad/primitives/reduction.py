@@ -86,12 +86,10 @@ def reduction(
         discrete result.
     selects : bool
         Whether the factor is a mask or a ``Selection``.
-    samples : callable
-    source, body : callable, optional
+    samples, source, traits, body
         See ``Primitive``.
     combine, ufunc : ufunc, optional
         See ``Reduction``. What puts all elements together also puts parts together.
-    traits : Trait
     owns : bool
         Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
     """
@@ -102,14 +100,12 @@ def reduction(
             value = evaluate(example, axis=axis, keepdims=keepdims, **params)
         return Spec(reduced_shape(x.shape, axis, keepdims), dtype_of(value))
 
-    differential = (
-        DISCRETE if factor is None else Partials((factor,), selects=selects, reduces=True)
-    )
+    partials = Partials((factor,), selects=selects, reduces=True)
     return Primitive(
         name,
         evaluate,
         result,
-        differential,
+        DISCRETE if factor is None else partials,
         batch_reduction,
         samples,
         source,

@@ -56,7 +56,7 @@ _HOLDERS: Final = tuple(
     " functools.singledispatchmethod funcgrad numpy.ma types.SimpleNamespace".split()
 )
 """Classes of libraries, and modules, whose objects have attributes that users give them."""
-_PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping".split())
+_PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping pyfunc".split())
 """Attributes of objects of Python's own that hold objects which users gave them."""
 _BASES: Final = frozenset({object, type, Generic, Protocol, ABC, ABCMeta})
 """Classes of the standard library that read no attributes of what is derived from them."""
@@ -258,8 +258,11 @@ class Capture:
                 yield vars(value).get("__getattr__")
         elif isinstance(value, Program):
             yield from [equation.operation for equation in value.equations]  # with rules, it may be
-        elif not isinstance(value, (TracedValue, Primitive, BufferPool)):
-            # The first two never change, and nobody reads what memory of a pool holds.
+        elif isinstance(value, Primitive):
+            self._expected = True  # a rule may run later, as for a derivative
+            yield from _rules(value)
+        elif not isinstance(value, (TracedValue, BufferPool)):
+            # The first never changes, and nobody reads what memory of a pool holds.
             yield from self._contents(value)
             yield from self._object(value)
 
@@ -395,6 +398,15 @@ class Capture:
 def _generator(module: object) -> Any:
     """The generator of random numbers whose methods are a module's functions, if it has one."""
     return getattr(getattr(module, "random", None), "__self__", None)
+
+
+def _rules(primitive: Primitive) -> list[Any]:
+    """The functions that say what an operation does. The records that hold them never change."""
+    records = (primitive.differential, primitive.structure)
+    parts = [getattr(record, name, None) for record in records for name in _slots(type(record))]
+    parts += [primitive.evaluate, primitive.result, primitive.batch, primitive.source]
+    flat = [each for part in parts for each in (part if type(part) is tuple else (part,))]
+    return [each for each in (*flat, primitive.body) if callable(each)]
 
 
 def _slots(kind: type[Any]) -> list[str]:
