@@ -164,7 +164,7 @@ def test_what_does_not_change_stages_nothing_again() -> None:
         "shown",
         np.positive,
         partials=(lambda y, x: 2.0,),
-        samples=lambda: iter([FACTOR]),  # type: ignore[arg-type]
+        samples=lambda: [extend.Sample((FACTOR,))],
     )
     changes = (lambda: change(3.0), lambda: change(2.0))
     assert stagings(lambda x: extend.apply(shown, x), *changes) == 1
