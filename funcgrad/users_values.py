@@ -7,7 +7,7 @@ array([1, 2])
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import is_dataclass
 from functools import wraps
 from typing import Any, Final, TypeAlias
@@ -241,7 +241,7 @@ def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable
         return evaluate
 
     @wraps(evaluate)
-    def checked(*args: Raw, **params: Any) -> Any:
+    def checked(*args: Raw, **params: Hashable) -> Any:
         out = evaluate(*args, **params)
         if isinstance(out, tuple):
             return tuple([_checked_result(value, operation) for value in out])
@@ -263,7 +263,7 @@ _CHECKED: Final = "_funcgrad_checked"
 """The attribute of functions whose results are checked already."""
 
 
-def _checked_result(value: Any, operation: str) -> Value:
+def _checked_result(value: object, operation: str) -> Value:
     if type(value) in FREE:
         return value
     if type(value) is np.ndarray:
