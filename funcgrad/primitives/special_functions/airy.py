@@ -12,7 +12,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise
-from funcgrad.primitives.special_functions.scipys import in_half, scipy_special
+from funcgrad.primitives.special_functions.scipys import in_precision, scipy_special
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Value, bind1
 
@@ -33,7 +33,7 @@ _SAMPLES = combined(
 def _solution(name: str, number: int, slope: Callable[[Value], Value]) -> Primitive:
     return elementwise(
         name,
-        lambda z: in_half(scipy_special("airy").airy(z)[number], z),
+        lambda z: in_precision(scipy_special("airy").airy(z)[number], z),
         partials=(lambda _, z: slope(z),),
         samples=_SAMPLES,
         traits=TRANSCENDENTAL,

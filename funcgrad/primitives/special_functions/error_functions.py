@@ -22,7 +22,7 @@ from funcgrad.primitives.special_functions.quadrature import NOTHING_LEFT, in_pa
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
     in_double,
-    in_half,
+    in_precision,
     no_derivative,
     scipy_special,
 )
@@ -60,7 +60,7 @@ def _gauss(x: Value) -> Value:
 
 erf_of_complex: Primitive = elementwise(
     "erf_of_complex",
-    lambda z: in_half(scipy_special("erf").erf(z), z),
+    lambda z: in_precision(scipy_special("erf").erf(z), z),
     partials=(lambda _, z: _gauss(z),),
     samples=combined(complexes(), reals(-2, 2)),
     traits=TRANSCENDENTAL,
@@ -68,7 +68,7 @@ erf_of_complex: Primitive = elementwise(
 )
 erfc_of_complex: Primitive = elementwise(
     "erfc_of_complex",
-    lambda z: in_half(scipy_special("erfc").erfc(z), z),
+    lambda z: in_precision(scipy_special("erfc").erfc(z), z),
     partials=(lambda _, z: -_gauss(z),),
     samples=combined(complexes(), reals(-2, 2)),
     traits=TRANSCENDENTAL,

@@ -21,7 +21,7 @@ from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
 from funcgrad.primitives.special import bell, erf
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
-    in_half,
+    in_precision,
     scipy_special,
 )
 from funcgrad.structure import TRANSCENDENTAL
@@ -103,7 +103,7 @@ wofz_derivative: Primitive = elementwise(
 )
 wofz: Primitive = elementwise(
     "wofz",
-    lambda z: in_half(scipy_special("wofz").wofz(z), z),
+    lambda z: in_precision(scipy_special("wofz").wofz(z), z),
     partials=(lambda _, z: wofz_derivative(z, order=1),),
     samples=_PLANE,
     traits=TRANSCENDENTAL,

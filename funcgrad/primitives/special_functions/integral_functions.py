@@ -29,7 +29,7 @@ from funcgrad.primitives.special_functions.exponentials import exprel
 from funcgrad.primitives.special_functions.hypergeometric import hyp0f1
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
-    in_half,
+    in_precision,
     scipy_special,
 )
 from funcgrad.primitives.transcendental import cos, cosh, sin, sinh
@@ -79,7 +79,7 @@ def _one_of_two(
     """One result of a function of SciPy's that has two."""
     return elementwise(
         name,
-        lambda x: in_half(getattr(scipy_special(scipys), scipys)(x)[number], x),
+        lambda x: in_precision(getattr(scipy_special(scipys), scipys)(x)[number], x),
         partials=(slope,),
         samples=samples,
         traits=TRANSCENDENTAL,

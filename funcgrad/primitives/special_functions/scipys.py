@@ -22,13 +22,14 @@ from funcgrad.trace import Raw, Value
 __all__ = [
     "evaluated_by_scipy",
     "in_double",
-    "in_half",
+    "in_precision",
     "no_derivative",
     "scipy_special",
     "whole_numbers",
 ]
 
 HALF: Final = np.dtype(np.float16)
+SINGLE: Final = (np.dtype(np.float32), np.dtype(np.complex64))
 
 
 def scipy_special(name: str) -> Any:
@@ -59,14 +60,14 @@ def evaluated_by_scipy(
 ) -> Primitive:
     """Declare an elementwise primitive that a ufunc of ``scipy.special`` evaluates.
 
-    Results have SciPy's dtype, but that float16 stays float16: SciPy's ufuncs do not know half
-    precision, and compute and return float32 for it. The arguments that are ``whole`` SciPy takes
+    Results have SciPy's dtype, but that float16 stays float16, and that Python numbers do not widen
+    float32: see ``in_precision``. The arguments that are ``whole`` SciPy takes
     as integers only, where rules have them in the result's precision.
     """
 
     def evaluate(*args: Raw) -> Raw:
         own = [whole_numbers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
-        return in_half(getattr(scipy_special(name), name)(*own), *args)
+        return in_precision(getattr(scipy_special(name), name)(*own), *args)
 
     return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits, owns=True)
 
@@ -112,11 +113,19 @@ def in_double(
     return evaluate
 
 
-def in_half(result: Raw, *args: Raw) -> Raw:
-    """A result in half precision, or as complex64, if no argument has more."""
+def in_precision(result: Raw, *args: Raw) -> Raw:
+    """A result in the precision of the arrays among the arguments, which SciPy's may exceed.
+
+    Its ufuncs know no half precision, and some of them take Python numbers for float64.
+    """
     dtypes = [arg.dtype for arg in args if isinstance(arg, (np.ndarray, np.generic))]
-    if result.dtype.kind in "fc" and HALF in dtypes and np.result_type(*dtypes) == HALF:
+    if result.dtype.kind not in "fc" or not dtypes:
+        return result[()]
+    common = np.result_type(*dtypes)
+    if common == HALF:
         return result.astype(HALF if result.dtype.kind == "f" else np.complex64)
+    if len(dtypes) < len(args) and common in SINGLE:
+        return result.astype(np.float32 if result.dtype.kind == "f" else np.complex64)
     return result[()]
 
 

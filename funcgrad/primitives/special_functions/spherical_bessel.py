@@ -14,7 +14,7 @@ import numpy as np
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise
 from funcgrad.primitives.selection import maximum, where
-from funcgrad.primitives.special_functions.scipys import in_half, scipy_special, whole_numbers
+from funcgrad.primitives.special_functions.scipys import in_precision, scipy_special, whole_numbers
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value
 
@@ -38,7 +38,7 @@ def _kind(name: str, below: int, above: int) -> Primitive:
 
     def evaluate(n: Raw, z: Raw) -> Raw:
         function = getattr(scipy_special(name), name)
-        return in_half(np.asarray(function(whole_numbers(name, n), z)), n, z)
+        return in_precision(np.asarray(function(whole_numbers(name, n), z)), n, z)
 
     def slope(_: Value, n: Value, z: Value) -> Value:
         lower = where(n > 0, own(maximum(n - 1, 0), z), 0.0)

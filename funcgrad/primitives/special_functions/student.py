@@ -27,7 +27,7 @@ from funcgrad.primitives.special_functions.gammas import betaln
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density, betainc_in_shapes
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
-    in_half,
+    in_precision,
     scipy_special,
 )
 from funcgrad.primitives.transcendental import exp, log1p
@@ -118,7 +118,7 @@ def _inverse_to_df(t: Value, df: Value, p: Value) -> Value:
 def _stdtrit(df: Raw, p: Raw) -> Raw:
     """SciPy's is positive infinity at 0, too."""
     found = scipy_special("stdtrit").stdtrit(df, p)
-    return in_half(np.where(np.equal(p, 0) & np.isinf(found), -np.inf, found)[()], df, p)
+    return in_precision(np.where(np.equal(p, 0) & np.isinf(found), -np.inf, found)[()], df, p)
 
 
 stdtrit: Primitive = elementwise(

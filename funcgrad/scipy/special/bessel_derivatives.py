@@ -9,7 +9,8 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer
 from funcgrad.scipy.special.bessel import hankel1, hankel2, iv, jv, kv, yv
-from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.users_values import operand
 
 __all__ = ["h1vp", "h2vp", "ivp", "jvp", "kvp", "yvp"]
 
@@ -90,7 +91,7 @@ def _derivative(
     scale: int,
 ) -> Tensor:
     """The sum of neighbouring orders that it is: DLMF 10.6.7 and 10.29.5."""
-    count, order = integer(n, operation, "n"), fnp.asarray(v) * 1.0
+    count, order = integer(n, operation, "n"), wrap(operand(v, operation)) * 1.0
     if count < 0:
         raise ArgumentError(f"{operation}: the order of the derivative is not negative: {count}.")
     terms = [

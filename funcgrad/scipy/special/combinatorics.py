@@ -11,6 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer
 from funcgrad.primitives.special_functions import gammas as _p
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.special.gammas import gamma, gammaln, poch
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply2, wrap
@@ -61,7 +62,7 @@ def comb(
         if repetition and chosen > 0:
             total += chosen - 1
         return math.comb(total, chosen) if 0 <= chosen <= total else 0
-    n, of = fnp.asarray(N), fnp.asarray(k)
+    n, of = real_numbers("comb", N, k)
     if repetition:
         n = fnp.where(of > 0, n + of - 1, n)
     counts = (of <= n) & (n >= 0) & (of >= 0)
@@ -91,7 +92,7 @@ def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor | int:
     if exact:
         total, chosen = integer(N, "perm", "N"), integer(k, "perm", "k")
         return math.perm(total, chosen) if 0 <= chosen <= total else 0
-    n, of = fnp.asarray(N), fnp.asarray(k)
+    n, of = real_numbers("perm", N, k)
     counts = (of <= n) & (n >= 0) & (of >= 0)
     first = fnp.where(counts, n - of + 1, 1)
     result: Tensor = fnp.where(counts, poch(first, fnp.where(counts, of, 0)), 0.0)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special_functions import student
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.special.incomplete_betas import betainc, betaincc, betainccinv, betaincinv
 from funcgrad.scipy.special.incomplete_gammas import (
     gammainc,
@@ -52,6 +53,7 @@ def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(gdtr(1.0, 2.0, 1.5)), 12)
     0.442174599629
     """
+    a, b, x = real_numbers("gdtr", a, b, x)
     return gammainc(b, _product(a, x))
 
 
@@ -63,6 +65,7 @@ def gdtrc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(gdtrc(1.0, 2.0, 1.5)), 12)
     0.557825400371
     """
+    a, b, x = real_numbers("gdtrc", a, b, x)
     return gammaincc(b, _product(a, x))
 
 
@@ -74,7 +77,9 @@ def gdtrix(a: ArrayLike, b: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(gdtrix(1.0, 2.0, 0.5)), 12)
     1.678346990017
     """
-    return gammaincinv(b, p) / fnp.asarray(a)
+    a, b, p = real_numbers("gdtrix", a, b, p)
+    result: Tensor = gammaincinv(b, p) / a
+    return result
 
 
 def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -85,7 +90,9 @@ def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(gdtria(0.5, 2.0, 1.5)), 12)
     1.118897993344
     """
-    return gammaincinv(b, p) / fnp.asarray(x)
+    p, b, x = real_numbers("gdtria", p, b, x)
+    result: Tensor = gammaincinv(b, p) / x
+    return result
 
 
 def pdtr(k: ArrayLike, m: ArrayLike, /) -> Tensor:
@@ -96,6 +103,7 @@ def pdtr(k: ArrayLike, m: ArrayLike, /) -> Tensor:
     >>> round(float(pdtr(2.0, 1.5)), 12)
     0.808846830538
     """
+    k, m = real_numbers("pdtr", k, m)
     return gammaincc(_next(k), m)
 
 
@@ -107,6 +115,7 @@ def pdtrc(k: ArrayLike, m: ArrayLike, /) -> Tensor:
     >>> round(float(pdtrc(2.0, 1.5)), 12)
     0.191153169462
     """
+    k, m = real_numbers("pdtrc", k, m)
     return gammainc(_next(k), m)
 
 
@@ -118,6 +127,7 @@ def pdtri(k: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> round(float(pdtri(2, 0.5)), 12)
     2.674060313724
     """
+    k, y = real_numbers("pdtri", k, y)
     return gammainccinv(_next(k), y)
 
 
@@ -129,6 +139,7 @@ def chdtr(v: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(chdtr(2.0, 1.5)), 12)
     0.527633447259
     """
+    v, x = real_numbers("chdtr", v, x)
     return gammainc(_half(v), _half(x))
 
 
@@ -140,6 +151,7 @@ def chdtrc(v: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(chdtrc(2.0, 1.5)), 12)
     0.472366552741
     """
+    v, x = real_numbers("chdtrc", v, x)
     return gammaincc(_half(v), _half(x))
 
 
@@ -151,6 +163,7 @@ def chdtri(v: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(chdtri(2.0, 0.5)), 12)
     1.38629436112
     """
+    v, p = real_numbers("chdtri", v, p)
     return 2 * gammainccinv(_half(v), p)
 
 
@@ -162,6 +175,7 @@ def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(bdtr(1.0, 3, 0.5)), 12)
     0.5
     """
+    k, n, p = real_numbers("bdtr", k, n, p)
     return _unless_all(betaincc, k, n, p, 1.0)
 
 
@@ -173,6 +187,7 @@ def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(bdtrc(1.0, 3, 0.5)), 12)
     0.5
     """
+    k, n, p = real_numbers("bdtrc", k, n, p)
     return _unless_all(betainc, k, n, p, 0.0)
 
 
@@ -184,6 +199,7 @@ def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> round(float(bdtri(1.0, 3, 0.5)), 12)
     0.5
     """
+    k, n, y = real_numbers("bdtri", k, n, y)
     return betainccinv(*_of_counts(k, n), y)
 
 
@@ -195,6 +211,7 @@ def nbdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(nbdtr(1, 3, 0.5)), 12)
     0.3125
     """
+    k, n, p = real_numbers("nbdtr", k, n, p)
     return betainc(n, _next(k), p)
 
 
@@ -206,6 +223,7 @@ def nbdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(nbdtrc(1, 3, 0.5)), 12)
     0.6875
     """
+    k, n, p = real_numbers("nbdtrc", k, n, p)
     return betaincc(n, _next(k), p)
 
 
@@ -217,6 +235,7 @@ def nbdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> round(float(nbdtri(1, 3, 0.5)), 12)
     0.614272431868
     """
+    k, n, y = real_numbers("nbdtri", k, n, y)
     return betaincinv(n, _next(k), y)
 
 
@@ -228,6 +247,7 @@ def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(fdtr(2.0, 3.0, 1.5)), 12)
     0.646446609407
     """
+    dfn, dfd, x = real_numbers("fdtr", dfn, dfd, x)
     return betainc(_half(dfn), _half(dfd), _share(dfn, dfd, x))
 
 
@@ -239,6 +259,7 @@ def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> round(float(fdtrc(2.0, 3.0, 1.5)), 12)
     0.353553390593
     """
+    dfn, dfd, x = real_numbers("fdtrc", dfn, dfd, x)
     return betainc(_half(dfd), _half(dfn), _rest(dfn, dfd, x))
 
 
@@ -250,6 +271,7 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
     >>> round(float(fdtri(2.0, 3.0, 0.5)), 12)
     0.881101577952
     """
+    dfn, dfd, p = real_numbers("fdtri", dfn, dfd, p)
     first, second = _half(dfn), _half(dfd)
     share, rest = betaincinv(first, second, p), betainccinv(second, first, p)
     return _odds(dfn, dfd, share, rest)
@@ -277,31 +299,31 @@ def stdtrit(df: ArrayLike, p: ArrayLike, /) -> Tensor:
     return apply2(student.stdtrit, df, p)
 
 
-def _product(a: ArrayLike, x: ArrayLike) -> Tensor:
-    result: Tensor = fnp.asarray(a) * fnp.asarray(x)
+def _product(a: Tensor, x: Tensor) -> Tensor:
+    result: Tensor = a * x
     return result
 
 
-def _half(x: ArrayLike) -> Tensor:
-    result: Tensor = fnp.asarray(x) / 2
+def _half(x: Tensor) -> Tensor:
+    result: Tensor = x / 2
     return result
 
 
-def _next(k: ArrayLike) -> Tensor:
+def _next(k: Tensor) -> Tensor:
     """The number of things counted, and one more."""
-    result: Tensor = fnp.floor(fnp.asarray(k)) + 1.0
+    result: Tensor = fnp.floor(k) + 1.0
     return result
 
 
-def _of_counts(k: ArrayLike, n: ArrayLike) -> tuple[Tensor, Tensor]:
+def _of_counts(k: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
     """The shapes of the beta distribution of the share at which more than k of n come."""
     first = _next(k)
-    rest: Tensor = fnp.asarray(n) - first + 1.0
+    rest: Tensor = n - first + 1.0
     return first, rest
 
 
 def _unless_all(
-    function: Callable[..., Tensor], k: ArrayLike, n: ArrayLike, p: ArrayLike, certain: float
+    function: Callable[..., Tensor], k: Tensor, n: Tensor, p: Tensor, certain: float
 ) -> Tensor:
     """A probability of counts, which is certain of k = n, whatever p is."""
     first, rest = _of_counts(k, n)
@@ -310,22 +332,22 @@ def _unless_all(
     return result
 
 
-def _share(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:
+def _share(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     """``dfn x / (dfd + dfn x)``, which is 1 at infinity."""
-    odds = fnp.asarray(dfn) * fnp.asarray(x) / fnp.asarray(dfd)
+    odds = dfn * x / dfd
     gone = fnp.isinf(odds)
     odds = fnp.where(gone, 1.0, odds)
     result: Tensor = fnp.where(gone, 1.0, odds / (1 + odds))
     return result
 
 
-def _rest(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:
+def _rest(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     """1 less ``_share``, with all digits where that is small."""
-    odds = fnp.asarray(dfn) * fnp.asarray(x) / fnp.asarray(dfd)
+    odds = dfn * x / dfd
     result: Tensor = 1 / (1 + odds)
     return result
 
 
-def _odds(dfn: ArrayLike, dfd: ArrayLike, share: Tensor, rest: Tensor) -> Tensor:
-    result: Tensor = fnp.asarray(dfd) * share / (fnp.asarray(dfn) * rest)
+def _odds(dfn: Tensor, dfd: Tensor, share: Tensor, rest: Tensor) -> Tensor:
+    result: Tensor = dfd * share / (dfn * rest)
     return result

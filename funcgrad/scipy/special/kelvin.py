@@ -55,6 +55,11 @@ def _of_positive(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     return result
 
 
+def _in_precision(result: Tensor, x: Tensor) -> Tensor:
+    """In half precision too, of which there are no complex numbers."""
+    return fnp.astype(result, x.dtype) if x.dtype.kind == "f" else result
+
+
 def ber(x: ArrayLike, /) -> Tensor:
     """Kelvin's function ber: the real part of ``jv(0, x exp(3 pi i / 4))``.
 
@@ -63,8 +68,8 @@ def ber(x: ArrayLike, /) -> Tensor:
     >>> round(float(ber(1.0)), 12)
     0.984381781213
     """
-    result: Tensor = _be(fnp.asarray(x)).real
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_be(value).real, value)
 
 
 def bei(x: ArrayLike, /) -> Tensor:
@@ -75,8 +80,8 @@ def bei(x: ArrayLike, /) -> Tensor:
     >>> round(float(bei(1.0)), 12)
     0.249566040037
     """
-    result: Tensor = _be(fnp.asarray(x)).imag
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_be(value).imag, value)
 
 
 def ker(x: ArrayLike, /) -> Tensor:
@@ -87,8 +92,8 @@ def ker(x: ArrayLike, /) -> Tensor:
     >>> round(float(ker(1.0)), 12)
     0.286706208728
     """
-    result: Tensor = _ke(fnp.asarray(x)).real
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_ke(value).real, value)
 
 
 def kei(x: ArrayLike, /) -> Tensor:
@@ -99,8 +104,8 @@ def kei(x: ArrayLike, /) -> Tensor:
     >>> round(float(kei(1.0)), 12)
     -0.494994636519
     """
-    result: Tensor = _ke(fnp.asarray(x)).imag
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_ke(value).imag, value)
 
 
 def berp(x: ArrayLike, /) -> Tensor:
@@ -111,8 +116,8 @@ def berp(x: ArrayLike, /) -> Tensor:
     >>> round(float(berp(1.0)), 12)
     -0.062445752179
     """
-    result: Tensor = _be_slope(fnp.asarray(x)).real
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_be_slope(value).real, value)
 
 
 def beip(x: ArrayLike, /) -> Tensor:
@@ -123,8 +128,8 @@ def beip(x: ArrayLike, /) -> Tensor:
     >>> round(float(beip(1.0)), 12)
     0.497396511468
     """
-    result: Tensor = _be_slope(fnp.asarray(x)).imag
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_be_slope(value).imag, value)
 
 
 def kerp(x: ArrayLike, /) -> Tensor:
@@ -135,8 +140,8 @@ def kerp(x: ArrayLike, /) -> Tensor:
     >>> round(float(kerp(1.0)), 12)
     -0.694603891101
     """
-    result: Tensor = _ke_slope(fnp.asarray(x)).real
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_ke_slope(value).real, value)
 
 
 def keip(x: ArrayLike, /) -> Tensor:
@@ -147,5 +152,5 @@ def keip(x: ArrayLike, /) -> Tensor:
     >>> round(float(keip(1.0)), 12)
     0.352369913336
     """
-    result: Tensor = _ke_slope(fnp.asarray(x)).imag
-    return result
+    value = fnp.asarray(x)
+    return _in_precision(_ke_slope(value).imag, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.tensor import ArrayLike, Tensor
 
 __all__ = ["huber", "pseudo_huber", "softplus"]
@@ -19,7 +20,7 @@ def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     >>> huber(1.0, [0.5, 3.0])
     Tensor([0.125, 2.5  ])
     """
-    bound, rest = fnp.asarray(delta), fnp.asarray(r)
+    bound, rest = real_numbers("huber", delta, r)
     size = fnp.abs(rest)
     inner = fnp.where(size <= bound, rest, 0.0)
     outer = bound * (fnp.where(size <= bound, 0.0, size) - bound / 2)
@@ -38,7 +39,7 @@ def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     >>> pseudo_huber(3.0, [0.0, 4.0])
     Tensor([0., 6.])
     """
-    bound, rest = fnp.asarray(delta), fnp.asarray(r)
+    bound, rest = real_numbers("pseudo_huber", delta, r)
     none = (bound == 0) & (rest == 0)
     share = rest / fnp.where(none, 1.0, bound + fnp.hypot(fnp.where(none, 1.0, bound), rest))
     result: Tensor = fnp.where(bound < 0, fnp.inf, bound * rest * share)

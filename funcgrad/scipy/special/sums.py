@@ -7,6 +7,7 @@ from typing import Final, Literal, overload
 import funcgrad.numpy as fnp
 from funcgrad.primitives import activations as act
 from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
 
@@ -75,10 +76,7 @@ def logsumexp(
     """
     if b is None and not return_sign:
         return fnp.logsumexp(a, axis, keepdims=keepdims)
-    x, weights = fnp.broadcast_arrays(
-        wrap(real_value(a, "logsumexp")),
-        1.0 if b is None else wrap(real_value(b, "logsumexp")),
-    )
+    x, weights = fnp.broadcast_arrays(*real_numbers("logsumexp", a, 1.0 if b is None else b))
     axes = tuple(range(x.ndim)) if axis is None else normalize_axes(axis, x.ndim, "logsumexp")
     total, top = _weighted(x, weights, axes)
     sign = fnp.sign(total)

@@ -13,6 +13,7 @@ import math
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special import bell
 from funcgrad.scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
+from funcgrad.scipy.stats.conditions import split
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
 from funcgrad.tensor import Tensor, apply
 
@@ -26,13 +27,17 @@ def _bell(z: Tensor) -> Tensor:
     return result
 
 
+def _minus_half_square(z: Tensor) -> Tensor:
+    return -0.5 * z**2
+
+
 norm = ContinuousDistribution(
     "norm",
     (),
     -math.inf,
     math.inf,
     0.0,
-    log_density=lambda z: -z * z / 2 - _LOG_ROOT_OF_TURN,
+    log_density=_minus_half_square,
     density=_bell,
     below=ndtr,
     above=lambda z: ndtr(-z),
@@ -43,6 +48,8 @@ norm = ContinuousDistribution(
     expectation=lambda: 0.0,
     variance=lambda: 1.0,
     uncertainty=lambda: _LOG_ROOT_OF_TURN + 0.5,
+    log_factor=-_LOG_ROOT_OF_TURN,
+    far=_minus_half_square,
 )
 expon = ContinuousDistribution(
     "expon",
@@ -61,6 +68,7 @@ expon = ContinuousDistribution(
     expectation=lambda: 1.0,
     variance=lambda: 1.0,
     uncertainty=lambda: 1.0,
+    far=lambda z: -z,
 )
 
 
@@ -72,24 +80,23 @@ def _half(z: Tensor) -> Tensor:
 
 def _laplace_below(z: Tensor) -> Tensor:
     """Each side by itself, so that derivatives at 0 are those of the smooth function that it is."""
-    low = z <= 0
-    left = fnp.exp(fnp.where(low, z, 0.0)) / 2
-    result: Tensor = fnp.where(low, left, 1 - fnp.exp(-fnp.where(low, 0.0, z)) / 2)
-    return result
+    return split(
+        lambda z: z <= 0, z, lambda z: fnp.exp(z) / 2, lambda z: 1 - fnp.exp(-z) / 2, (0.0, 0.0)
+    )
 
 
 def _log_laplace_below(z: Tensor) -> Tensor:
-    low = z <= 0
-    right = fnp.log1p(-fnp.exp(-fnp.where(low, 1.0, z)) / 2)
-    result: Tensor = fnp.where(low, fnp.where(low, z, 0.0) - math.log(2), right)
-    return result
+    def right(z: Tensor) -> Tensor:
+        return fnp.log1p(-fnp.exp(-z) / 2)
+
+    return split(lambda z: z <= 0, z, lambda z: z - math.log(2), right, (0.0, 1.0))
 
 
 def _laplace_quantile(q: Tensor) -> Tensor:
-    low = q <= 0.5
-    left = fnp.log(2 * fnp.where(low, q, 0.5))
-    result: Tensor = fnp.where(low, left, -fnp.log(2 * (1 - fnp.where(low, 0.5, q))))
-    return result
+    def upper(q: Tensor) -> Tensor:
+        return -fnp.log(2 * (1 - q))
+
+    return split(lambda q: q <= 0.5, q, lambda q: fnp.log(2 * q), upper, (0.5, 0.5))
 
 
 laplace = ContinuousDistribution(
@@ -98,7 +105,7 @@ laplace = ContinuousDistribution(
     -math.inf,
     math.inf,
     0.0,
-    log_density=lambda z: -fnp.abs(z) - math.log(2),
+    log_density=lambda z: -fnp.abs(z),
     density=_half,
     below=_laplace_below,
     above=lambda z: _laplace_below(-z),
@@ -109,6 +116,8 @@ laplace = ContinuousDistribution(
     expectation=lambda: 0.0,
     variance=lambda: 2.0,
     uncertainty=lambda: 1 + math.log(2),
+    log_factor=-math.log(2),
+    far=lambda z: -fnp.abs(z),
 )
 logistic = ContinuousDistribution(
     "logistic",
@@ -127,16 +136,17 @@ logistic = ContinuousDistribution(
     expectation=lambda: 0.0,
     variance=lambda: math.pi**2 / 3,
     uncertainty=lambda: 2.0,
+    far=lambda z: -fnp.abs(z),
 )
 
 
 def _cauchy_log_density(z: Tensor) -> Tensor:
     """Far out by the reciprocal, whose square does not overflow."""
-    far = fnp.abs(z) > 1
-    near, out = fnp.where(far, 0.0, z), fnp.where(far, z, 1.0)
-    outer = -2 * fnp.log(fnp.abs(out)) - fnp.log1p((1 / out) ** 2)
-    result: Tensor = fnp.where(far, outer, -fnp.log1p(near * near)) - math.log(math.pi)
-    return result
+
+    def outer(z: Tensor) -> Tensor:
+        return -2 * fnp.log(fnp.abs(z)) - fnp.log1p((1 / z) ** 2)
+
+    return split(lambda z: abs(z) < 1e100, z, lambda z: -fnp.log1p(z**2), outer, (0.0, 1e100))
 
 
 def _cauchy_below(z: Tensor) -> Tensor:
@@ -149,25 +159,31 @@ def _cauchy_above(z: Tensor) -> Tensor:
 
 def _log_cauchy_below(z: Tensor) -> Tensor:
     """Far out ``-1 / (pi z)`` has all digits, and a slope that is no square."""
-    far = z < -1e9
-    near = log_probability(_cauchy_below, _cauchy_above)(fnp.where(far, 0.0, z))
-    result: Tensor = fnp.where(far, -fnp.log(-math.pi * fnp.where(far, z, -1.0)), near)
-    return result
+
+    def far(z: Tensor) -> Tensor:
+        return -fnp.log(-math.pi * z)
+
+    return split(
+        lambda z: z < -1e9, z, far, log_probability(_cauchy_below, _cauchy_above), (-1e9, 0.0)
+    )
 
 
 def _cauchy_quantile(q: Tensor) -> Tensor:
     """Minus the cotangent, of the nearer end: the tangent would lose the digits of both."""
-    middle = fnp.abs(q - 0.5) < 0.25
-    inner = fnp.tan(math.pi * fnp.where(middle, q - 0.5, 0.0))
-    result: Tensor = fnp.where(middle, inner, _far_cauchy_quantile(fnp.where(middle, 0.25, q)))
-    return result
+
+    def inner(q: Tensor) -> Tensor:
+        return fnp.tan(math.pi * (q - 0.5))
+
+    return split(lambda q: abs(q - 0.5) < 0.25, q, inner, _far_cauchy_quantile, (0.5, 0.25))
 
 
 def _far_cauchy_quantile(q: Tensor) -> Tensor:
-    low = q < 0.5
-    left = -1 / fnp.tan(math.pi * fnp.where(low, q, 0.25))
-    result: Tensor = fnp.where(low, left, 1 / fnp.tan(math.pi * (1 - fnp.where(low, 0.75, q))))
-    return result
+    def lower(q: Tensor) -> Tensor:
+        return -1 / fnp.tan(math.pi * q)
+
+    return split(
+        lambda q: q < 0.5, q, lower, lambda q: 1 / fnp.tan(math.pi * (1 - q)), (0.25, 0.75)
+    )
 
 
 cauchy = ContinuousDistribution(
@@ -187,6 +203,7 @@ cauchy = ContinuousDistribution(
     expectation=lambda: math.nan,
     variance=lambda: math.nan,
     uncertainty=lambda: math.log(4 * math.pi),
+    log_factor=-math.log(math.pi),
 )
 uniform = ContinuousDistribution(
     "uniform",
@@ -212,7 +229,7 @@ lognorm = ContinuousDistribution(
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z, s: -((fnp.log(z) / s) ** 2) / 2 - fnp.log(s * z) - _LOG_ROOT_OF_TURN,
+    log_density=lambda z, s: -0.5 * (fnp.log(z) / s) ** 2 - fnp.log(s * z),
     density=lambda z, s: _bell(fnp.log(z) / s) / (s * z),
     below=lambda z, s: ndtr(fnp.log(z) / s),
     above=lambda z, s: ndtr(-fnp.log(z) / s),
@@ -224,4 +241,5 @@ lognorm = ContinuousDistribution(
     variance=lambda s: fnp.expm1(s * s) * fnp.exp(s * s),
     uncertainty=lambda s: _LOG_ROOT_OF_TURN + 0.5 + fnp.log(s),
     open=True,
+    log_factor=-_LOG_ROOT_OF_TURN,
 )

@@ -9,23 +9,25 @@ Tensor([       -inf, -0.69314718, -1.19314718])
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isinf
-from typing import Protocol
+from typing import NamedTuple
+
+import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ImmutableError, MissingAttributeError, MissingOptionError
-from funcgrad.primitives.logits import real_value
+from funcgrad.primitives.structural import unfollowed
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.scipy.precision import real_numbers
+from funcgrad.scipy.stats.conditions import Condition, Test, both, chosen, holding
+from funcgrad.scipy.stats.frozen import FrozenDistribution
+from funcgrad.scipy.stats.named_parameters import arguments
+from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad.trace import Value
 
 __all__ = [
     "ContinuousDistribution",
     "DiscreteDistribution",
-    "FrozenDistribution",
-    "arguments",
     "log_probability",
 ]
 
@@ -33,87 +35,70 @@ Formula = Callable[..., Tensor]
 Moment = Callable[..., Tensor | float]
 
 
-def arguments(
-    operation: str, names: Sequence[str], given: tuple[ArrayLike, ...], named: dict[str, ArrayLike]
-) -> list[Tensor]:
-    """Parameters in the order of their names; ``loc`` is 0 and ``scale`` 1 by default.
-
-    Raises
-    ------
-    MissingOptionError
-        A parameter is missing, or given twice, or there is none of its name.
-    """
-    defaults = {"loc": 0.0, "scale": 1.0}
-    found = dict(zip(names, given, strict=False))
-    wrong = [name for name in named if name not in names or name in found]
-    missing = [name for name in names if name not in {**defaults, **found, **named}]
-    if len(given) > len(names) or wrong or missing:
-        raise MissingOptionError(
-            f"{operation}: the parameters are {', '.join(names)}; got {len(given)} by position"
-            f" and {', '.join(named) or 'none'} by name."
-        )
-    values = {**defaults, **found, **named}
-    return [wrap(real_value(values[name], operation)) for name in names]
-
-
-def log_probability(own: Formula, other: Formula) -> Formula:
+def log_probability(probability: Formula, opposite: Formula) -> Formula:
     """The logarithm of a probability, by that of the opposite where it is near 1."""
 
     def formula(z: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        probability = own(z, *args, **kwds)
-        small = probability < 0.5
-        near_one = fnp.log1p(-fnp.where(small, 0.5, other(z, *args, **kwds)))
-        result: Tensor = fnp.where(small, fnp.log(fnp.where(small, probability, 0.5)), near_one)
+        direct = probability(z, *args, **kwds)
+        small = holding(lambda p: p < 0.5, direct)
+        if small is True:
+            return fnp.log(direct)
+        near_one = fnp.log1p(-fnp.where(small, 0.5, opposite(z, *args, **kwds)))
+        result: Tensor = fnp.where(small, fnp.log(fnp.where(small, direct, 0.5)), near_one)
         return result
 
     return formula
 
 
-class Named(Protocol):
-    """What has methods of a value and of parameters."""
+def _completed(
+    value: Tensor,
+    z: Tensor,
+    inside: Condition,
+    valid: Condition,
+    outside: Callable[[], Tensor | float],
+) -> Tensor:
+    """A value inside, another outside, and NaN where there is no distribution or no number."""
+    if inside is True:
+        return chosen(valid, value, fnp.nan)
+    result = chosen(inside, value, outside())
+    return chosen(both(valid, ~fnp.isnan(z)), result, fnp.nan)
 
-    @property
-    def name(self) -> str: ...
+
+def _limits(z: Tensor, low: Tensor, ends: tuple[float, float]) -> Tensor:
+    """What is outside of a support, below it and above, in the precision of z."""
+    result: Tensor = fnp.where(low, *[fnp.full_like(z, end) for end in ends])
+    return result
 
 
-class FrozenDistribution:
-    """A distribution whose parameters are given: its methods take what is before these alone.
+class StandardizedPoint(NamedTuple):
+    """Standardized values, and what is known of them.
 
-    The parameters may be traced, where it is made inside of what is differentiated.
-
-    >>> from funcgrad.scipy.stats import norm
-    >>> norm(1.0, 2.0).cdf(1.0), norm(1.0, scale=2.0).mean()
-    (Tensor(0.5), Tensor(1.))
+    Attributes
+    ----------
+    z : Tensor
+    shapes : list of Tensor
+        Harmless ones in the place of those that no distribution has.
+    scale : Tensor or None
+        None where it was not given.
+    inside : Tensor or bool
+        Where values are inside of the support. Ends that are infinite are outside.
+    valid : Tensor or bool
+        Where parameters are those of a distribution.
     """
 
-    __slots__ = ("_distribution", "_parameters")
+    z: Tensor
+    shapes: list[Tensor]
+    scale: Tensor | None
+    inside: Condition
+    valid: Condition
 
-    _distribution: Named
-    _parameters: tuple[Tensor, ...]
+    def at(self, formula: Formula, harmless: float) -> Tensor:
+        """A formula inside of the support; elsewhere at a number that does no harm."""
+        return formula(chosen(self.inside, self.z, harmless), *self.shapes)
 
-    def __init__(self, distribution: Named, parameters: Sequence[Tensor]) -> None:
-        object.__setattr__(self, "_distribution", distribution)
-        object.__setattr__(self, "_parameters", tuple(parameters))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise ImmutableError(
-            f"{self._distribution.name}: a frozen distribution does not change. Make another one."
-        )
-
-    def __getattr__(self, name: str) -> Formula:
-        """A method of the distribution, with the parameters at its end."""
-        if name not in dir(self):
-            raise MissingAttributeError(
-                f"{self._distribution.name}: there is no {name!r} here. There are"
-                f" {', '.join(dir(self))}."
-            )
-        method = getattr(self._distribution, name)
-        return lambda *given: method(*given, *self._parameters)
-
-    def __dir__(self) -> list[str]:
-        """The names of the methods."""
-        own = vars(type(self._distribution)).items()
-        return [name for name, each in own if name[0] != "_" and inspect.isfunction(each)]
+    def completed(self, value: Tensor, outside: Callable[[], Tensor | float]) -> Tensor:
+        """The value inside of the support, another outside."""
+        return _completed(value, self.z, self.inside, self.valid, outside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +115,7 @@ class ContinuousDistribution:
     inside : float
         A value between them, at which every formula is finite.
     log_density, density : callable
-        ``(z, *shapes)`` for z in the support.
+        ``(z, *shapes)`` for z in the support; the former without ``log_factor``.
     below, above : callable
         The probabilities of smaller and of greater values.
     log_below, log_above : callable
@@ -141,6 +126,12 @@ class ContinuousDistribution:
         ``(*shapes)`` to the mean, the variance and the differential entropy.
     open : bool
         Whether the lower end is no part of the support.
+    log_factor : float
+        The logarithm of a constant factor of the density. It is added to that of the scale, which
+        is one number where values are many.
+    far : callable, optional
+        ``(z, *shapes)``, the leading term of the logarithms at infinite ends: there these are
+        infinite too, with its slope. By default they are flat.
     """
 
     name: str
@@ -160,6 +151,8 @@ class ContinuousDistribution:
     variance: Moment
     uncertainty: Moment
     open: bool = False
+    log_factor: float = 0.0
+    far: Formula | None = None
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
         """The distribution with its parameters given, in their order or by their names."""
@@ -168,49 +161,65 @@ class ContinuousDistribution:
 
     def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the density at ``x``."""
-        z, shapes, scale, valid = self._standard("logpdf", x, args, kwds)
-        value = self._within(z, shapes, self.log_density) - fnp.log(scale)
-        return _chosen(valid, fnp.where(self._is_inside(z), value, -fnp.inf), z)
+        point = self._point("logpdf", x, args, kwds)
+        value = point.at(self.log_density, self.inside)
+        if point.scale is not None:
+            value = value + (self.log_factor - fnp.log(point.scale))
+        elif self.log_factor:
+            value = value + self.log_factor
+        return point.completed(value, lambda: self._far(point, -fnp.inf, -fnp.inf))
 
     def pdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The density at ``x``."""
-        z, shapes, scale, valid = self._standard("pdf", x, args, kwds)
-        value = self._within(z, shapes, self.density) / scale
-        return _chosen(valid, fnp.where(self._is_inside(z), value, 0.0), z)
+        point = self._point("pdf", x, args, kwds)
+        value = point.at(self.density, self.inside)
+        value = value if point.scale is None else value / point.scale
+        return point.completed(value, lambda: 0.0)
 
     def cdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of a value of at most ``x``."""
-        return self._probability("cdf", self.below, (0.0, 1.0), x, args, kwds)
+        point = self._point("cdf", x, args, kwds)
+        return point.completed(
+            point.at(self.below, self.inside), lambda: self._end(point, 0.0, 1.0)
+        )
 
     def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of a value above ``x``, with all digits where it is small."""
-        return self._probability("sf", self.above, (1.0, 0.0), x, args, kwds)
+        point = self._point("sf", x, args, kwds)
+        return point.completed(
+            point.at(self.above, self.inside), lambda: self._end(point, 1.0, 0.0)
+        )
 
     def logcdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of a value of at most ``x``."""
-        return self._probability("logcdf", self.log_below, (-fnp.inf, 0.0), x, args, kwds)
+        point = self._point("logcdf", x, args, kwds)
+        value = point.at(self.log_below, self.inside)
+        return point.completed(value, lambda: self._far(point, -fnp.inf, 0.0))
 
     def logsf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of a value above ``x``."""
-        return self._probability("logsf", self.log_above, (0.0, -fnp.inf), x, args, kwds)
+        point = self._point("logsf", x, args, kwds)
+        value = point.at(self.log_above, self.inside)
+        return point.completed(value, lambda: self._far(point, 0.0, -fnp.inf))
 
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The value below which is the probability ``q``: the inverse of ``cdf``."""
-        return self._quantile("ppf", self.quantile, q, args, kwds)
+        return self._at_level("ppf", self.quantile, q, args, kwds)
 
     def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The value above which is the probability ``q``: the inverse of ``sf``."""
-        return self._quantile("isf", self.upper_quantile, q, args, kwds)
+        return self._at_level("isf", self.upper_quantile, q, args, kwds)
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The mean; infinite or NaN where there is none."""
-        _, shapes, location, scale, valid = self._parameters("mean", 0.0, args, kwds)
-        return _chosen(valid, location + scale * self.expectation(*shapes), scale)
+        shapes, location, scale, valid = self._of_moment("mean", args, kwds)
+        return chosen(valid, location + scale * self.expectation(*shapes), fnp.nan)
 
     def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The variance; infinite or NaN where there is none."""
-        _, shapes, location, scale, valid = self._parameters("var", 0.0, args, kwds)
-        return _chosen(valid, scale * scale * self.variance(*shapes) + 0.0 * location, scale)
+        shapes, location, scale, valid = self._of_moment("var", args, kwds)
+        value = scale * scale * self.variance(*shapes) + 0.0 * location
+        return chosen(valid, value, fnp.nan)
 
     def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The root of the variance."""
@@ -218,11 +227,11 @@ class ContinuousDistribution:
 
     def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The differential entropy, the mean of minus ``logpdf``."""
-        _, shapes, location, scale, valid = self._parameters("entropy", 0.0, args, kwds)
+        shapes, location, scale, valid = self._of_moment("entropy", args, kwds)
         value = self.uncertainty(*shapes) + fnp.log(scale) + 0.0 * location
-        return _chosen(valid, value, scale)
+        return chosen(valid, value, fnp.nan)
 
-    def _quantile(
+    def _at_level(
         self,
         method: str,
         formula: Formula,
@@ -230,59 +239,75 @@ class ContinuousDistribution:
         args: tuple[ArrayLike, ...],
         kwds: dict[str, ArrayLike],
     ) -> Tensor:
-        level, shapes, location, scale, valid = self._parameters(method, q, args, kwds)
-        within = (level >= 0) & (level <= 1)
-        z = formula(fnp.where(within, level, 0.5), *shapes)
-        valid = valid & within
-        return _chosen(valid, location + scale * z, level)
+        level, shapes, location, scale, valid = self._at_value(method, q, args, kwds)
+        within = holding(lambda q: (q >= 0) & (q <= 1), level)
+        z = formula(chosen(within, level, 0.5), *shapes)
+        z = z if scale is None else scale * z
+        z = z if location is None else location + z
+        return chosen(both(valid, within), z, fnp.nan)
 
-    def _parameters(
-        self, method: str, x: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
-    ) -> tuple[Tensor, list[Tensor], Tensor, Tensor, Tensor]:
-        """The value, harmless shapes for those that are none, location, scale, validity."""
+    def _of_moment(
+        self, method: str, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
+    ) -> tuple[list[Tensor], Tensor, Tensor, Condition]:
+        """Shapes, location and scale, and whether they are those of a distribution."""
         operation = f"{self.name}.{method}"
-        names = (*self.shapes, "loc", "scale")
-        *shapes, location, scale = arguments(operation, names, args, kwds)
-        value = wrap(real_value(x, operation))
-        valid = scale > 0
-        for shape in shapes:
-            valid = valid & (shape > 0)
-        positive = [fnp.where(shape > 0, shape, 1.0) for shape in shapes]
-        return value, positive, location, fnp.where(scale > 0, scale, 1.0), valid
+        named = arguments(operation, (*self.shapes, "loc", "scale"), args, kwds)
+        numbers, valid = self._checked(operation, {"loc": 0.0, "scale": 1.0, **named})
+        return [numbers[name] for name in self.shapes], numbers["loc"], numbers["scale"], valid
 
-    def _standard(
+    def _at_value(
         self, method: str, x: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
-    ) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
-        value, shapes, location, scale, valid = self._parameters(method, x, args, kwds)
-        return (value - location) / scale, shapes, scale, valid
+    ) -> tuple[Tensor, list[Tensor], Tensor | None, Tensor | None, Condition]:
+        """The value, shapes, location and scale where they were given, and validity."""
+        operation = f"{self.name}.{method}"
+        named = arguments(operation, (*self.shapes, "loc", "scale"), args, kwds)
+        numbers, valid = self._checked(operation, {"": x, **named})
+        shapes = [numbers[name] for name in self.shapes]
+        return numbers[""], shapes, numbers.get("loc"), numbers.get("scale"), valid
 
-    def _is_inside(self, z: Tensor) -> Tensor:
+    def _checked(
+        self, operation: str, named: dict[str, ArrayLike]
+    ) -> tuple[dict[str, Tensor], Condition]:
+        """Numbers, with harmless shapes and scales for those that are none, and validity."""
+        numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
+        valid: Condition = True
+        for name in (*self.shapes, "scale"):
+            if name in numbers:
+                positive = holding(lambda x: x > 0, numbers[name])
+                numbers[name] = chosen(positive, numbers[name], 1.0)
+                valid = both(valid, positive)
+        return numbers, valid
+
+    def _point(
+        self, method: str, x: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
+    ) -> StandardizedPoint:
+        z, shapes, location, scale, valid = self._at_value(method, x, args, kwds)
+        z = z if location is None else z - location
+        z = z if scale is None else z / scale
+        return StandardizedPoint(z, shapes, scale, holding(self._is_inside, z), valid)
+
+    def _is_inside(self, z: Value) -> Value:
         """Ends that are infinite are outside: nothing is left of a density there."""
+        if isinf(self.low) and isinf(self.high):
+            return abs(z) < fnp.inf
         above = (z > self.low) if self.open or isinf(self.low) else (z >= self.low)
         return above & ((z < self.high) if isinf(self.high) else (z <= self.high))
 
-    def _within(self, z: Tensor, shapes: list[Tensor], formula: Formula) -> Tensor:
-        """A formula, elsewhere at a place where it does no harm."""
-        return formula(fnp.where(self._is_inside(z), z, self.inside), *shapes)
+    def _end(self, point: StandardizedPoint, low: float, high: float) -> Tensor:
+        """Limits outside of the support, below it and above."""
+        return _limits(point.z, point.z < self.inside, (low, high))
 
-    def _probability(
-        self,
-        method: str,
-        formula: Formula,
-        ends: tuple[float, float],
-        x: ArrayLike,
-        args: tuple[ArrayLike, ...],
-        kwds: dict[str, ArrayLike],
-    ) -> Tensor:
-        z, shapes, _, valid = self._standard(method, x, args, kwds)
-        outside = fnp.where(z < self.inside, ends[0], ends[1])
-        value = fnp.where(self._is_inside(z), self._within(z, shapes, formula), outside)
-        return _chosen(valid, value, z)
-
-
-def _chosen(valid: Tensor, value: Tensor, z: Tensor) -> Tensor:
-    result: Tensor = fnp.where(valid & ~fnp.isnan(z), value, fnp.nan)
-    return result
+    def _far(self, point: StandardizedPoint, low: float, high: float) -> Tensor:
+        """Limits of logarithms outside of the support; at infinite ends with their slopes."""
+        value = self._end(point, low, high)
+        if self.far is None:
+            return value
+        ends = [end for end, limit in ((self.low, low), (self.high, high)) if isinf(limit)]
+        for end in filter(isinf, ends):
+            there = point.z == end
+            leading = self.far(fnp.where(there, point.z, self.inside), *point.shapes)
+            value = fnp.where(there, leading, value)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,22 +320,22 @@ class DiscreteDistribution:
     shapes : tuple of str
     valid : callable
         ``(*shapes)`` to whether they are parameters of a distribution.
-    greatest : callable
-        ``(*shapes)`` to the greatest number that has a probability.
+    greatest : callable or None
+        ``(*shapes)`` to the greatest number that has a probability; None where there is none.
     log_mass : callable
         ``(k, *shapes)`` for whole k from 0 to that.
     below, above : callable
         The probabilities of at most k, and of more, for whole k from 0 to less than the greatest.
     harmless : tuple of float
-        Shapes at which nothing goes wrong.
+        Shapes at which formulas of k = 0 are finite.
     expectation, variance : callable
         ``(*shapes)`` to the mean and the variance.
     """
 
     name: str
     shapes: tuple[str, ...]
-    valid: Formula
-    greatest: Formula
+    valid: Test
+    greatest: Test | None
     log_mass: Formula
     below: Formula
     above: Formula
@@ -326,9 +351,9 @@ class DiscreteDistribution:
     def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of ``k``; it has no derivative in that."""
         n, shapes, valid = self._standard("logpmf", k, args, kwds)
-        inside = (n >= 0) & (n <= self.greatest(*shapes)) & (n == fnp.floor(n))
-        value = self.log_mass(fnp.where(inside, n, 0.0), *shapes)
-        return _chosen(valid, fnp.where(inside, value, -fnp.inf), n)
+        inside = holding(self._has_mass, n, *shapes)
+        value = self._within(self.log_mass, n, shapes, inside)
+        return _completed(value, n, inside, valid, lambda: -fnp.inf)
 
     def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of ``k``; it has no derivative in that."""
@@ -344,42 +369,72 @@ class DiscreteDistribution:
 
     def logcdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of ``cdf``, with all digits also where that is near 1."""
-        return log_probability(self.cdf, self.sf)(k, *args, **kwds)
+        formula = log_probability(self.below, self.above)
+        return self._probability("logcdf", formula, (-fnp.inf, 0.0), k, args, kwds)
 
     def logsf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of ``sf``, with all digits also where that is near 1."""
-        return log_probability(self.sf, self.cdf)(k, *args, **kwds)
+        formula = log_probability(self.above, self.below)
+        return self._probability("logsf", formula, (0.0, -fnp.inf), k, args, kwds)
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The mean."""
-        shapes, location, valid = self._parameters("mean", args, kwds)
-        return _chosen(valid, self.expectation(*shapes) + location, location)
+        shapes, location, valid = self._of_moment("mean", args, kwds)
+        return chosen(valid, self.expectation(*shapes) + location, fnp.nan)
 
     def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The variance."""
-        shapes, location, valid = self._parameters("var", args, kwds)
-        return _chosen(valid, self.variance(*shapes) + 0.0 * location, location)
+        shapes, location, valid = self._of_moment("var", args, kwds)
+        return chosen(valid, self.variance(*shapes) + 0.0 * location, fnp.nan)
 
     def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The root of the variance."""
         return fnp.sqrt(self.var(*args, **kwds))
 
-    def _parameters(
+    def _of_moment(
         self, method: str, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
-    ) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Harmless shapes for those that are none, the location, and whether they are valid."""
-        names = (*self.shapes, "loc")
-        *shapes, location = arguments(f"{self.name}.{method}", names, args, kwds)
-        valid = self.valid(*shapes)
-        pairs = zip(shapes, self.harmless, strict=True)
-        return [fnp.where(valid, shape, harmless) for shape, harmless in pairs], location, valid
+    ) -> tuple[list[Tensor], Tensor, Condition]:
+        """Shapes and location, and whether they are those of a distribution."""
+        operation = f"{self.name}.{method}"
+        named = arguments(operation, (*self.shapes, "loc"), args, kwds)
+        numbers, shapes, valid = self._checked(operation, {"loc": 0.0, **named})
+        return shapes, numbers["loc"], valid
 
     def _standard(
         self, method: str, k: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
-    ) -> tuple[Tensor, list[Tensor], Tensor]:
-        shapes, location, valid = self._parameters(method, args, kwds)
-        n = stop_gradient(wrap(real_value(k, f"{self.name}.{method}")) - location)
-        return n, shapes, valid
+    ) -> tuple[Tensor, list[Tensor], Condition]:
+        """The number without the location, shapes, and whether these are a distribution's."""
+        operation = f"{self.name}.{method}"
+        named = arguments(operation, (*self.shapes, "loc"), args, kwds)
+        numbers, shapes, valid = self._checked(operation, {"": k, **named})
+        n = numbers[""] - numbers["loc"] if "loc" in numbers else numbers[""]
+        return apply1(unfollowed, n), shapes, valid
+
+    def _checked(
+        self, operation: str, named: dict[str, ArrayLike]
+    ) -> tuple[dict[str, Tensor], list[Tensor], Condition]:
+        """Numbers, harmless shapes in the place of those that are none, and validity."""
+        numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
+        shapes = [numbers[name] for name in self.shapes]
+        valid = holding(self.valid, *shapes)
+        return numbers, self._harmless(valid, shapes), valid
+
+    def _harmless(self, condition: Condition, shapes: list[Tensor]) -> list[Tensor]:
+        pairs = zip(shapes, self.harmless, strict=True)
+        return [chosen(condition, shape, harmless) for shape, harmless in pairs]
+
+    def _has_mass(self, n: Value, *shapes: Value) -> Value:
+        inside = (n >= 0) & (n == np.floor(n))
+        return inside & (n < np.inf if self.greatest is None else n <= self.greatest(*shapes))
+
+    def _is_before_the_end(self, n: Value, *shapes: Value) -> Value:
+        return (n >= 0) & (n < (np.inf if self.greatest is None else self.greatest(*shapes)))
+
+    def _within(
+        self, formula: Formula, n: Tensor, shapes: list[Tensor], inside: Condition
+    ) -> Tensor:
+        """A formula inside of the support; elsewhere at numbers that do no harm."""
+        return formula(chosen(inside, n, 0.0), *self._harmless(inside, shapes))
 
     def _probability(
         self,
@@ -392,6 +447,6 @@ class DiscreteDistribution:
     ) -> Tensor:
         n, shapes, valid = self._standard(method, k, args, kwds)
         whole = fnp.floor(n)
-        inside = (whole >= 0) & (whole < self.greatest(*shapes))
-        value = formula(fnp.where(inside, whole, 0.0), *shapes)
-        return _chosen(valid, fnp.where(inside, value, fnp.where(n < 0, *ends)), n)
+        inside = holding(self._is_before_the_end, whole, *shapes)
+        value = self._within(formula, whole, shapes, inside)
+        return _completed(value, n, inside, valid, lambda: _limits(n, n < 0, ends))

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special
+from funcgrad.scipy.stats.conditions import chosen, holding, split, times_log, times_log1p
 from funcgrad.scipy.stats.distributions import DiscreteDistribution
 from funcgrad.tensor import Tensor
+from funcgrad.trace import Value
 
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 
 
-def _is_share(p: Tensor) -> Tensor:
+def _is_share(p: Value) -> Value:
     return (p >= 0) & (p <= 1)
 
 
@@ -26,17 +30,15 @@ def _log_choices(n: Tensor, k: Tensor) -> Tensor:
 
 
 def _log_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
-    inner = fnp.minimum(k, n)
-    logarithms = special.xlogy(inner, p) + special.xlog1py(n - inner, -p)
-    return _log_choices(n, inner) + logarithms
+    return _log_choices(n, k) + times_log(k, p) + times_log1p(n - k, -p)
 
 
 poisson = DiscreteDistribution(
     "poisson",
     ("mu",),
     valid=lambda mu: mu >= 0,
-    greatest=lambda mu: fnp.full_like(mu, math.inf),
-    log_mass=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
+    greatest=None,
+    log_mass=lambda k, mu: times_log(k, mu) - special.gammaln(k + 1) - mu,
     below=lambda k, mu: special.gammaincc(k + 1, mu),
     above=lambda k, mu: special.gammainc(k + 1, mu),
     harmless=(1.0,),
@@ -46,11 +48,11 @@ poisson = DiscreteDistribution(
 binom = DiscreteDistribution(
     "binom",
     ("n", "p"),
-    valid=lambda n, p: (n >= 0) & (n == fnp.floor(n)) & _is_share(p),
+    valid=lambda n, p: (n >= 0) & (n == np.floor(n)) & _is_share(p),
     greatest=lambda n, p: n,
     log_mass=_log_binomial,
-    below=lambda k, n, p: special.betaincc(k + 1, fnp.maximum(n - k, 1), p),
-    above=lambda k, n, p: special.betainc(k + 1, fnp.maximum(n - k, 1), p),
+    below=lambda k, n, p: special.betaincc(k + 1, n - k, p),
+    above=lambda k, n, p: special.betainc(k + 1, n - k, p),
     harmless=(1.0, 0.5),
     expectation=lambda n, p: n * p,
     variance=lambda n, p: n * p * (1 - p),
@@ -59,13 +61,13 @@ nbinom = DiscreteDistribution(
     "nbinom",
     ("n", "p"),
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-    greatest=lambda n, p: fnp.full_like(n * p, math.inf),
+    greatest=None,
     log_mass=lambda k, n, p: (
         special.gammaln(n + k)
         - special.gammaln(k + 1)
         - special.gammaln(n)
         + n * fnp.log(p)
-        + special.xlog1py(k, -p)
+        + times_log1p(k, -p)
     ),
     below=lambda k, n, p: special.betainc(n, k + 1, p),
     above=lambda k, n, p: special.betaincc(n, k + 1, p),
@@ -77,8 +79,8 @@ bernoulli = DiscreteDistribution(
     "bernoulli",
     ("p",),
     valid=_is_share,
-    greatest=fnp.ones_like,
-    log_mass=lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - fnp.minimum(k, 1), -p),
+    greatest=lambda p: 1.0,
+    log_mass=lambda k, p: times_log(k, p) + times_log1p(1 - k, -p),
     below=lambda k, p: 1 - p + 0 * k,
     above=lambda k, p: p + 0 * k,
     harmless=(0.5,),
@@ -87,21 +89,37 @@ bernoulli = DiscreteDistribution(
 )
 
 
-def _log_misses(k: Tensor, p: Tensor) -> Tensor:
-    """The logarithm of ``(1 - p)**k`` for small p."""
-    return k * fnp.log1p(-fnp.where(p < 0.5, p, 0.25))
+def _log_geometric(k: Tensor, p: Tensor) -> Tensor:
+    """The first number is 1: 0 has no probability."""
+    first = holding(lambda k: k > 0, k)
+    value = times_log1p(chosen(first, k, 1.0) - 1, -p) + fnp.log(p)
+    return chosen(first, value, -math.inf)
+
+
+def _hit(k: Tensor, p: Tensor) -> Tensor:
+    """By the logarithm of a miss where a hit is rare."""
+
+    def rare(p: Tensor) -> Tensor:
+        return -fnp.expm1(k * fnp.log1p(-p))
+
+    return split(lambda p: p < 0.5, p, rare, lambda p: 1 - (1 - p) ** k, (0.25, 0.5))
+
+
+def _missed(k: Tensor, p: Tensor) -> Tensor:
+    def rare(p: Tensor) -> Tensor:
+        return fnp.exp(k * fnp.log1p(-p))
+
+    return split(lambda p: p < 0.5, p, rare, lambda p: (1 - p) ** k, (0.25, 0.5))
 
 
 geom = DiscreteDistribution(
     "geom",
     ("p",),
     valid=lambda p: (p > 0) & (p <= 1),
-    greatest=lambda p: fnp.full_like(p, math.inf),
-    log_mass=lambda k, p: fnp.where(
-        k < 1, -math.inf, special.xlog1py(fnp.maximum(k, 1) - 1, -p) + fnp.log(p)
-    ),
-    below=lambda k, p: fnp.where(p < 0.5, -fnp.expm1(_log_misses(k, p)), 1 - (1 - p) ** k),
-    above=lambda k, p: fnp.where(p < 0.5, fnp.exp(_log_misses(k, p)), (1 - p) ** k),
+    greatest=None,
+    log_mass=_log_geometric,
+    below=_hit,
+    above=_missed,
     harmless=(0.5,),
     expectation=lambda p: 1 / p,
     variance=lambda p: (1 - p) / (p * p),

@@ -10,11 +10,11 @@ import math
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
-from funcgrad.primitives.logits import real_value
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.distributions import FrozenDistribution
-from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.scipy.precision import real_numbers
+from funcgrad.scipy.stats.frozen import FrozenDistribution
+from funcgrad.tensor import ArrayLike, Tensor
 
 __all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariate_normal"]
 
@@ -27,10 +27,8 @@ class NormalOfVectors:
 
     def __call__(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> FrozenDistribution:
         """The distribution with its mean and covariance given."""
-        spread = wrap(real_value(cov, self.name))
-        size = spread.shape[-1] if spread.ndim else 1
-        centre = fnp.zeros(size) if mean is None else wrap(real_value(mean, self.name))
-        return FrozenDistribution(self, (centre, spread))
+        parameters = {"cov": cov} if mean is None else {"mean": mean, "cov": cov}
+        return FrozenDistribution(self, parameters)
 
     def logpdf(self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
         """The logarithm of the density.
@@ -57,13 +55,13 @@ class NormalOfVectors:
         numpy.linalg.LinAlgError
             The covariance is not positive definite.
         """
-        value = wrap(real_value(x, "multivariate_normal.logpdf"))
-        spread = wrap(real_value(cov, "multivariate_normal.logpdf"))
-        centre = None if mean is None else wrap(real_value(mean, "multivariate_normal.logpdf"))
+        means = () if mean is None else (mean,)
+        value, spread, *centres = real_numbers("multivariate_normal.logpdf", x, cov, *means)
+        centre = centres[0] if centres else None
         size = _dimension(spread, centre, value)
         if value.ndim == 0 or (size == 1 and value.shape[-1] != 1):
             value = fnp.expand_dims(value, -1)
-        centre = fnp.zeros(size) if centre is None else centre
+        centre = fnp.zeros(size, value.dtype) if centre is None else centre
         sizes = {*spread.shape, *centre.shape, value.shape[-1], size}
         if spread.ndim > 2 or centre.ndim > 1 or not sizes <= {1, size} or value.shape[-1] != size:
             raise ShapeError(
@@ -102,7 +100,7 @@ class DirichletDistribution:
 
     def __call__(self, alpha: ArrayLike) -> FrozenDistribution:
         """The distribution with its parameter given."""
-        return FrozenDistribution(self, (wrap(real_value(alpha, self.name)),))
+        return FrozenDistribution(self, {"alpha": alpha})
 
     def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
         """The logarithm of the density.
@@ -125,8 +123,7 @@ class DirichletDistribution:
         ShapeError
             The sizes do not fit.
         """
-        value = wrap(real_value(x, "dirichlet.logpdf"))
-        shape = wrap(real_value(alpha, "dirichlet.logpdf"))
+        value, shape = real_numbers("dirichlet.logpdf", x, alpha)
         if shape.ndim != 1 or value.ndim < 1 or len(shape) - len(value) not in (0, 1):
             raise ShapeError(
                 f"dirichlet: x of shape {value.shape} and alpha of shape {shape.shape} do not fit:"

@@ -13,6 +13,7 @@ from funcgrad.primitives.special_functions.incomplete_betas import beta_density
 from funcgrad.primitives.special_functions.incomplete_gammas import gamma_density
 from funcgrad.primitives.special_functions.student import stdtr, stdtrit
 from funcgrad.scipy import special
+from funcgrad.scipy.stats.conditions import holding, times_log, times_log1p
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
 from funcgrad.tensor import Tensor, apply, apply2
 
@@ -20,7 +21,7 @@ __all__ = ["beta", "chi2", "gamma", "t"]
 
 
 def _log_gamma_density(z: Tensor, a: Tensor) -> Tensor:
-    return special.xlogy(a - 1, z) - z - special.gammaln(a)
+    return times_log(a - 1, z) - z - special.gammaln(a)
 
 
 def _below_gamma(z: Tensor, a: Tensor) -> Tensor:
@@ -52,6 +53,7 @@ gamma = ContinuousDistribution(
     expectation=lambda a: a,
     variance=lambda a: a,
     uncertainty=_gamma_entropy,
+    far=lambda z, a: -z,
 )
 
 
@@ -69,7 +71,7 @@ chi2 = ContinuousDistribution(
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z, df: _log_gamma_density(z / 2, df / 2) - math.log(2),
+    log_density=lambda z, df: _log_gamma_density(z / 2, df / 2),
     density=lambda z, df: apply(gamma_density, df / 2, z / 2, order=0) / 2,
     below=_below_chi2,
     above=_above_chi2,
@@ -80,6 +82,8 @@ chi2 = ContinuousDistribution(
     expectation=lambda df: df,
     variance=lambda df: 2 * df,
     uncertainty=lambda df: _gamma_entropy(df / 2) + math.log(2),
+    log_factor=-math.log(2),
+    far=lambda z, df: -z / 2,
 )
 
 
@@ -102,9 +106,7 @@ beta = ContinuousDistribution(
     0.0,
     1.0,
     0.5,
-    log_density=lambda z, a, b: (
-        special.xlog1py(b - 1, -z) + special.xlogy(a - 1, z) - special.betaln(a, b)
-    ),
+    log_density=lambda z, a, b: times_log1p(b - 1, -z) + times_log(a - 1, z) - special.betaln(a, b),
     density=lambda z, a, b: apply(beta_density, a, b, z, orders=(0, 0)),
     below=_below_beta,
     above=_above_beta,
@@ -120,11 +122,13 @@ beta = ContinuousDistribution(
 
 def _log_student(z: Tensor, df: Tensor) -> Tensor:
     """Far out by the reciprocal, whose square does not overflow."""
-    far = fnp.abs(z) > 1e100
-    near, out = fnp.where(far, 0.0, z), fnp.where(far, z, 1.0)
-    tail = fnp.where(far, 2 * fnp.log(fnp.abs(out)) - fnp.log(df), fnp.log1p(near * near / df))
-    result: Tensor = -fnp.log(df) / 2 - special.betaln(df / 2, 0.5) - (df + 1) / 2 * tail
-    return result
+    near = holding(lambda z: abs(z) < 1e100, z)
+    if near is True:
+        tail = fnp.log1p(z**2 / df)
+    else:
+        out = 2 * fnp.log(fnp.abs(fnp.where(near, 1.0, z))) - fnp.log(df)
+        tail = fnp.where(near, fnp.log1p(fnp.where(near, z, 0.0) ** 2 / df), out)
+    return (-0.5 * fnp.log(df) - special.betaln(df / 2, 0.5)) - 0.5 * (df + 1) * tail
 
 
 def _below_t(z: Tensor, df: Tensor) -> Tensor:
@@ -138,7 +142,8 @@ def _above_t(z: Tensor, df: Tensor) -> Tensor:
 def _student_variance(df: Tensor) -> Tensor:
     finite = df > 2
     safe = fnp.where(finite, df, 3.0)
-    result: Tensor = fnp.where(finite, safe / (safe - 2), fnp.where(df > 1, math.inf, math.nan))
+    beyond = fnp.where(df > 1, fnp.full_like(df, math.inf), math.nan)
+    result: Tensor = fnp.where(finite, safe / (safe - 2), beyond)
     return result
 
 
@@ -161,7 +166,7 @@ t = ContinuousDistribution(
     log_above=log_probability(_above_t, _below_t),
     quantile=lambda q, df: apply2(stdtrit, df, q),
     upper_quantile=lambda q, df: -apply2(stdtrit, df, q),
-    expectation=lambda df: fnp.where(df > 1, 0.0, math.inf),
+    expectation=lambda df: fnp.where(df > 1, fnp.zeros_like(df), math.inf),
     variance=_student_variance,
     uncertainty=_student_entropy,
 )

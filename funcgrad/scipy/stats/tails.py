@@ -13,6 +13,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special
+from funcgrad.scipy.stats.conditions import split, times_log
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
 from funcgrad.tensor import Tensor
 
@@ -27,9 +28,12 @@ def _log_gumbel(z: Tensor) -> Tensor:
 
 def _with_values(z: Tensor, formula: Callable[[Tensor], Tensor], below: float) -> Tensor:
     """A formula, and what it is to the last digit where its inner exponential is above 1e17."""
-    gone = z < -40
-    result: Tensor = fnp.where(gone, below, formula(fnp.where(gone, 0.0, z)))
-    return result
+    return split(lambda z: z < -40, z, lambda z: fnp.full_like(z, below), formula, (0.0, 0.0))
+
+
+def _far_gumbel(z: Tensor) -> Tensor:
+    """The greater of the two terms, of which the other is nothing."""
+    return split(lambda z: z > 0, z, lambda z: -z, lambda z: -fnp.exp(-z), (1.0, 0.0))
 
 
 def _density_of_gumbel(z: Tensor) -> Tensor:
@@ -46,11 +50,11 @@ def _above_gumbel(z: Tensor) -> Tensor:
 
 def _log_above_gumbel(z: Tensor) -> Tensor:
     """For large values by the ratio of a small probability to its leading term."""
-    far = z > 1
-    near, out = fnp.where(far, 1.0, z), fnp.where(far, z, 2.0)
-    tail = -out + fnp.log(special.exprel(-fnp.exp(-out)))
-    result: Tensor = fnp.where(far, tail, fnp.log1p(-_below_gumbel(near)))
-    return result
+
+    def tail(z: Tensor) -> Tensor:
+        return -z + fnp.log(special.exprel(-fnp.exp(-z)))
+
+    return split(lambda z: z > 1, z, tail, lambda z: fnp.log1p(-_below_gumbel(z)), (2.0, 1.0))
 
 
 gumbel_r = ContinuousDistribution(
@@ -70,6 +74,7 @@ gumbel_r = ContinuousDistribution(
     expectation=lambda: np.euler_gamma,
     variance=lambda: math.pi**2 / 6,
     uncertainty=lambda: np.euler_gamma + 1,
+    far=_far_gumbel,
 )
 gumbel_l = ContinuousDistribution(
     "gumbel_l",
@@ -88,13 +93,14 @@ gumbel_l = ContinuousDistribution(
     expectation=lambda: -np.euler_gamma,
     variance=lambda: math.pi**2 / 6,
     uncertainty=lambda: np.euler_gamma + 1,
+    far=lambda z: _far_gumbel(-z),
 )
 
 # ------------------------------------------------------------------------------- waiting times
 
 
 def _log_weibull(z: Tensor, c: Tensor) -> Tensor:
-    return fnp.log(c) + special.xlogy(c - 1, z) - z**c
+    return fnp.log(c) + times_log(c - 1, z) - z**c
 
 
 def _density_of_weibull(z: Tensor, c: Tensor) -> Tensor:
@@ -127,6 +133,7 @@ weibull_min = ContinuousDistribution(
     expectation=lambda c: special.gamma(1 + 1 / c),
     variance=_weibull_variance,
     uncertainty=lambda c: np.euler_gamma * (1 - 1 / c) - fnp.log(c) + 1,
+    far=lambda z, c: -(z**c),
 )
 
 
@@ -186,11 +193,13 @@ def _halfnorm_above(z: Tensor) -> Tensor:
 
 def _log_above_halfnorm(z: Tensor) -> Tensor:
     """Near 0 by the small probability below, further out by the normal distribution's."""
-    near = z < 0.5
-    inner = fnp.log1p(-_halfnorm_below(fnp.where(near, z, 0.0)))
-    outer = math.log(2) + special.log_ndtr(-fnp.where(near, 1.0, z))
-    result: Tensor = fnp.where(near, inner, outer)
-    return result
+
+    def near(z: Tensor) -> Tensor:
+        return fnp.log1p(-_halfnorm_below(z))
+
+    return split(
+        lambda z: z < 0.5, z, near, lambda z: math.log(2) + special.log_ndtr(-z), (0.0, 1.0)
+    )
 
 
 halfnorm = ContinuousDistribution(
@@ -199,7 +208,7 @@ halfnorm = ContinuousDistribution(
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z: -z * z / 2 + 0.5 * math.log(2 / math.pi),
+    log_density=lambda z: -0.5 * z**2,
     density=lambda z: fnp.exp(-z * z / 2) * math.sqrt(2 / math.pi),
     below=_halfnorm_below,
     above=_halfnorm_above,
@@ -210,4 +219,6 @@ halfnorm = ContinuousDistribution(
     expectation=lambda: math.sqrt(2 / math.pi),
     variance=lambda: 1 - 2 / math.pi,
     uncertainty=lambda: 0.5 * math.log(math.pi / 2) + 0.5,
+    log_factor=0.5 * math.log(2 / math.pi),
+    far=lambda z: -0.5 * z**2,
 )

@@ -207,6 +207,38 @@ def test_masses_differentiate_in_their_parameters(name: str, method: str) -> Non
         assert float(fg.grad(ours, 0)(k, *shapes)) == 0.0
 
 
+@pytest.mark.parametrize("count", [1.0, 5.0])
+def test_all_of_a_count_has_the_slope_of_its_formula(count: float) -> None:
+    p, digamma = 0.3, scipy.special.psi
+    for k in np.arange(count + 1):
+        slope = digamma(count + 1) - digamma(count - k + 1) + np.log1p(-p)
+        assert_allclose(fg.grad(stats.binom.logpmf, 1)(k, count, p), slope, rtol=1e-13)
+        mass = scipy.stats.binom.pmf(k, count, p)
+        assert_allclose(fg.grad(stats.binom.pmf, 1)(k, count, p), mass * slope, rtol=1e-12)
+        many = fg.vmap(fg.grad(stats.binom.logpmf, 1), in_axes=(0, None, None))
+        assert_allclose(many(np.array([k, 9.0]), count, p), [slope, 0.0], rtol=1e-13)
+    change = fg.grad(fg.grad(stats.binom.logpmf, 1), 1)(count, count, p)
+    polygamma = scipy.special.polygamma
+    assert_allclose(change, polygamma(1, count + 1) - polygamma(1, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_at_ends_of_the_support_derivatives_are_those_from_inside(name: str) -> None:
+    distribution = getattr(stats, name)
+    for shapes in SHAPES.get(name, ((),)):
+        ends = (distribution.low, 1.0), (distribution.high, -1.0)
+        for (end, inwards), method in product(ends, METHODS[:6]):
+            if not np.isfinite(end):
+                continue
+            slopes = fg.grad(getattr(distribution, method), tuple(range(len(shapes) + 3)))
+            at = slopes(end, *shapes, 0.0, 1.0)
+            near, nearer = (slopes(end + inwards * h, *shapes, 0.0, 1.0) for h in (1e-9, 1e-12))
+            for k, (here, first, second) in enumerate(zip(at, near, nearer, strict=True)):
+                settled = abs(first - second) <= 1e-6 * abs(second) or abs(second) < 1e-6
+                if settled and np.isfinite(here):
+                    assert_allclose(here, second, rtol=1e-5, atol=2e-6, err_msg=f"{method}, {k}")
+
+
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_outside_of_the_support_derivatives_are_absent(name: str) -> None:
     distribution = getattr(stats, name)

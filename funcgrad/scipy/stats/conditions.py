@@ -1,0 +1,101 @@
+"""Choices by conditions, which cost no operation where they are known to hold everywhere.
+
+A condition of numbers that are at hand, as outside of ``vmap`` and ``jit``, is looked at once.
+Where it holds for all of them, what is chosen is the value itself, and its gradient passes no mask:
+with masks, the gradient of a normal density of 200 numbers took three times as long.
+
+>>> import funcgrad.numpy as fnp
+>>> x = fnp.asarray([1.0, 4.0])
+>>> holding(lambda x: x > 0, x), chosen(holding(lambda x: x > 2, x), x, 0.0)
+(True, Tensor([0., 4.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.primitives.structural import unfollowed
+from funcgrad.scipy import special
+from funcgrad.tensor import Tensor, apply1, wrap
+from funcgrad.trace import Value
+
+__all__ = ["Condition", "Test", "both", "chosen", "holding", "split", "times_log", "times_log1p"]
+
+Condition: TypeAlias = "Tensor | bool"
+"""Truth values; True is one that holds everywhere."""
+
+Test: TypeAlias = Callable[..., Value]
+"""Comparisons of numbers by operators, which NumPy's arrays have as tensors do."""
+
+
+def holding(test: Test, *args: Tensor) -> Condition:
+    """Where a test of numbers holds; True if that is known to be everywhere.
+
+    Numbers at hand are compared by NumPy alone, in a third of the time.
+    """
+    numbers = [apply1(unfollowed, x) for x in args]
+    if any(type(x) is not Tensor for x in numbers):
+        return wrap(test(*numbers))
+    truths = test(*[x._value for x in numbers])
+    everywhere = truths.all() if type(truths) is np.ndarray else truths
+    return True if everywhere else wrap(truths)
+
+
+def both(first: Condition, second: Condition) -> Condition:
+    """Whether two conditions hold."""
+    if first is True:
+        return second
+    return first if second is True else first & second
+
+
+def chosen(condition: Condition, value: Tensor, otherwise: Tensor | float) -> Tensor:
+    """A value where a condition holds, and another elsewhere, without the former's derivative."""
+    result: Tensor = value if condition is True else fnp.where(condition, value, otherwise)
+    return result
+
+
+def split(
+    test: Test,
+    z: Tensor,
+    then: Callable[[Tensor], Tensor],
+    otherwise: Callable[[Tensor], Tensor],
+    harmless: tuple[float, float],
+) -> Tensor:
+    """One formula of z where a test of z holds, and another one elsewhere.
+
+    Parameters
+    ----------
+    test : callable
+        Comparisons of z.
+    z : Tensor
+    then, otherwise : callable
+        Formulas of one tensor. Where all elements need the same one, the other is not evaluated.
+    harmless : tuple of float
+        Numbers that each formula sees in the place of what it is not for.
+    """
+    condition = holding(test, z)
+    if condition is True:
+        return then(z)
+    if type(condition) is Tensor and not np.any(condition._value):
+        return otherwise(z)
+    first = then(fnp.where(condition, z, harmless[0]))
+    result: Tensor = fnp.where(condition, first, otherwise(fnp.where(condition, harmless[1], z)))
+    return result
+
+
+def times_log(x: Tensor, y: Tensor) -> Tensor:
+    """``x * log(y)``, 0 where x and y are 0: what costs more is done where y may be 0 alone."""
+    if holding(lambda y: y > 0, y) is True:
+        return x * fnp.log(y)
+    return special.xlogy(x, y)
+
+
+def times_log1p(x: Tensor, y: Tensor) -> Tensor:
+    """``x * log1p(y)``, 0 where x is 0 and y is -1."""
+    if holding(lambda y: y > -1, y) is True:
+        return x * fnp.log1p(y)
+    return special.xlog1py(x, y)

@@ -1,0 +1,37 @@
+"""What users give to distributions: parameters in their order or by their names.
+
+>>> arguments("norm.pdf", ("loc", "scale"), (1.5,), {})
+{'loc': 1.5}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from funcgrad.errors import MissingOptionError
+from funcgrad.tensor import ArrayLike
+
+__all__ = ["arguments"]
+
+_OPTIONAL: Final = ("loc", "scale")
+
+
+def arguments(
+    operation: str, names: Sequence[str], given: Sequence[ArrayLike], named: Mapping[str, ArrayLike]
+) -> dict[str, ArrayLike]:
+    """Parameters by their names; ``loc`` and ``scale`` may be absent.
+
+    Raises
+    ------
+    MissingOptionError
+        A parameter is missing, or given twice, or there is none of its name.
+    """
+    values = {**dict(zip(names, given, strict=False)), **named}
+    wrong = len(values) < len(given) + len(named) or not values.keys() <= set(names)
+    if wrong or any(name not in values and name not in _OPTIONAL for name in names):
+        raise MissingOptionError(
+            f"{operation}: the parameters are {', '.join(names)}; got {len(given)} by position"
+            f" and {', '.join(named) or 'none'} by name."
+        )
+    return values
