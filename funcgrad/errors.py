@@ -39,9 +39,11 @@ The tree, with the built-in exception that Python users would catch for the same
 True
 """
 
+from collections.abc import Sequence
+
 from numpy.linalg import LinAlgError
 
-from funcgrad.users_line import users_line
+from funcgrad.users_line import libraries_calls, users_line
 
 __all__ = [
     "ArgumentError",
@@ -181,16 +183,31 @@ class TracerError(FuncgradError, TypeError):
     ----------
     line : str
         File and line of the user's that used it, which the message ends with.
+    remedy : str
+        What is written in place of the function of another library that it was handed to there;
+        empty where that is not known.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.line = users_line()
+        self.remedy = _remedy(libraries_calls())
 
     def __str__(self) -> str:
         message: str = self.args[0]
+        if self.remedy and self.remedy not in message:
+            message = f"{message} {self.remedy}"
         known = not self.line or self.line in message  # as when it tells of another such error
         return message if known else f"{message} (At {self.line}.)"
+
+
+def _remedy(calls: Sequence[tuple[str, str]]) -> str:
+    """What to write in place of the first of some functions that there is an answer for."""
+    if not calls:
+        return ""
+    from funcgrad.answers import advice_of_call
+
+    return next((advice for call in calls if (advice := advice_of_call(*call))), "")
 
 
 class EscapedTracerError(TracerError):

@@ -23,11 +23,10 @@ from funcgrad.errors import (
     ImmutableAttributeError,
     ImmutableError,
     MissingAttributeError,
-    MissingOptionError,
 )
 from funcgrad.trace import TracedValue
 
-__all__ = ["ForeignAttributes", "refuse_options"]
+__all__ = ["ForeignAttributes"]
 
 _NO_GRAPH: Final = (
     "there is no graph to run backwards. Write the loss as a function of its parameters, and"
@@ -125,34 +124,6 @@ _ASSIGNED: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Attributes of arrays that can be assigned to, and what to write instead."""
-
-
-_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "requires_grad": "nothing is marked: fg.grad(f, argnums=...)(x) says with respect to what",
-        "device": "tensors are in main memory, as NumPy's arrays; leave it out",
-        "pin_memory": "tensors are in main memory, as NumPy's arrays; leave it out",
-        "copy": "what somebody could write to is copied, all else is shared; leave it out",
-        "order": "NumPy takes any layout; leave it out",
-        "ndmin": "fnp.array(x, ndmin=...)",
-    }
-)
-"""Options by which other libraries make tensors, and what to write."""
-
-
-def refuse_options(function: str, options: Iterable[str]) -> NoReturn:
-    """Say of options that a function lacks what to write.
-
-    Raises
-    ------
-    MissingOptionError
-        Always.
-    """
-    name = next(iter(options))
-    advice = (
-        f": {_OPTIONS[name]}." if name in _OPTIONS else f"; fg.{function} has no more than dtype."
-    )
-    raise MissingOptionError(f"{function}: there is no option {name}{advice}")
 
 
 class _Absent:

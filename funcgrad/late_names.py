@@ -20,6 +20,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+from funcgrad.foreign_names import missing_name
+
 __all__ = ["LateNames"]
 
 
@@ -57,7 +59,7 @@ class LateNames:
         Two threads that come here at once load it once: importing has locks of its own.
         """
         if name not in self._places:
-            raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
+            raise missing_name(self._package, name)
         module, inner = self._places[name]
         if module:
             value = getattr(import_module(f"{self._package}.{module}"), inner)

@@ -60,8 +60,8 @@ def as_key(key: ArrayLike, operation: str) -> Value:
         raise DtypeError(f"{operation}: {key!r} is no key. {remedy}") from None
     if dtype_of(value) != np.uint64:
         raise DtypeError(
-            f"{operation}: the key has to be a uint64 tensor of shape (2,), got"
-            f" {type(key).__name__} {dtype_of(value)}{list(shape_of(value))}. {remedy}"
+            f"{operation}: the key, the first argument, has to be a uint64 tensor of shape (2,),"
+            f" got {type(key).__name__} {dtype_of(value)}{list(shape_of(value))}. {remedy}"
         )
     if shape_of(value) == (2,):
         return value
@@ -88,17 +88,18 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
     return sizes
 
 
-def as_dtype(dtype: DTypeLike, kinds: str, operation: str) -> np.dtype[Any]:
+def as_dtype(dtype: DTypeLike, kinds: str, operation: str, key: ArrayLike) -> np.dtype[Any]:
     """A dtype of one of NumPy's kinds that tensors have: ``"f"`` real, ``"c"`` complex, ``"iu"``.
 
     Raises
     ------
     DtypeError
-        It is another.
+        It is another; or the key is none, which explains what stands in the dtype's place.
     """
     try:
         wanted: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError):
+        as_key(key, operation)
         raise DtypeError(f"{operation}: {dtype!r} is no dtype.") from None
     if wanted.kind not in kinds or wanted not in DTYPES:
         names = {

@@ -23,7 +23,6 @@ from numpy.typing import DTypeLike
 
 from funcgrad.conversion import Conversions
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
-from funcgrad.foreign_attributes import refuse_options
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
@@ -466,7 +465,9 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
     Tensor(1.0, dtype=float32)
     """
     if foreign:
-        refuse_options("tensor", foreign)
+        from funcgrad.option_answers import missing_option
+
+        raise missing_option("tensor", ("obj", "dtype"), next(iter(foreign)))
     if dtype is not None:
         dtype = checked_dtype(dtype, "tensor")
     nested = isinstance(obj, (list, tuple)) and first_tensor(obj) is not None
@@ -475,9 +476,8 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
         value = _of_numbers(obj, value, dtype)
     if type(value) in (bool, int, float, complex):
         value = operand(np.asarray(value), "tensor")[()]
-    own = dtype_of(value)
-    if (dtype is not None and own != dtype) or is_weak(value):  # a traced number becomes an array
-        value = cast(value, dtype=dtype or own)
+    if (dtype is not None and dtype_of(value) != dtype) or is_weak(value):
+        value = cast(value, dtype=dtype or dtype_of(value))  # a traced number becomes an array
     return wrap(value)
 
 

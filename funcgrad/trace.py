@@ -358,7 +358,7 @@ def innermost(first: Trace, second: Trace) -> Trace:
 
 def held_by_an_array(error: BaseException) -> BaseException:
     """The error for a traced value that was to be put into a NumPy array, in more words."""
-    if type(error) is TracerError:
+    if type(error) is TracerError and not error.remedy:
         error.args = (
             f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"
             " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]); of"

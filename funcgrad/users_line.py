@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy
 
-__all__ = ["users_line"]
+__all__ = ["libraries_calls", "users_line"]
 
 _LIBRARIES: Final = tuple(
     dict.fromkeys(
@@ -22,6 +22,8 @@ _LIBRARIES: Final = tuple(
     )
 )
 """Where the code lies that is not the user's."""
+
+_HOME: Final = dirname(__file__) + os.sep
 
 
 def users_line() -> str:
@@ -34,3 +36,15 @@ def users_line() -> str:
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
     return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+
+
+def libraries_calls() -> tuple[tuple[str, str], ...]:
+    """The functions of other libraries between the user's line and this one, that nearest the
+    user's first: the module of each, and the name that it is defined under there."""
+    calls = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        if not frame.f_code.co_filename.startswith(_HOME):
+            calls.append((frame.f_globals.get("__name__", ""), frame.f_code.co_qualname))
+        frame = frame.f_back
+    return tuple(reversed(calls)) if frame else ()

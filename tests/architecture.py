@@ -29,9 +29,14 @@ MAX_FUNCTION_LINES = 60
 DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Operators reach the operations through `Tensor.__array_namespace__`, and NumPy's functions
     # theirs through what NumPy asks a tensor.
-    "funcgrad.tensor": frozenset({"funcgrad.dispatch", "funcgrad.numpy"}),
+    "funcgrad.tensor": frozenset(
+        {"funcgrad.dispatch", "funcgrad.numpy", "funcgrad.option_answers"}
+    ),
     # Needed by those alone who use SciPy.
     "funcgrad.dispatch": frozenset({"funcgrad.scipy.special"}),
+    # Answers to mistakes, which a script without any need not load.
+    "funcgrad.errors": frozenset({"funcgrad.answers"}),
+    "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),
     # A program's forms are functions of it, which its methods offer.
     "funcgrad.programs.program": frozenset(
         {

@@ -241,7 +241,7 @@ def test_what_other_libraries_have_says_what_to_write(use: Any, words: str) -> N
         ({"device": "cuda"}, "no option device: tensors are in main memory"),
         ({"copy": True}, "no option copy: .* leave it out"),
         ({"ndmin": 2}, r"no option ndmin: fnp\.array\(x, ndmin"),
-        ({"dtpye": "float32"}, r"no option dtpye; fg\.tensor has no more than dtype"),
+        ({"dtpye": "float32"}, "no option dtpye: dtype= is one"),
     ],
 )
 def test_options_of_other_libraries_say_what_to_write(option: dict[str, Any], words: str) -> None:

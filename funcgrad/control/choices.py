@@ -17,6 +17,7 @@ from funcgrad.control.carry import common_specs, placed, placed_operand, placed_
 from funcgrad.control.switch_operation import apply_switch, select
 from funcgrad.control.values import as_spec
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
@@ -63,6 +64,7 @@ def truth(operation: str, what: str, value: ArrayLike) -> Value:
     return own
 
 
+@answering
 def cond(
     pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
 ) -> Any:
@@ -114,6 +116,7 @@ def cond(
     return _chosen("cond", own, (false_fun, true_fun), operands, names)
 
 
+@answering
 def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Call one of several functions.
 

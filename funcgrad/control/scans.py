@@ -21,6 +21,7 @@ from funcgrad.control.python_loops import ScannedArrays, looped
 from funcgrad.control.scan_operation import apply_scan
 from funcgrad.control.scan_settings import ScanSettings
 from funcgrad.errors import ArgumentError
+from funcgrad.foreign_names import answering
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import reshape, view
@@ -39,6 +40,7 @@ from funcgrad.trees import Structure
 __all__ = ["counted", "map", "scan"]
 
 
+@answering
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -245,6 +247,7 @@ def _joined(first: Any, last: Any) -> Any:
 # ---------------------------------------------------------------------------------- without a carry
 
 
+@answering
 def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     """Call a function for each slice of arrays, one after another, and stack what it returns.
 

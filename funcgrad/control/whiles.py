@@ -22,6 +22,7 @@ from funcgrad.control.values import as_spec, specs_inside, strong
 from funcgrad.control.while_loops import WhileLoop
 from funcgrad.control.while_operation import WhileSettings, apply_while
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
 from funcgrad.programs.program import Program
@@ -37,6 +38,7 @@ from funcgrad.users_values import ArrayLike
 __all__ = ["fori_loop", "while_loop"]
 
 
+@answering
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -106,6 +108,7 @@ def while_loop(
     return _looped("while_loop", cond_fun, body_fun, kinds)
 
 
+@answering
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """Repeat a function for each integer of a range.
 

@@ -16,6 +16,9 @@ brings its own iteration; ``cg``, ``gmres`` and ``bicgstab`` solve linear system
 The README tells how.
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
 from funcgrad.implicit.solvers import fixed_point, least_squares, minimize, root
@@ -30,6 +33,10 @@ __all__ = [
     "minimize",
     "root",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from funcgrad.control.carry import placed
 from funcgrad.errors import ArgumentError
+from funcgrad.foreign_names import answering
 from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
@@ -26,6 +27,7 @@ from funcgrad.users_values import ArrayLike
 __all__ = ["odeint"]
 
 
+@answering
 def odeint(
     func: Callable[..., Any],
     y0: Any,

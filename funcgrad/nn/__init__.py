@@ -16,6 +16,9 @@ Everything is exact at large and at infinite arguments too, in value and in all 
 a masked logit of minus infinity has the probability 0 and the gradient 0.
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.nn.activations import (
     elu,
     gelu,
@@ -73,6 +76,10 @@ __all__ = [
     "tanh",
     "zeros",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

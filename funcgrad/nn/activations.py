@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 import funcgrad.numpy as fnp
+from funcgrad.foreign_names import answering
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
 from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
@@ -56,6 +57,7 @@ def relu(x: ArrayLike) -> Tensor:
     return result
 
 
+@answering
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     """``x`` where it is positive, else ``negative_slope * x``.
 
@@ -230,6 +232,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Tensor:
     return result
 
 
+@answering
 def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     """Probabilities proportional to ``exp(x)``.
 
@@ -264,6 +267,7 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     return wrap(probabilities(logits, axes, "softmax"))
 
 
+@answering
 def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     """``log(softmax(x))``, exact also where the probability is too small for a number.
 

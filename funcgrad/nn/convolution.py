@@ -10,6 +10,7 @@ Tensor([[[1., 2., 4.]]])
 from __future__ import annotations
 
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integer
 from funcgrad.primitives.convolution import convolve, spread
@@ -23,6 +24,7 @@ from funcgrad.users_values import ArrayLike, operand
 __all__ = ["conv", "conv_transpose"]
 
 
+@answering
 def conv(
     x: ArrayLike,
     kernel: ArrayLike,
@@ -96,6 +98,7 @@ def conv(
     return _finished(found, bias, single, "conv")
 
 
+@answering
 def conv_transpose(
     x: ArrayLike,
     kernel: ArrayLike,

@@ -134,7 +134,7 @@ def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64
     >>> zeros(None, 2)
     Tensor([0., 0.])
     """
-    return made(np.zeros, "zeros", as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros"))
+    return made(np.zeros, "zeros", as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros", key))
 
 
 def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -145,7 +145,7 @@ def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64)
     >>> ones(None, 2)
     Tensor([1., 1.])
     """
-    return made(np.ones, "ones", as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones"))
+    return made(np.ones, "ones", as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones", key))
 
 
 def _fans(shape: Shape, initializer: str) -> tuple[int, int]:
@@ -162,7 +162,7 @@ def _uniform(
     key: ArrayLike, shape: Shape, dtype: DTypeLike, precision: float, initializer: str
 ) -> Tensor:
     """Of mean 0 and variance ``1 / precision``."""
-    wanted = as_dtype(dtype, "f", initializer)
+    wanted = as_dtype(dtype, "f", initializer, key)
     bound = math.sqrt(3 / precision) if precision else 0.0  # without elements nothing matters
     return standard_uniform(key, shape, wanted, initializer) * (2 * bound) - bound
 
@@ -170,6 +170,6 @@ def _uniform(
 def _normal(
     key: ArrayLike, shape: Shape, dtype: DTypeLike, precision: float, initializer: str
 ) -> Tensor:
-    wanted = as_dtype(dtype, "f", initializer)
+    wanted = as_dtype(dtype, "f", initializer, key)
     deviation = math.sqrt(1 / precision) if precision else 0.0
     return standard_normal(key, shape, wanted, initializer) * deviation

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.options import integer
 from funcgrad.primitives.elementwise import square
@@ -29,6 +30,7 @@ from funcgrad.users_values import ArrayLike, checked_dtype, operand
 __all__ = ["cross_entropy", "one_hot", "squared_error"]
 
 
+@answering
 def one_hot(
     labels: ArrayLike, num_classes: int, dtype: DTypeLike = np.float64, axis: SupportsIndex = -1
 ) -> Tensor:
@@ -77,6 +79,7 @@ def one_hot(
     return hot
 
 
+@answering
 def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     """Minus the logarithm of the probability that softmax gives to the right class.
 

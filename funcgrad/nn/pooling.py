@@ -15,6 +15,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integer, integers, is_integer
 from funcgrad.primitive import Primitive
@@ -29,6 +30,7 @@ from funcgrad.users_values import ArrayLike, operand
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
 
 
+@answering
 def max_pool(
     x: ArrayLike,
     window: Sizes,
@@ -83,6 +85,7 @@ def max_pool(
     return result
 
 
+@answering
 def avg_pool(
     x: ArrayLike,
     window: Sizes,
@@ -128,6 +131,7 @@ def avg_pool(
     return _as_mean(wrap(found) / counts, value)
 
 
+@answering
 def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     """The means of as many windows along each axis as wanted, which cover it.
 
@@ -171,6 +175,7 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     return _as_mean(wrap(found), value)
 
 
+@answering
 def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     """The greatest numbers of as many windows along each axis as wanted, which cover it.
 

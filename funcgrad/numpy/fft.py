@@ -12,9 +12,10 @@ Tensor([ 9., 12., 15.])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.numpy.frequencies import fftfreq, fftshift, ifftshift, length, rfftfreq
 from funcgrad.numpy.options import choice, integers, sized
 from funcgrad.primitives.complexes import conj
@@ -51,6 +52,10 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

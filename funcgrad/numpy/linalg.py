@@ -10,12 +10,13 @@ Tensor([2., 2., 2., 2., 2.])
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
 from funcgrad.numpy.decompositions import (
@@ -71,6 +72,10 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

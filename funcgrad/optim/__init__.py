@@ -20,11 +20,18 @@ of tensors whose structure does not depend on the optimizer's options, so steps 
 transformation: differentiate a training run in its learning rate, or batch many runs with ``vmap``.
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.optim.adam import AdamState, adam, adamw
 from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.sgd import SgdState, sgd
 
 __all__ = ["AdamState", "Optimizer", "SgdState", "adam", "adamw", "apply_updates", "sgd"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

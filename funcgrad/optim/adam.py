@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import DtypeError
+from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -59,6 +60,7 @@ class AdamState:
     nu: Pytree
 
 
+@answering
 def adam(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -109,6 +111,7 @@ def adam(
     return _adam("adam", learning_rate, b1, b2, eps, eps_root)
 
 
+@answering
 def adamw(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -212,7 +215,7 @@ def _adam(
         following = AdamState(count, unflatten(structure, mu), unflatten(structure, nu))
         return unflatten(structure, updates), following
 
-    return Optimizer(init, update)
+    return Optimizer(init, answering(update, f"{name}.update"))
 
 
 def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:

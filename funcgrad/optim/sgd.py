@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -47,6 +48,7 @@ class SgdState:
     trace: Pytree
 
 
+@answering
 def sgd(
     learning_rate: LearningRate, momentum: ArrayLike = 0.0, nesterov: bool = False
 ) -> Optimizer[SgdState]:
@@ -119,4 +121,4 @@ def sgd(
         following = SgdState(state.count + 1, unflatten(structure, traces))
         return unflatten(structure, updates), following
 
-    return Optimizer(init, update)
+    return Optimizer(init, answering(update, "sgd.update"))

@@ -29,6 +29,9 @@ and for complex numbers). A longer shape begins with the same numbers, and a low
 same numbers, rounded.
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.random.continuous import (
     exponential,
     gumbel,
@@ -55,6 +58,10 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

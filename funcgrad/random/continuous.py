@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad.foreign_names import answering
 from funcgrad.philox import (
     as_dtype,
     as_shape,
@@ -35,6 +36,7 @@ from funcgrad.users_values import ArrayLike
 __all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
 
 
+@answering
 def uniform(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -70,7 +72,7 @@ def uniform(
     >>> uniform(key(0), (2,), minval=-1.0)
     Tensor([-0.82552175,  0.71194441])
     """
-    wanted = as_dtype(dtype, "f", "uniform")
+    wanted = as_dtype(dtype, "f", "uniform", key)
     numbers = standard_uniform(key, as_shape(shape, "uniform"), wanted, "uniform")
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return numbers
@@ -80,6 +82,7 @@ def uniform(
     return low + numbers * (high - low)
 
 
+@answering
 def normal(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -119,11 +122,12 @@ def normal(
     >>> normal(key(0), (2,))
     Tensor([-1.35795411,  1.0623968 ])
     """
-    wanted = as_dtype(dtype, "fc", "normal")
+    wanted = as_dtype(dtype, "fc", "normal", key)
     numbers = standard_normal(key, as_shape(shape, "normal"), wanted, "normal")
     return _scaled(numbers, loc, scale, wanted, "normal")
 
 
+@answering
 def exponential(
     key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = np.float64, scale: ArrayLike = 1.0
 ) -> Tensor:
@@ -148,12 +152,13 @@ def exponential(
     >>> exponential(key(0), (2,))
     Tensor([2.43910238, 0.15551737])
     """
-    wanted = as_dtype(dtype, "f", "exponential")
+    wanted = as_dtype(dtype, "f", "exponential", key)
     size = as_shape(shape, "exponential")
     numbers = draw(bits_to_exponential, key, size, wanted, "exponential")
     return _scaled(numbers, 0.0, scale, wanted, "exponential")
 
 
+@answering
 def gumbel(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -182,11 +187,12 @@ def gumbel(
     >>> gumbel(key(0), (2,))
     Tensor([-0.8916301 ,  1.86099784])
     """
-    wanted = as_dtype(dtype, "f", "gumbel")
+    wanted = as_dtype(dtype, "f", "gumbel", key)
     numbers = draw(bits_to_gumbel, key, as_shape(shape, "gumbel"), wanted, "gumbel")
     return _scaled(numbers, loc, scale, wanted, "gumbel")
 
 
+@answering
 def truncated_normal(
     key: ArrayLike,
     lower: ArrayLike,
@@ -221,7 +227,7 @@ def truncated_normal(
     >>> truncated_normal(key(0), 3.0, np.inf, (2,))
     Tensor([3.6775035, 3.0470555])
     """
-    wanted = as_dtype(dtype, "f", "truncated_normal")
+    wanted = as_dtype(dtype, "f", "truncated_normal", key)
     require(lambda low, high: low < high, "truncated_normal", "lower < upper", lower, upper)
     double, size = np.dtype(np.float64), as_shape(shape, "truncated_normal")
     u = draw(bits_to_open_uniform, key, size, double, "truncated_normal")

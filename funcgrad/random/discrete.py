@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.philox import (
     as_dtype,
     as_key,
@@ -42,6 +43,7 @@ __all__ = ["bernoulli", "categorical", "choice", "permutation", "randint"]
 _DOUBLE: Final = np.dtype(np.float64)
 
 
+@answering
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Tensor:
     """Truth values that are true with a probability.
 
@@ -76,6 +78,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
     return drawn
 
 
+@answering
 def randint(
     key: ArrayLike,
     shape: ShapeLike,
@@ -116,7 +119,7 @@ def randint(
     >>> randint(key(0), 5, 1, 7)
     Tensor([1, 6, 1, 1, 4])
     """
-    wanted = as_dtype(dtype, "iu", "randint")
+    wanted = as_dtype(dtype, "iu", "randint", key)
     size = as_shape(shape, "randint")
     low, high = _bound(minval, "minval", size), _bound(maxval, "maxval", size)
     _check_bounds(low, high, wanted)
@@ -161,6 +164,7 @@ def _modulo(x: Value) -> Tensor:
     return wrap(cast(x, dtype=np.dtype(np.uint64)))
 
 
+@answering
 def permutation(
     key: ArrayLike, x: ArrayLike, axis: SupportsIndex = 0, independent: bool = False
 ) -> Tensor:
@@ -209,6 +213,7 @@ def permutation(
     return fnp.take(wrap(value), order, axis=place)
 
 
+@answering
 def choice(
     key: ArrayLike,
     a: ArrayLike,
@@ -296,6 +301,7 @@ def _positions(
     return fnp.reshape(fnp.argsort(-(weights / clocks), stable=True)[:count], size)
 
 
+@answering
 def categorical(
     key: ArrayLike,
     logits: ArrayLike,

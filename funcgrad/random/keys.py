@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy import stack
 from funcgrad.philox import as_key, as_shape, random_words
 from funcgrad.primitives.random_bits import SPLIT, fold_key, random_bits
@@ -59,6 +60,7 @@ def key(seed: ArrayLike) -> Tensor:
     return stack([wrap(cast(value, dtype=_WORD)), wrap(np.uint64(0))])
 
 
+@answering
 def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
     """New keys, which have nothing to do with each other nor with the old one.
 
@@ -90,6 +92,7 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
     return keys
 
 
+@answering
 def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
     """A new key from a key and a number, for example that of a training step or of a layer.
 
@@ -123,6 +126,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
     return folded
 
 
+@answering
 def bits(key: ArrayLike, shape: ShapeLike = ()) -> Tensor:
     """Uniformly distributed 64-bit words.
 

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import sqrt
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, SupportsIndex
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.numpy.fft import (
     fft,
     fft2,
@@ -74,6 +75,10 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -35,6 +35,7 @@ from funcgrad.backends.choice import chosen_backend
 from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
+from funcgrad.foreign_names import answering
 from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
@@ -416,6 +417,7 @@ class Jitted(Generic[P, R]):
         warnings.warn(f"jit: {self.__name__} {text}", JitWarning, stacklevel=level)
 
 
+@answering
 def jit(
     f: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
@@ -439,16 +441,15 @@ def jit(
         members of ``funcgrad.backends.interface.Backend``.
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
-        shared, and moved out of sums (``funcgrad.passes.relax``). Otherwise only sums
-        and matrix products, and the derivatives of ``prod``, may be done in another order.
+        shared, and moved out of sums. Otherwise only sums and matrix products, and the derivatives
+        of ``prod``, may be done in another order.
 
     Returns
     -------
     Jitted
         With the signature of ``f``. Inside another transformation its program is what is
         transformed, once for all calls, and what comes of that is kept as well. As an attribute of
-        a class it is a method; ``self`` is an argument as any, so it is a pytree, or static
-        (``static_argnums=0``).
+        a class it is a method; ``self`` is a pytree or static (``static_argnums=0``).
 
     Raises
     ------
@@ -470,7 +471,6 @@ def jit(
     elements and attributes of what stands there; arrays by content. Where one has changed, the
     function is staged again. A tensor cannot change, and costs nothing. What compiled code, files,
     clocks and computed names (``globals()[name]``) give is not watched: pass it as an argument.
-
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples

@@ -21,9 +21,16 @@ funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1
 ...
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import BatchError, FuncgradError, TracerError
+from funcgrad.foreign_names import answering
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import transpose
@@ -162,6 +163,7 @@ def move_axis(x: Value, source: int, target: int) -> Value:
     return transpose(x, axes=tuple(axes))
 
 
+@answering
 def vmap(
     f: Callable[P, Any],
     in_axes: Any = 0,

@@ -16,6 +16,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.conversion import reveal_primal
+from funcgrad.foreign_names import answering
 from funcgrad.primitive import DISCRETE, Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
@@ -306,6 +307,7 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
     return _remembered(traces, program, [*args, *closed], outs, rehearsal.follows)
 
 
+@answering
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """A function that reverse mode runs again instead of keeping its intermediate results.
 

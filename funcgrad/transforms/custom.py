@@ -15,6 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError, EscapedTracerError, ShapeError, TracerError
+from funcgrad.foreign_names import answering
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
@@ -36,6 +37,7 @@ class _Custom(Generic[P, R]):
 
     _kind = ""
 
+    @answering
     def __init__(self, f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_function(self._kind, f)
         self._function = f

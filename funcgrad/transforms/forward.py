@@ -15,6 +15,7 @@ from typing import Any, Final
 from funcgrad import trees
 from funcgrad.conversion import reveal_primal
 from funcgrad.errors import DifferentiationError
+from funcgrad.foreign_names import answering
 from funcgrad.primitive import Primitive
 from funcgrad.shape import dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
@@ -151,6 +152,7 @@ class Pusher(Trace):
         return results
 
 
+@answering
 def jvp(
     f: Callable[..., Any],
     primals: Sequence[Any],

@@ -17,6 +17,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
+from funcgrad.foreign_names import answering
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import wrap
@@ -85,6 +86,7 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
+@answering
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -180,6 +182,7 @@ def jacrev(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
+@answering
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -268,6 +271,7 @@ def hessian(
     argnums: Argnums = 0,
     has_aux: bool = False,
 ) -> Callable[..., Any]: ...
+@answering
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -301,6 +305,7 @@ def hessian(
     return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
 
 
+@answering
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The Hessian of a scalar function times a vector, without the Hessian.
 

@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, overload
 from funcgrad import trees
 from funcgrad.buffers import BufferPool
 from funcgrad.floating_errors import quiet
+from funcgrad.foreign_names import answering
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import begin_level
@@ -88,6 +89,7 @@ def value_and_grad(
     has_aux: bool = False,
     probes: Sequence[str] = (),
 ) -> Callable[..., Any]: ...
+@answering
 def value_and_grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -170,6 +172,7 @@ def grad(
     has_aux: bool = False,
     probes: Sequence[str] = (),
 ) -> Callable[..., Any]: ...
+@answering
 def grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -277,6 +280,7 @@ def release(recorder: Recorder, tree: Any) -> Any:
     return trees.map(released, tree)
 
 
+@answering
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's value, and its pullback: the vector-Jacobian product as a function.
 

@@ -15,6 +15,9 @@ Tensor([[0., 1.],
         [0., 0.]])
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.scipy.linalg.banded_systems import solve_banded, solveh_banded
 from funcgrad.scipy.linalg.composed import block_diag, toeplitz
 from funcgrad.scipy.linalg.equations import (
@@ -157,6 +160,10 @@ __all__ = [
     "tanm",
     "toeplitz",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -13,10 +13,17 @@ too, and so is what comes back:
 (True, Tensor([2., 2.]))
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.scipy.optimize.least_squares import least_squares
 from funcgrad.scipy.optimize.minimize import minimize
 
 __all__ = ["least_squares", "minimize"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

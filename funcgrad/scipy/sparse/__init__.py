@@ -5,9 +5,16 @@
 (Tensor([1., 1.]), Tensor(0))
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.scipy.sparse import linalg
 
 __all__ = ["linalg"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,9 @@ Tensor(-0.27619604570283)
 
 # fmt: off
 # isort: off
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.scipy.special.airy import airy
 from funcgrad.scipy.special.bessel_derivatives import h1vp, h2vp, ivp, jvp, kvp, yvp
 from funcgrad.scipy.special.distribution_functions import (
@@ -221,6 +224,10 @@ __all__ = [
     "zeta",
     "zetac",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

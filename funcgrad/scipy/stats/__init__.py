@@ -14,6 +14,9 @@ is a distribution whose parameters are given.
 Tensor(-0.375)
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.scipy.stats.densities import (
     cauchy,
     expon,
@@ -59,6 +62,10 @@ __all__ = [
     "uniform",
     "weibull_min",
 ]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

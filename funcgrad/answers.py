@@ -1,0 +1,445 @@
+"""Names of other libraries, each with what is written here: rows that errors look up.
+
+They are those of JAX and optax, PyTorch, autograd, equinox and SciPy that their users try first.
+Nothing loads this file before somebody has made such a mistake.
+
+>>> [advice for home, names, advice in NAMES if home == "fg.random" and "PRNGKey" in names.split()]
+['fg.random.key(seed)']
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Final
+
+__all__ = [
+    "CALLERS",
+    "NAMES",
+    "ONLY_OPTIMIZERS",
+    "Row",
+    "advice_in",
+    "advice_of_call",
+    "advice_of_name",
+    "as_written",
+]
+
+Row = tuple[str, str, str]
+
+_LOSS: Final = (
+    "write the loss as a function of its parameters, and fg.grad(loss)(params), or"
+    " fg.value_and_grad(loss)(params), is the gradient"
+)
+_UNRECORDED: Final = (
+    "nothing is recorded outside of fg.grad, fg.vjp and their kin; inside, fg.stop_gradient(x) is a"
+    " constant"
+)
+_ONE_DEVICE: Final = "there is one device, main memory, where every tensor is; leave it out"
+_KEYS: Final = (
+    "no state is hidden: fg.random.key(seed) makes a key, fg.random.split(key) makes more of it,"
+    " and every function takes one"
+)
+_LAYERS: Final = (
+    "there are no layer classes: parameters are a pytree of yours, a dict or an @fg.pytree class,"
+    " and a layer is a function of them and of x"
+)
+_LINEAR: Final = (
+    'x @ params["w"] + params["b"], with fg.nn.glorot_uniform(key, (inputs, outputs)) for the first'
+    " w"
+)
+ONLY_OPTIMIZERS: Final = (
+    "there are fg.optim.adam, adamw and sgd; one of your own is fg.optim.Optimizer(init, update), a"
+    " pair of functions"
+)
+_SCHEDULE: Final = (
+    "a schedule is a function of the number of steps before, as"
+    " fg.optim.adam(lambda step: 0.1 * 0.99**step)"
+)
+_CLIP: Final = (
+    "fg.tree.map(lambda g: g * fnp.minimum(1.0, most / norm), grads), where norm is"
+    " fnp.sqrt(sum(fnp.sum(g * g) for g in fg.tree.leaves(grads)))"
+)
+_ROOT: Final = (
+    "fg.implicit.root(f, solver) gives what any solver finds its derivatives, also SciPy's own"
+)
+
+NAMES: Final[tuple[Row, ...]] = (
+    # Transformations.
+    (
+        "fg",
+        "lax",
+        "its loops and branches are fg.scan, fg.while_loop, fg.fori_loop, fg.cond, fg.switch and"
+        " fg.map, its array functions are in funcgrad.numpy",
+    ),
+    ("fg", "remat", "fg.checkpoint(f)"),
+    ("fg", "make_jaxpr", "fg.program(f)(*args) is the program, and prints"),
+    ("fg", "eval_shape", "fg.program(f)(*args) says the shapes and dtypes of the results"),
+    ("fg", "custom_gradient", "fg.custom_vjp, with f.defvjp(forward, backward)"),
+    ("fg", "pure_callback", "fg.extend declares an operation, with any function to evaluate it"),
+    ("fg", "pmap shard_map", "there is one device, main memory: fg.vmap(f)"),
+    ("fg", "devices device_count device_put device_get cuda", _ONE_DEVICE),
+    (
+        "fg",
+        "config enable_x64",
+        "nothing is configured: numbers are float64, as NumPy's, and fg.tensor(x, dtype='float32')"
+        " is of another dtype",
+    ),
+    ("fg", "block_until_ready", "a result is there when its operation returns; leave it out"),
+    ("fg", "Array ndarray", "the class of arrays is fg.Tensor"),
+    ("fg", "jacobian", "fg.jacrev(f), or fg.jacfwd(f) for a function of few numbers"),
+    ("fg", "hessian_vector_product make_hvp", "fg.hvp(f, (x,), (v,))"),
+    ("fg", "make_vjp vector_jacobian_product", "out, pullback = fg.vjp(f, *args)"),
+    ("fg", "make_jvp", "out, tangent = fg.jvp(f, primals, tangents)"),
+    ("fg", "grad_and_aux", "fg.grad(f, has_aux=True)"),
+    ("fg", "elementwise_grad deriv", "fg.grad(lambda x: fnp.sum(f(x)))(x), or fg.vmap(fg.grad(f))"),
+    ("fg", "holomorphic_grad", "fg.grad(f, holomorphic=True)"),
+    (
+        "fg",
+        "defvjp defjvp",
+        "fg.custom_vjp and fg.custom_jvp give a function a rule, fg.extend declares operations",
+    ),
+    ("fg", "no_grad enable_grad set_grad_enabled inference_mode", _UNRECORDED),
+    ("fg", "autograd backward GradientTape", f"there is no graph to run backwards: {_LOSS}"),
+    ("fg", "Variable Parameter", f"a parameter is an fg.tensor(values) like others: {_LOSS}"),
+    ("fg", "function compile", "fg.jit(f)"),
+    (
+        "fg",
+        "func",
+        "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and their kin",
+    ),
+    ("fg", "filter_jit", "fg.jit(f); what is no number is an fg.static_field() of its class"),
+    ("fg", "filter_grad", "fg.grad(f); what is no number is an fg.static_field() of its class"),
+    ("fg", "filter_value_and_grad", "fg.value_and_grad(f)"),
+    ("fg", "filter_vmap", "fg.vmap(f)"),
+    (
+        "fg",
+        "Module field",
+        "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, but for"
+        " those that are an fg.static_field()",
+    ),
+    ("fg", "tree_at", "dataclasses.replace(tree, name=value), which makes another one"),
+    ("fg", "debug", "print(x) shows what a value is, also inside of transformations"),
+    # Arrays and trees.
+    ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
+    ("fg", "cat", "fnp.concatenate(tensors, axis)"),
+    ("fg", "is_tensor", "isinstance(x, fg.Tensor)"),
+    ("fg", "manual_seed seed PRNGKey", _KEYS),
+    ("fg", "tree_util", "fg.tree.map, fg.tree.flatten and fg.tree.leaves"),
+    *tuple(
+        (home, f"tree_{name}", f"fg.tree.{name}")
+        for home in ("fg", "fg.tree")
+        for name in "map leaves flatten unflatten structure reduce transpose all".split()
+    ),
+    (
+        "fg.tree",
+        "register_pytree_node register_pytree_node_class register_dataclass",
+        "@fg.pytree above the class, or __tree_flatten__ and __tree_unflatten__ in it",
+    ),
+    ("fg.tree", "map_structure multimap tree_multimap", "fg.tree.map(f, tree, *rest)"),
+    ("fg.tree", "zeros_like", "fg.tree.map(fnp.zeros_like, tree)"),
+    ("fg.tree", "ones_like", "fg.tree.map(fnp.ones_like, tree)"),
+    # Equations.
+    (
+        "fg",
+        "solve_ivp",
+        "fg.odeint(lambda y, t: f(t, y), y0, ts), which returns y at the times ts, along axis 0",
+    ),
+    ("fg", "odeint_adjoint", 'fg.odeint(f, y0, ts, derivative="adjoint")'),
+    ("fg", "quad", "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b"),
+    (
+        "fg.scipy",
+        "integrate",
+        "fg.odeint solves differential equations, fnp.trapezoid integrates what is sampled",
+    ),
+    ("fg.scipy", "interpolate", "fnp.interp(x, xs, ys) interpolates linearly"),
+    ("fg.scipy", "signal ndimage", "fnp.convolve(a, v), and fg.nn.conv for more axes"),
+    ("fg.scipy", "spatial", "fnp.linalg.norm(x[:, None] - y, axis=-1) is all distances"),
+    ("fg.scipy", "constants", "they are numbers: import scipy.constants"),
+    ("fg.scipy.optimize", "root root_scalar fsolve newton brentq bisect", _ROOT),
+    ("fg.scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
+    ("fg.scipy.optimize", "curve_fit", "fg.scipy.optimize.least_squares(residuals, x0)"),
+    ("fg.scipy.optimize", "minimize_scalar", "fg.scipy.optimize.minimize(f, x0)"),
+    ("fg.scipy.optimize", "approx_fprime", "fg.grad(f)"),
+    ("fg.scipy.optimize", "check_grad", "fg.testing.check_grads(f, args)"),
+    (
+        "fg.scipy.sparse",
+        "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array eye diags BCOO",
+        "there are no sparse matrices: fg.scipy.sparse.linalg takes linear functions",
+    ),
+    # Optimizers.
+    ("fg.optim", "Adam", "fg.optim.adam(learning_rate), a pair of functions: init and update"),
+    ("fg.optim", "AdamW", "fg.optim.adamw(learning_rate), a pair of functions: init and update"),
+    ("fg.optim", "SGD", "fg.optim.sgd(learning_rate), a pair of functions: init and update"),
+    ("fg.optim", "momentum nesterov", "fg.optim.sgd(learning_rate, momentum=0.9, nesterov=True)"),
+    (
+        "fg.optim",
+        "RMSprop rmsprop Adagrad adagrad Adadelta adadelta adamax nadam radam lion lamb novograd",
+        ONLY_OPTIMIZERS,
+    ),
+    (
+        "fg.optim",
+        "chain scale scale_by_adam add_decayed_weights GradientTransformation masked MultiSteps"
+        " multi_transform inject_hyperparams",
+        ONLY_OPTIMIZERS,
+    ),
+    ("fg.optim", "clip_by_global_norm clip_grad_norm clip_grad_norm_ global_norm", _CLIP),
+    ("fg.optim", "clip", "fg.tree.map(lambda g: fnp.clip(g, -most, most), grads)"),
+    (
+        "fg.optim",
+        "exponential_decay cosine_decay_schedule linear_schedule piecewise_constant_schedule"
+        " warmup_cosine_decay_schedule constant_schedule lr_scheduler schedules",
+        _SCHEDULE,
+    ),
+    ("fg.optim", "lbfgs LBFGS bfgs minimize", "fg.scipy.optimize.minimize(f, x0) takes pytrees"),
+    (
+        "fg.optim",
+        "incremental_update ema",
+        "fg.tree.map(lambda a, b: a + rate * (b - a), a, b)",
+    ),
+    (
+        "fg.optim",
+        "softmax_cross_entropy softmax_cross_entropy_with_integer_labels",
+        "fg.nn.cross_entropy(logits, labels)",
+    ),
+    ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets)"),
+    ("fg.optim", "zero_grad step", f"nothing accumulates: {_LOSS}"),
+    # Networks.
+    ("fg.nn", "Module Sequential ModuleList Parameter", _LAYERS),
+    ("fg.nn", "Linear Dense linear MLP", _LINEAR),
+    (
+        "fg.nn",
+        "Conv Conv1d Conv2d Conv3d conv1d conv2d conv3d",
+        "fg.nn.conv(x, kernel, bias), for any number of axes",
+    ),
+    (
+        "fg.nn",
+        "ConvTranspose2d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "fg.nn.conv_transpose(x, kernel, bias), for any number of axes",
+    ),
+    ("fg.nn", "MaxPool1d MaxPool2d max_pool1d max_pool2d", "fg.nn.max_pool(x, (2, 2))"),
+    ("fg.nn", "AvgPool1d AvgPool2d avg_pool1d avg_pool2d", "fg.nn.avg_pool(x, (2, 2))"),
+    ("fg.nn", "AdaptiveAvgPool2d adaptive_avg_pool2d", "fg.nn.adaptive_avg_pool(x, (1, 1))"),
+    ("fg.nn", "AdaptiveMaxPool2d adaptive_max_pool2d", "fg.nn.adaptive_max_pool(x, (1, 1))"),
+    (
+        "fg.nn",
+        "Dropout dropout",
+        "fnp.where(fg.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0.0), where the key"
+        " is an argument",
+    ),
+    (
+        "fg.nn",
+        "LayerNorm layer_norm standardize normalize RMSNorm",
+        "(x - x.mean(-1, keepdims=True)) / fnp.sqrt(x.var(-1, keepdims=True) + 1e-5)",
+    ),
+    (
+        "fg.nn",
+        "BatchNorm BatchNorm1d BatchNorm2d batch_norm",
+        "(x - x.mean(0)) / fnp.sqrt(x.var(0) + 1e-5); running means are yours to carry along",
+    ),
+    ("fg.nn", "Embedding embedding", 'params["table"][indices]'),
+    (
+        "fg.nn",
+        "RNN LSTM GRU RNNCell LSTMCell GRUCell",
+        "fg.scan(step, state, xs), with step(state, x) that returns the pair (state, y)",
+    ),
+    (
+        "fg.nn",
+        "MultiheadAttention scaled_dot_product_attention dot_product_attention",
+        "fg.nn.softmax(q @ k.mT / fnp.sqrt(q.shape[-1])) @ v",
+    ),
+    *tuple(
+        ("fg.nn", name, f"fg.nn.{name.lower()}(x)")
+        for name in "ReLU GELU SiLU ELU Sigmoid Softmax Softplus Tanh".split()
+    ),
+    ("fg.nn", "LogSoftmax", "fg.nn.log_softmax(x)"),
+    ("fg.nn", "LeakyReLU", "fg.nn.leaky_relu(x)"),
+    ("fg.nn", "relu6", "fnp.clip(x, 0.0, 6.0)"),
+    ("fg.nn", "hard_tanh hardtanh", "fnp.clip(x, -1.0, 1.0)"),
+    ("fg.nn", "mish", "x * fnp.tanh(fg.nn.softplus(x))"),
+    ("fg.nn", "soft_sign softsign", "x / (1.0 + abs(x))"),
+    ("fg.nn", "Flatten", "x.reshape(len(x), -1)"),
+    ("fg.nn", "functional", "its functions are here, as fg.nn.relu(x) and fg.nn.softmax(x)"),
+    (
+        "fg.nn",
+        "init xavier_uniform xavier_uniform_ xavier_normal kaiming_uniform"
+        " kaiming_normal kaiming_uniform_ kaiming_normal_ lecun_normal",
+        "fg.nn.glorot_uniform(key, shape), glorot_normal, he_uniform and he_normal",
+    ),
+    (
+        "fg.nn",
+        "CrossEntropyLoss cross_entropy_loss softmax_cross_entropy",
+        "fnp.mean(fg.nn.cross_entropy(logits, labels))",
+    ),
+    ("fg.nn", "MSELoss mse_loss", "fnp.mean((predictions - targets) ** 2)"),
+    ("fg.nn", "L1Loss l1_loss", "fnp.mean(abs(predictions - targets))"),
+    (
+        "fg.nn",
+        "BCELoss BCEWithLogitsLoss binary_cross_entropy binary_cross_entropy_with_logits",
+        "fnp.mean(fg.nn.softplus(logits) - labels * logits)",
+    ),
+    ("fg.nn", "NLLLoss nll_loss", "-fnp.mean(log_probabilities[fnp.arange(len(labels)), labels])"),
+    ("fg.nn", "HuberLoss SmoothL1Loss huber_loss", "fg.scipy.special.huber(delta, difference)"),
+    # Random numbers.
+    ("fg.random", "PRNGKey", "fg.random.key(seed)"),
+    ("fg.random", "seed default_rng Generator RandomState manual_seed get_state set_state", _KEYS),
+    ("fg.random", "rand random random_sample", "fg.random.uniform(key, shape)"),
+    ("fg.random", "randn standard_normal", "fg.random.normal(key, shape)"),
+    ("fg.random", "integers random_integers", "fg.random.randint(key, shape, minval, maxval)"),
+    ("fg.random", "shuffle", "fg.random.permutation(key, x), which makes another tensor"),
+    (
+        "fg.random",
+        "key_data wrap_key_data key_impl",
+        "a key is a uint64 tensor of shape (2,)",
+    ),
+    # Arrays under other names.
+    ("fnp", "tensor", "fg.tensor(values)"),
+    ("fnp", "cat", "fnp.concatenate(tensors, axis)"),
+    ("fnp", "unsqueeze", "fnp.expand_dims(x, axis)"),
+    ("fnp", "permute", "fnp.transpose(x, axes)"),
+    ("fnp", "mm bmm", "a @ b"),
+    ("fnp", "clamp", "fnp.clip(x, low, high)"),
+    ("fnp", "norm", "fnp.linalg.norm(x)"),
+    ("fnp", "rsqrt", "1.0 / fnp.sqrt(x)"),
+    ("fnp", "index_select", "fnp.take(x, indices, axis)"),
+    ("fnp", "gather", "fnp.take_along_axis(x, indices, axis)"),
+    ("fnp", "masked_fill", "fnp.where(mask, value, x)"),
+    ("fnp", "topk", "fnp.sort(x)[..., -k:], or fnp.argpartition(x, -k)[..., -k:]"),
+    ("fnp", "product", "fnp.prod(x)"),
+    ("fnp", "float_", "fnp.float64"),
+    ("fnp", "Inf infty PINF", "fnp.inf"),
+    ("fnp", "NaN NAN", "fnp.nan"),
+    ("fnp", "random", "fg.random, whose functions take a key"),
+    (
+        "fnp",
+        "relu sigmoid softmax log_softmax gelu silu softplus elu leaky_relu one_hot",
+        "fg.nn.{name}(x)",
+    ),
+    (
+        "fnp",
+        "erf erfc erfinv gamma gammaln digamma polygamma expit logit xlogy betaln",
+        "fg.scipy.special.{name}(x)",
+    ),
+    ("fnp", "grad value_and_grad jit vmap vjp jvp scan cond", "fg.{name}"),
+)
+"""A module, the names that it lacks, and what is written instead."""
+
+CALLERS: Final[tuple[Row, ...]] = (
+    (
+        "scipy.integrate",
+        "solve_ivp odeint ode",
+        "fg.odeint(func, y0, ts, *args), with func(y, t, *args), has all derivatives",
+    ),
+    (
+        "scipy.integrate",
+        "quad fixed_quad quad_vec",
+        "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b",
+    ),
+    (
+        "scipy.integrate",
+        "simpson",
+        "fnp.trapezoid(y, x), or for an odd number of equal steps dx the sum"
+        " dx / 3 * fnp.sum(y[:-2:2] + 4 * y[1:-1:2] + y[2::2])",
+    ),
+    ("scipy.integrate", "trapezoid cumulative_trapezoid", "fnp.trapezoid(y, x)"),
+    (
+        "scipy.interpolate",
+        "",
+        "fnp.interp(x, xs, ys) interpolates linearly and has all derivatives;"
+        ' fg.extend.elementwise("spline", spline, partials=(...,)) makes an operation of an'
+        " interpolator of constant data",
+    ),
+    (
+        "scipy.sparse",
+        "",
+        "for a constant matrix A = scipy.sparse.coo_array(A), A @ x is"
+        " fnp.zeros(A.shape[0]).at[A.row].add(A.data * x[A.col]); or A.toarray() @ x",
+    ),
+    ("pandas", "", "df.to_numpy() @ x: a DataFrame holds arrays alone"),
+    ("scipy.optimize", "minimize minimize_scalar", "fg.implicit.minimize(f, solver)"),
+    ("scipy.optimize", "least_squares curve_fit", "fg.implicit.least_squares(f, solver)"),
+    (
+        "scipy.optimize",
+        "root root_scalar fsolve newton brentq brenth bisect ridder toms748",
+        "fg.implicit.root(f, solver)",
+    ),
+    ("scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
+    ("scipy.signal", "convolve fftconvolve", "fnp.convolve(a, v)"),
+    ("scipy.signal", "lfilter filtfilt sosfilt", "fg.scan(step, state, xs), step by step"),
+    ("scipy.ndimage", "", "fg.nn.conv(x, kernel)"),
+    ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),
+    ("scipy.stats", "", "fg.scipy.stats has distributions of the same names and methods"),
+    ("scipy.linalg", "", "fg.scipy.linalg has functions of the same names, with derivatives"),
+    ("scipy.special", "", "fg.scipy.special has functions of the same names, with derivatives"),
+    ("scipy.fft", "", "fg.scipy.fft has functions of the same names, with derivatives"),
+)
+"""Packages, functions of them that take arrays alone (none named: all), and what is written."""
+
+
+def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
+    """What is written instead of a name in a place; empty where no row says so.
+
+    >>> advice_in(NAMES, "fnp", "relu")
+    'fg.nn.relu(x)'
+    """
+    for places, names, advice in rows:
+        if place in places.split() and name in names.split():
+            return advice.replace("{name}", name).replace("{function}", place)
+    return ""
+
+
+def advice_of_name(module: str, name: str) -> str:
+    """What is written instead of a name that a module lacks; empty where that is not known."""
+    advice = advice_in(NAMES, as_written(module), name)
+    if advice or name.startswith("_"):
+        return advice
+    if hasattr(sys.modules[module], "__path__"):
+        if find_spec(f"{module}.{name}"):  # a module that is being imported
+            return ""
+        advice = _of_a_part(module, name)
+    return advice or _of_the_original(module)
+
+
+def as_written(module: str) -> str:
+    """How users write a module's name.
+
+    >>> as_written("funcgrad.numpy.linalg"), as_written("funcgrad.nn")
+    ('fnp.linalg', 'fg.nn')
+    """
+    if module.startswith("funcgrad.numpy"):
+        return module.replace("funcgrad.numpy", "fnp", 1)
+    return module.replace("funcgrad", "fg", 1)
+
+
+def _of_a_part(module: str, name: str) -> str:
+    """Advice about a name that a public module of a package has."""
+    package = sys.modules[module]
+    for part in sorted(package.__all__, key=lambda part: part != "numpy"):
+        value = getattr(package, part) if find_spec(f"{module}.{part}") else None
+        if name in getattr(value, "__all__", ()):
+            return f"it is {as_written(f'{module}.{part}')}.{name}"
+    return ""
+
+
+def _of_the_original(module: str) -> str:
+    """Advice about what a module lacks that is named after one of NumPy's or SciPy's."""
+    theirs = module.removeprefix("funcgrad.")
+    if not theirs.startswith(("numpy.", "scipy.")):
+        return ""
+    return (
+        f"if {theirs} has it, that takes concrete tensors, without derivatives; fg.extend declares"
+        " operations that any function may evaluate"
+    )
+
+
+def advice_of_call(module: str, qualified: str) -> str:
+    """What is written instead of a function of another library; empty where no row says so.
+
+    >>> advice_of_call("scipy.optimize._zeros_py", "brentq")
+    'scipy.optimize.brentq takes numbers and arrays alone: fg.implicit.root(f, solver).'
+    """
+    name = qualified.partition(".")[0]
+    for package, names, advice in CALLERS:
+        if f"{module}.".startswith(f"{package}.") and (not names or name in names.split()):
+            path = f"{package}.{name}" if name in names.split() else package
+            return f"{path} takes numbers and arrays alone: {advice}."
+    return ""

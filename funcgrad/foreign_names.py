@@ -1,0 +1,75 @@
+"""Names and options of other libraries: where Python has an error, one that says what to write.
+
+A module without a name asks ``missing_from`` for the answer, a function that was called in a way
+that Python refuses, ``answering``. The answers are rows of ``answers`` and ``option_answers``.
+
+>>> import funcgrad as fg
+>>> fg.random.PRNGKey(0)
+Traceback (most recent call last):
+funcgrad.errors.MissingAttributeError: fg.random has no PRNGKey: fg.random.key(seed).
+>>> fg.optim.adam(lr=0.1)
+Traceback (most recent call last):
+funcgrad.errors.MissingOptionError: adam: there is no option lr: learning_rate=.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import NoReturn, TypeVar
+
+from funcgrad.errors import MissingAttributeError
+
+__all__ = ["answering", "missing_from", "missing_name"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def missing_from(module: str) -> Callable[[str], NoReturn]:
+    """The ``__getattr__`` of a module: it raises, with what to write if that is known.
+
+    It hides in ``if not TYPE_CHECKING``, since checkers take any name of a module that has one.
+    """
+
+    def missing(name: str) -> NoReturn:
+        raise missing_name(module, name)
+
+    return missing
+
+
+def missing_name(module: str, name: str) -> AttributeError:
+    """The error for a name that a module lacks."""
+    from funcgrad.answers import advice_of_name, as_written
+
+    package, advice = sys.modules[module], advice_of_name(module, name)
+    if advice:
+        words = f"{as_written(module)} has no {name}: {advice}."
+        return MissingAttributeError(words, name=name, obj=package)
+    return AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=package)
+
+
+def answering(function: F, name: str = "") -> F:
+    """The function, with errors that say what to write where Python refuses a call of it.
+
+    Parameters
+    ----------
+    function : callable
+    name : str
+        By which its errors call it; by default the name that it is defined under.
+    """
+    name = name or function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+    @wraps(function)
+    def answered(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            behind = error.__traceback__
+            if behind is not None and behind.tb_next is None:  # nothing of the function has run
+                from funcgrad.option_answers import refusal
+
+                raise refusal(function, name, args, kwargs, error) from None
+            raise
+
+    return answered  # type: ignore[return-value]  # it takes and returns what the function does

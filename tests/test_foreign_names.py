@@ -1,0 +1,347 @@
+"""What users of other libraries write first says what is written here, and the answers are right.
+
+The rows of answers are discovered: each is asked for, and whatever it names has to be there.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.answers import CALLERS, NAMES
+from funcgrad.errors import (
+    DtypeError,
+    FuncgradError,
+    MissingAttributeError,
+    MissingOptionError,
+    TracerError,
+)
+from funcgrad.option_answers import MISSING, OPTIONS
+
+UNCHECKED: Any = fg  # what type checkers would refuse
+nn, optim, random = UNCHECKED.nn, UNCHECKED.optim, UNCHECKED.random
+MODULES: tuple[Any, ...] = (fg, nn, optim, random)
+PARAMS = {"w": np.ones(2)}
+
+
+def resolved(path: str) -> Any:
+    """What users mean by ``fg.nn.relu``."""
+    root, *names = path.split(".")
+    value: Any = {"fg": fg, "fnp": fnp}[root]
+    for name in names:
+        value = getattr(value, name)
+    return value
+
+
+def pairs(rows: Any) -> list[tuple[str, str, str]]:
+    """Rows with one place and one name each."""
+    return [
+        (place, name, advice)
+        for places, names, advice in rows
+        for place in places.split()
+        for name in names.split()
+    ]
+
+
+def functions(name: str) -> Iterator[Callable[..., Any]]:
+    """The public functions of a name that answer."""
+    for module in MODULES:
+        value = getattr(module, name, None)
+        if callable(value):
+            yield value
+    if name == "update":
+        yield optim.adam(0.1).update
+        yield optim.adamw(0.1).update
+        yield optim.sgd(0.1).update
+
+
+# ------------------------------------------------------------------------------------------- names
+
+
+PLACES = sorted({place for place, _, _ in NAMES})
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_of_other_libraries_say_what_to_write(place: str) -> None:
+    module = resolved(place)
+    for name, advice in [(name, advice) for home, name, advice in pairs(NAMES) if home == place]:
+        assert name not in module.__all__, "it is here: take its row out of funcgrad/answers.py"
+        with pytest.raises(MissingAttributeError) as caught:
+            getattr(module, name)
+        assert isinstance(caught.value, AttributeError)
+        assert str(caught.value) == f"{place} has no {name}: {advice.replace('{name}', name)}."
+        assert not hasattr(module, name)
+
+
+def test_there_are_answers_for_every_place_that_users_look_in() -> None:
+    assert {"fg", "fnp", "fg.nn", "fg.optim", "fg.random", "fg.tree", "fg.scipy"} <= set(PLACES)
+    assert len(pairs(NAMES)) > 250
+    assert len(pairs(OPTIONS)) > 120
+
+
+def test_what_answers_name_is_there() -> None:
+    written = [advice.replace("{name}", name) for _, name, advice in pairs(NAMES)]
+    written += [advice for _, _, advice in OPTIONS + CALLERS]
+    paths = {path for each in written for path in re.findall(r"\b(?:fg|fnp)(?:\.\w+)+", each)}
+    assert len(paths) > 80
+    for path in paths:
+        assert resolved(path) is not None
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "words"),
+    [
+        ("fg", "sin", "it is fnp.sin"),
+        ("fg", "zeros", "it is fnp.zeros"),
+        ("fg", "relu", "it is fg.nn.relu"),
+        ("fg", "adam", "it is fg.optim.adam"),
+        ("fg", "split", "it is fnp.split"),
+        ("fg.scipy", "erf", "it is fg.scipy.special.erf"),
+        ("fg.scipy.special", "ellipj", "if scipy.special has it, that takes concrete tensors"),
+        ("fg.scipy.stats", "ks_2samp", "if scipy.stats has it, that takes concrete tensors"),
+        ("fnp.linalg", "lapack_lite", "if numpy.linalg has it, that takes concrete tensors"),
+        ("fnp", "nothing_of_this_name", None),
+        ("fg", "gard", None),
+        ("fg.nn", "__path_of_nothing__", None),
+    ],
+)
+def test_what_has_no_row(place: str, name: str, words: str | None) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(resolved(place), name)
+    assert (caught.value.name, caught.value.obj) == (name, resolved(place))  # Python's proposals
+    assert (words is None) == (not isinstance(caught.value, MissingAttributeError))
+    assert words is None or words in str(caught.value)
+
+
+def test_answers_are_loaded_with_the_first_mistake() -> None:
+    code = (
+        "import sys, funcgrad as fg; fg.optim.adam(0.1); fg.random.key(0);"
+        "print('funcgrad.answers' in sys.modules, 'funcgrad.option_answers' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "False"]
+
+
+# ----------------------------------------------------------------------------------------- options
+
+
+OPTIONED = sorted({function for function, _, _ in pairs(OPTIONS)})
+
+
+@pytest.mark.parametrize("function", OPTIONED)
+def test_options_of_other_libraries_say_what_to_write(function: str) -> None:
+    rows = [(option, advice) for name, option, advice in pairs(OPTIONS) if name == function]
+    answering = [(f, *row) for f in functions(function) for row in rows]
+    assert answering
+    for f, option, advice in answering:
+        parameters = {
+            name
+            for name, each in inspect.signature(f).parameters.items()
+            if each.kind is not each.VAR_POSITIONAL
+        }
+        assert option not in parameters, "it is here: take its row out of option_answers.py"
+        if advice.split("=")[0].isidentifier() and "=" in advice:
+            assert advice.split("=")[0] in parameters
+        args = (1.0,) if function == "tensor" else ()
+        with pytest.raises(MissingOptionError) as caught:
+            f(*args, **{option: 1})
+        assert isinstance(caught.value, TypeError)
+        assert str(caught.value) == f"{function}: there is no option {option}: {advice}."
+
+
+@pytest.mark.parametrize(("function", "argument", "advice"), pairs(MISSING))
+def test_an_argument_that_is_missing_says_what_to_write(
+    function: str, argument: str, advice: str
+) -> None:
+    for f in functions(function):
+        names = list(inspect.signature(f).parameters)
+        assert argument in names
+        with pytest.raises(MissingOptionError) as caught:
+            f(*[1.0] * names.index(argument))
+        words = f"the argument {argument} is missing: {advice.replace('{function}', function)}."
+        assert str(caught.value).endswith(words)
+
+
+def test_optimizers_name_themselves() -> None:
+    for name in ("adam", "adamw", "sgd"):
+        optimizer: Any = getattr(optim, name)(0.1)
+        with pytest.raises(MissingOptionError, match=rf"^{name}\.update: the argument params is"):
+            optimizer.update(PARAMS, optimizer.init(PARAMS))
+
+
+def test_decorators_with_options() -> None:
+    with pytest.raises(MissingOptionError, match=r"@functools\.partial\(fg\.jit, option=\.\.\.\)"):
+        UNCHECKED.jit(static_argnums=1)
+
+    @functools.partial(fg.jit, static_argnums=1)
+    def power(x: Any, n: int) -> Any:
+        return x**n
+
+    assert float(power(3.0, 2)) == 9.0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: optim.adam(learning_rat=0.1), "no option learning_rat: learning_rate= is one"),
+        (lambda: UNCHECKED.vmap(abs, in_axis=0), "no option in_axis: in_axes= is one"),
+        (
+            lambda: UNCHECKED.grad(abs, xyz=0),
+            "grad: there is no option xyz: the arguments are f, argnums, has_aux",
+        ),
+        (
+            lambda: UNCHECKED.cond(True),
+            "cond: missing 2 required positional arguments: 'true_fun' and",
+        ),
+        (lambda: UNCHECKED.odeint(abs, 1.0), "'ts'; the arguments are func, y0, ts, args, rtol"),
+        (lambda: optim.sgd(0.1, learning_rate=0.1), "multiple values for argument 'learning_r"),
+        (lambda: nn.softmax(np.ones(2), 0, 1), "softmax: takes from 1 to 2 positional arguments"),
+        (lambda: UNCHECKED.custom_vjp(), "custom_vjp: the argument f is missing: a decorator with"),
+        (lambda: random.randint(random.key(0), (3,), 5), "the arguments are key, shape, minval"),
+    ],
+)
+def test_other_calls_that_do_not_fit(call: Any, words: str) -> None:
+    with pytest.raises(MissingOptionError) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def raises_a_type_error(*_: Any) -> Any:
+    raise TypeError("mine")
+
+
+def of_two(x: Any, y: Any) -> Any:
+    return x + y
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: fg.grad(f)(1.0),
+        lambda f: fg.vjp(f, 1.0),
+        lambda f: fg.jvp(f, (1.0,), (1.0,)),
+        lambda f: fg.cond(True, f, f, 1.0),
+        lambda f: fg.scan(lambda carry, x: (f(x), None), 0.0, np.ones(3)),
+        lambda f: fg.vmap(f)(np.ones(3)),
+        lambda f: optim.adam(f).update(PARAMS, optim.adam(0.1).init(PARAMS), PARAMS),
+    ],
+)
+def test_errors_of_the_users_functions_are_the_users(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"^mine$") as caught:
+        call(raises_a_type_error)
+    assert not isinstance(caught.value, FuncgradError)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'") as caught:
+        call(of_two)
+    assert not isinstance(caught.value, FuncgradError)
+
+
+@pytest.mark.parametrize("name", sorted({function for function, _, _ in pairs(OPTIONS + MISSING)}))
+def test_functions_that_answer_keep_their_help(name: str) -> None:
+    for f in functions(name):
+        assert "args" not in inspect.signature(f).parameters or name in {"odeint"}
+        assert "kwargs" not in inspect.signature(f).parameters
+        assert name == "update" or (f.__name__ == name and f.__doc__)
+
+
+# -------------------------------------------------------------------------- keys of random numbers
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: random.normal(0, 1, (3,)),
+        lambda: random.normal((3,)),
+        lambda: random.uniform(0.0, 1.0, (3,)),
+        lambda: random.normal(0, (3,)),
+        lambda: random.exponential(1.0, (3,), "text"),
+    ],
+)
+def test_arguments_in_numpys_order_speak_of_the_key(call: Any) -> None:
+    words = r"the key, the first argument, has to be .* Make a key with fg\.random\.key\(seed\)"
+    with pytest.raises(DtypeError, match=words):
+        call()
+
+
+def test_a_wrong_dtype_beside_a_key_is_the_dtypes_mistake() -> None:
+    with pytest.raises(DtypeError, match="no dtype"):
+        random.normal(random.key(0), (3,), "text")
+
+
+# --------------------------------------------------------------------- functions of other libraries
+
+
+def call_of(module: str, name: str, *args: Any, **kwargs: Any) -> Any:
+    """A function of a library that may not be there."""
+    return getattr(pytest.importorskip(module), name)(*args, **kwargs)
+
+
+GRID = np.arange(5.0)
+CALLS: dict[str, Any] = {
+    "scipy.integrate.solve_ivp": lambda x: call_of(
+        "scipy.integrate", "solve_ivp", lambda t, y: -y * x[0], (0.0, 1.0), [1.0]
+    ).y[0, -1],
+    "scipy.integrate.odeint": lambda x: call_of(
+        "scipy.integrate", "odeint", lambda y, t: -y * x[0], 1.0, [0.0, 1.0]
+    )[-1, 0],
+    "scipy.integrate.quad": lambda x: call_of(
+        "scipy.integrate", "quad", lambda t: t * x[0], 0.0, 1.0
+    )[0],
+    "scipy.integrate.simpson": lambda x: call_of("scipy.integrate", "simpson", x),
+    "scipy.integrate.trapezoid": lambda x: call_of("scipy.integrate", "trapezoid", x),
+    "scipy.interpolate": lambda x: call_of("scipy.interpolate", "CubicSpline", GRID, x)(1.5),
+    "scipy.sparse": lambda x: (call_of("scipy.sparse", "csr_array", np.eye(5)) @ x).sum(),
+    "pandas": lambda x: (call_of("pandas", "DataFrame", np.eye(5)) @ x).sum(),
+    "scipy.signal.convolve": lambda x: call_of("scipy.signal", "convolve", x, x).sum(),
+    "scipy.signal.lfilter": lambda x: call_of("scipy.signal", "lfilter", [1.0], [1.0, 0.5], x)[0],
+    "scipy.spatial.cdist": lambda x: call_of(
+        "scipy.spatial.distance", "cdist", x[:, None], x[:, None]
+    ).sum(),
+    "scipy.linalg": lambda x: call_of("scipy.linalg", "expm", x[:, None] * x)[0, 0],
+    "scipy.special": lambda x: call_of("scipy.special", "logsumexp", x),
+    "scipy.stats": lambda x: pytest.importorskip("scipy.stats").norm.logpdf(x).sum(),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("transform", [fg.grad, lambda f: lambda x: fg.vmap(f)(x[None])])
+def test_functions_that_take_arrays_alone_say_what_to_write(name: str, transform: Any) -> None:
+    home, _, function = name.rpartition(".")
+    advice = next(
+        text
+        for package, names, text in CALLERS
+        if (package, True) == (home, function in names.split()) or (package, names) == (name, "")
+    )
+    with pytest.raises(TracerError) as caught:
+        transform(CALLS[name])(GRID + 1.0)
+    assert f"{name} takes numbers and arrays alone: {advice}." in str(caught.value)
+    assert caught.value.line.startswith("test_foreign_names.py:")
+    assert "np.r_[t, u]" not in str(caught.value)
+
+
+def test_the_remedies_are_right() -> None:
+    integrate = pytest.importorskip("scipy.integrate")
+    sparse = pytest.importorskip("scipy.sparse")
+    y = np.random.default_rng(0).standard_normal(7)
+    simpson = 0.5 / 3 * fnp.sum(y[:-2:2] + 4 * y[1:-1:2] + y[2::2])
+    np.testing.assert_allclose(simpson, integrate.simpson(y, dx=0.5))
+    integral = fg.odeint(lambda y, t: fnp.sin(t), 0.0, (0.5, 2.0))[-1]
+    np.testing.assert_allclose(integral, np.cos(0.5) - np.cos(2.0), rtol=1e-7)
+    dense = np.where(np.random.default_rng(1).uniform(size=(4, 7)) < 0.4, 1.5, 0.0)
+    A = sparse.coo_array(dense)
+
+    def product(x: Any) -> Any:
+        return fnp.zeros(A.shape[0]).at[A.row].add(A.data * x[A.col])
+
+    np.testing.assert_allclose(product(y), dense @ y)
+    np.testing.assert_allclose(fg.jacrev(product)(y), dense)
+    np.testing.assert_allclose(fg.jit(fg.jacfwd(product))(y), dense)
