@@ -35,7 +35,7 @@ __all__ = ["bodies_for", "decomposed"]
 
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
-    """The program with the bodies of some operations in their place.
+    """The program with the bodies of some operations in their place, and theirs in turn.
 
     Parameters
     ----------
@@ -49,8 +49,14 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
         The same object if nothing has changed. Of a body that looks at numbers, or whose result has
         another dtype for these operands, nothing is taken.
     """
-    rules = bodies_for(program, lacks)
-    return improve(program, rules) if rules else program
+    written: set[Primitive] = set()
+    while True:
+        bodies = bodies_for(program, lacks)
+        rules = {each: bodies[each] for each in bodies if each not in written}
+        if not rules:
+            return program
+        program = improve(program, rules)
+        written |= {*rules}
 
 
 def bodies_for(program: Program, lacks: Callable[[Primitive], bool]) -> Rules:

@@ -15,6 +15,7 @@ zero, and a product may be negated before or after.
 
 from __future__ import annotations
 
+from math import prod
 from types import MappingProxyType
 from typing import Final
 
@@ -22,9 +23,11 @@ import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives.structural import reshape
+from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
+from funcgrad.shape import is_inexact
+from funcgrad.structure import Reduction
 
 __all__ = ["ALGEBRA", "simplify"]
 
@@ -139,6 +142,34 @@ def _reshaped(bench: Workbench, equation: Equation) -> int | None:
     return bench.put(equation, reshape, (x,), equation.params)
 
 
+# ------------------------------------------------------------------- reductions of single elements
+
+
+def _of_single_elements(bench: Workbench, equation: Equation) -> int | None:
+    """A reduction over no axes, or along axes of size 1, as each element in its place.
+
+    A sum begins with 0.0, which makes 0.0 of -0.0; a complex product would begin with ``1 + 0j``.
+    """
+    ufunc = equation.operation.structure.ufunc
+    x, result = equation.operands[0], equation.results[0]
+    spec = bench.specs[x]
+    is_alone = prod(spec.shape) == prod(result.shape) > 0
+    if ufunc is None or not is_alone or not np.can_cast(spec.dtype, result.dtype):
+        return None
+    if result.dtype.kind == "c" and ufunc is not np.add:
+        return None
+    moves, turns = spec.shape != result.shape, spec.dtype != result.dtype or spec.weak
+    adds = ufunc is np.add and is_inexact(result.dtype)
+    if moves + turns + adds > 1:
+        return None  # it would take two operations
+    if adds:
+        return bench.put(equation, ew.add, (x, bench.constant(0.0)))
+    if turns:
+        operation = cast_inexact if is_inexact(result.dtype) else cast_discrete
+        return bench.put(equation, operation, (x,), (("dtype", result.dtype),))
+    return bench.put(equation, reshape, (x,), (("shape", result.shape),)) if moves else x
+
+
 ALGEBRA: Final[Rules] = MappingProxyType(
     {
         ew.add: (_sum_with_opposite,),
@@ -146,5 +177,6 @@ ALGEBRA: Final[Rules] = MappingProxyType(
         ew.multiply: (_product, _product_with_opposite),
         ew.divide: (_product_with_opposite,),
         reshape: (_reshaped,),
+        Reduction: (_of_single_elements,),
     }
 )

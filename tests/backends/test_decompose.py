@@ -1,6 +1,7 @@
 """Bodies take the place of operations that a compiler lacks."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,14 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.algebra import body_of
 from funcgrad.backends.decompose import decomposed
 from funcgrad.extend import apply, elementwise
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
+from funcgrad.structure import OPAQUE
+from tests.conformance import every_primitive
+from tests.subjects import assert_bits
 
 X = fg.tensor([-1.0, 0.5, 2.0])
 
@@ -34,6 +39,40 @@ def test_a_program_of_what_is_there_is_itself() -> None:
 def test_bodies_know_their_parameters() -> None:
     program = fg.program(lambda x: (x**2, x**2.0, x**3))(X)
     assert names(decomposed(program, everything)) == ["square", "power", "power"]
+
+
+def test_bodies_are_taken_from_bodies() -> None:
+    program = fg.program(lambda x: fnp.std(x))(X)
+    assert names(decomposed(program, lambda primitive: primitive.name == "std")) == ["var", "sqrt"]
+    taken = decomposed(program, everything)
+    assert not {"std", "var", "mean"} & {*names(taken)}
+    assert_bits(taken(X), program(X))
+
+
+@pytest.mark.parametrize(
+    "primitive",
+    [each for each in every_primitive() if body_of(each) and any(each.samples())],
+    ids=lambda each: each.name,
+)
+def test_nothing_with_a_body_is_left(primitive: Primitive) -> None:
+    sample = next(iter(primitive.samples()))
+    program = fg.program(lambda *args: apply(primitive, *args, **sample.params))(*sample.args)
+    taken = {equation.operation for equation in decomposed(program, everything).equations}
+    assert not {each.name for each in taken - {primitive} if body_of(each) is not None}
+
+
+def test_a_body_that_stays_is_tried_once() -> None:
+    tried = []
+
+    def body(x: Any) -> Any:
+        tried.append(x)
+        return x if x > 0 else -x  # looks at a number
+
+    stays = replace(elementwise("stays", np.positive, partials=None), structure=OPAQUE, body=body)
+    outer = replace(stays, name="outer", body=lambda x: apply(stays, x))
+    program = fg.program(lambda x: apply(outer, x))(2.0)
+    assert names(decomposed(program, everything)) == ["stays"]
+    assert len(tried) == 1
 
 
 def test_equations_of_a_body_come_from_where_the_operation_does() -> None:

@@ -62,6 +62,19 @@ def _two_reshapes(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     )
 
 
+def _single_elements(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    reduce = pick(fnp.sum, fnp.sum, fnp.prod, fnp.max, fnp.min)
+    return pick(
+        lambda: reduce(x, axis=()),
+        lambda: reduce(x * y, axis=(), keepdims=True),
+        lambda: reduce(x[:, None], axis=1),
+        lambda: reduce(x[:1], axis=0, keepdims=True) * y,
+        lambda: reduce(x[:, :1], axis=pick(1, (0, 1), 0), keepdims=True) + y,
+        lambda: as_matrix(fnp.any(x > y, axis=()), x, y),
+        lambda: as_matrix(reduce(fnp.asarray(x > y)[..., None], axis=-1), x, y),
+    )
+
+
 # ------------------------------------------------------------------------------------- negation
 
 
@@ -105,6 +118,7 @@ ALGEBRAIC: Final[Mapping[str, Form]] = MappingProxyType(
         "fold._unmoved": _unmoved,
         "simplify._product_with_opposite": _negated_factor,
         "simplify._reshaped": _two_reshapes,
+        "simplify._of_single_elements": _single_elements,
         "fold._folded": _known,
         "fold._same": _unchanged,
     }

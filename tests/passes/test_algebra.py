@@ -53,6 +53,40 @@ def improved(f: Callable[..., Any], *args: Any) -> list[str]:
     return names_of(program)
 
 
+# ------------------------------------------------------------------- reductions of single elements
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda x: fnp.sum(x, axis=()), "add"),  # of 0.0, for the sign of a zero
+        (lambda x: fnp.sum(x, axis=1), "sum"),  # one operation, where these would be two
+        (lambda x: fnp.sum(x, axis=1, keepdims=True), "add"),
+        (lambda x: fnp.max(fnp.abs(x), axis=()), "absolute"),
+        (lambda x: fnp.min(fnp.abs(x), axis=1), "absolute reshape"),
+        (lambda x: fnp.all(fnp.isnan(x), axis=()), "isnan"),
+        (lambda x: fnp.any(x == 0, axis=1), "equal reshape"),
+        (lambda x: fnp.sum(fnp.isnan(x), axis=()), "cast_discrete isnan"),
+        (lambda x: fnp.sum(x, axis=0), "sum"),
+    ],
+)
+def test_a_reduction_of_single_elements_is_none(f: Any, wanted: str, dtype: Any) -> None:
+    assert sorted(improved(f, np.array(NUMBERS, dtype)[:, None])) == wanted.split()
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True, 2j])
+def test_the_sum_of_a_python_number_is_no_python_number(number: float) -> None:
+    program = optimize(fg.program(lambda x: fnp.sum(x))(number))
+    assert not program.specs()[program.outputs[0]].weak
+    assert_bits(program(number), fg.tensor(np.sum(number)))
+
+
+@pytest.mark.parametrize("shape", [(0, 1), (3, 0)])
+def test_a_sum_of_nothing_stays(shape: tuple[int, int]) -> None:
+    assert improved(lambda x: fnp.sum(x, axis=1), np.zeros(shape)) == ["sum"]
+
+
 # ------------------------------------------------------------------------------------ two arguments
 
 NEGATIONS: dict[str, tuple[Callable[..., Any], str]] = {
