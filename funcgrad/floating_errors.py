@@ -22,7 +22,7 @@ import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
 
-__all__ = ["ERROR_STATE", "ErrorState", "notices_errors", "quiet"]
+__all__ = ["ERROR_STATE", "ErrorState", "ignoring", "notices_errors", "quiet"]
 
 _SILENT: Final[Any] = MappingProxyType(
     dict.fromkeys(("divide", "over", "under", "invalid"), "ignore")
@@ -90,6 +90,24 @@ def quiet() -> AbstractContextManager[Any]:
         return nullcontext()
     silenced: Any = {kind: "ignore" for kind, mode in modes.items() if mode == "warn"}
     return np.errstate(**silenced)
+
+
+def ignoring() -> AbstractContextManager[Any]:
+    """Floating-point errors ignored, whatever the user has chosen: for those that are not theirs.
+
+    So are overflows on the way to a result that has none.
+
+    >>> with np.errstate(over="raise"), ignoring():
+    ...     np.float64(1e200) * np.float64(1e200)
+    np.float64(inf)
+    """
+    if ERROR_STATE is not None:
+        state = ERROR_STATE.read()
+        if state is ERROR_STATE.silent:
+            return nullcontext()
+        if state is ERROR_STATE.usual:
+            return _Silence(ERROR_STATE)
+    return np.errstate(all="ignore")
 
 
 def notices_errors() -> bool:

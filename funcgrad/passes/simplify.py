@@ -150,7 +150,8 @@ def _of_single_elements(bench: Workbench, equation: Equation) -> int | None:
 
     A sum begins with 0.0, which makes 0.0 of -0.0; a complex product would begin with ``1 + 0j``.
     """
-    ufunc = equation.operation.structure.ufunc
+    structure = equation.operation.structure
+    ufunc = structure.ufunc if isinstance(structure, Reduction) else None
     x, result = equation.operands[0], equation.results[0]
     spec = bench.specs[x]
     is_alone = prod(spec.shape) == prod(result.shape) > 0

@@ -4,6 +4,12 @@ The tangent of x with A x = B solves A dx = dB - dA x, so it takes no inverse; n
 cotangent of B, which solves the adjoint system (Giles, "Collected matrix derivative results for
 forward and reverse mode algorithmic differentiation", 2008, section 2.3).
 
+Each system is factored anew, in the reverse pass too, as NumPy gives factors to nobody. What SciPy
+would (one factorization and two substitutions, over two systems of NumPy's): single matrices of 4,
+32, 128 and 512 rows take 0.24, 0.4, 0.5 and 0.5 of the time, but SciPy may be absent, and bits must
+not depend on that; a stack of 1000 of 4 rows takes 6 times as long, since only NumPy runs through
+stacks. Substitutions written here are systems of NumPy's themselves, up to `_BLOCK` rows.
+
 >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
 array([[1. ],
        [0.5]])

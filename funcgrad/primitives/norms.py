@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.floating_errors import ignoring
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.matrices import (
     Array,
@@ -51,26 +53,41 @@ def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
 
 def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
     lead = x.ndim - len(axis)
+    if not lead:
+        line = x.ravel("K")
+        product = np.vecdot(line, line).real
+        return product.reshape((1,) * x.ndim) if keepdims else product
     if axis == tuple(range(lead, x.ndim)):  # scalar products, which take one pass
-        rows = x.reshape(*x.shape[:lead], prod(x.shape[lead:])) if lead else x.ravel("K")
+        rows = x.reshape(*x.shape[:lead], prod(x.shape[lead:]))
         products = np.vecdot(rows, rows).real
         return products.reshape(reduced_shape(x.shape, axis, True)) if keepdims else products
     squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
     return np.sum(squares, axis, keepdims=keepdims)
 
 
-def _is_moderate(squares: Array) -> Any:
-    """Whether sums of squares have neither overflowed nor lost digits."""
-    info = np.finfo(squares.dtype)
-    return (squares > info.tiny / info.eps) & (squares < np.inf)
+_TINY: Final = MappingProxyType({char: np.finfo(char).tiny.item() for char in "efdgFDG"})
+_LEAST: Final = MappingProxyType(
+    {char: (np.finfo(char).tiny / np.finfo(char).eps).item() for char in "efdg"}
+)
+"""By dtype: what is less has lost digits, as a number and as a sum of squares."""
+
+
+def _all_between(x: Array, least: float, absolute: bool = False) -> bool:
+    """Whether all numbers, or all absolute values, are finite and greater than a bound."""
+    if x.size == 1:  # a tenth of the time of two reductions
+        number = abs(x.item()) if absolute else x.item()
+        return bool(least < number < np.inf)
+    sizes = np.abs(x) if absolute else x
+    return x.size == 0 or bool(sizes.min() > least and sizes.max() < np.inf)
 
 
 def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
-    with np.errstate(all="ignore"):
+    with ignoring():
         squares = _squares(x, axis, keepdims)
-        usual = _is_moderate(squares)
-        if np.all(usual):
+        least = _LEAST[squares.dtype.char]
+        if _all_between(squares, least):
             return np.sqrt(squares)
+        usual = (squares > least) & (squares < np.inf)
         scaled, exponent = _scaled(x, axis)
         root = np.sqrt(_squares(scaled, axis, True))
         exact = np.ldexp(root, exponent)
@@ -79,13 +96,12 @@ def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
 
 
 def _directed(c: Array, x: Array, axis: Axes) -> Any:
-    with np.errstate(all="ignore"):
+    with ignoring():
         squares = _squares(x, axis, True)
-        if np.all(_is_moderate(squares)):
+        if _all_between(squares, _LEAST[squares.dtype.char]):
             root = np.sqrt(squares)
             over = root / c
-            info = np.finfo(over.dtype)
-            if np.all((np.abs(over) > info.tiny) & (np.abs(over) < np.inf)):
+            if _all_between(over, _TINY[over.dtype.char], absolute=True):
                 return x / over  # one pass, in the place of two
             return x / root * c
         scaled = _scaled(x, axis)[0]

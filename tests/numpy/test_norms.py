@@ -93,6 +93,39 @@ def test_norms_at_the_ends_of_the_range(ord: Any, scale: float) -> None:
         assert_allclose(fg.grad(f)(x * scale), fg.grad(f)(x), rtol=tolerance)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("mode", ["warn", "ignore", "raise"])
+@pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
+def test_errors_on_the_way_to_a_norm_are_nobodys(scale: float, mode: Any, staged: bool) -> None:
+    x = scale * np.array([3.0, 4.0])
+    f = fg.value_and_grad(fnp.linalg.norm)
+    with np.errstate(all=mode):
+        before = np.geterr()
+        value, gradient = (fg.jit(f) if staged else f)(x)
+        assert np.geterr() == before
+    assert_allclose(value, 5 * scale, rtol=1e-15)
+    assert_allclose(gradient, [0.6, 0.8], rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (3, 2)])
+def test_norms_have_their_digits_around_where_squares_lose_them(
+    shape: tuple[int, ...], dtype: Any
+) -> None:
+    # One vector and several are looked at in two ways.
+    info = np.finfo(dtype)
+    f = lambda x: fnp.linalg.norm(x, axis=-1)  # noqa: E731 - two uses
+    limits = (info.minexp, info.minexp + info.nmant, info.maxexp - 4)
+    exponents = {limit // part + k for limit in limits for part in (1, 2) for k in range(-3, 4)}
+    for exponent in exponents & {*range(info.minexp, info.maxexp - 3)}:
+        x = np.broadcast_to(np.ldexp([3.0, 4.0], exponent), shape).astype(dtype)
+        length, pull = fg.vjp(f, x)
+        assert_allclose(length, np.full(shape[:-1], np.ldexp(5.0, exponent)), rtol=4 * info.eps)
+        (gradient,) = pull(np.ones(shape[:-1], length.dtype))
+        assert_allclose(gradient, np.broadcast_to([0.6, 0.8], shape), rtol=4 * info.eps)
+
+
 @given(st.integers(0, 2**31), st.sampled_from([1e-150, 1.0, 1e150]), st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
 def test_euler_holds_of_norms(seed: int, scale: float, n: int) -> None:
