@@ -24,6 +24,7 @@ __all__ = [
     "FOREIGN",
     "IDEMPOTENT",
     "JUMPS",
+    "LETTERS",
     "OPAQUE",
     "PRODUCT",
     "ROUNDED_ONCE",
@@ -49,6 +50,9 @@ __all__ = [
     "dense_strides",
 ]
 
+
+LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Of axes, in contractions; the module ``string`` takes as long to load as four files here."""
 
 Algebra: TypeAlias = Any
 """Whatever has the intrinsics: ``funcgrad.intrinsics``, or an object of a compiler's."""

@@ -24,7 +24,7 @@ fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)))(2.0)
     "completion": "import funcgrad, funcgrad.numpy as fnp; dir(funcgrad), dir(fnp), fnp.__all__",
 }
 
-STANDARD = frozenset({"copy", "dataclasses", "string", "heapq", "threading", "zlib"})
+STANDARD = frozenset({"copy", "dataclasses", "heapq", "importlib", "threading", "zlib"})
 """What is needed of the standard library beyond what NumPy loads."""
 
 STAGING = (

@@ -5,7 +5,6 @@ Complex arguments: ``vdot``, ``vecdot`` and ``vecmat`` conjugate their first one
 
 from __future__ import annotations
 
-from string import ascii_letters
 from typing import Any, SupportsIndex
 
 from funcgrad.errors import ShapeError
@@ -17,6 +16,7 @@ from funcgrad.primitives.contraction import contract
 from funcgrad.primitives.contraction import matmul as matmul_primitive
 from funcgrad.primitives.structural import flat, move_axis, reshape, roll
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.structure import LETTERS
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value, bind
 from funcgrad.users_values import ArrayLike, explained, operand
@@ -409,10 +409,10 @@ def _contract(
                 f" the second, of shape {shape_of(y)}, differ in size."
             )
     own, other = len(shape_of(x)), len(shape_of(y))
-    if own + other - len(first) > len(ascii_letters):
+    if own + other - len(first) > len(LETTERS):
         raise ShapeError(f"{name}: the arguments have more than 52 axes together.")
-    letters = list(ascii_letters[:own])
-    others = list(ascii_letters[own : own + other])
+    letters = list(LETTERS[:own])
+    others = list(LETTERS[own : own + other])
     for i, j in zip(first, second, strict=True):
         others[j] = letters[i]
     out = [letter for i, letter in enumerate(letters) if i not in first]

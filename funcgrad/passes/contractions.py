@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import prod
-from string import ascii_letters
 from types import MappingProxyType
 from typing import Final
 
@@ -33,7 +32,7 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import axes_along, is_matrix_product, letters_of
 from funcgrad.shape import Shape
-from funcgrad.structure import Contraction, Movement, Reduction, Trait
+from funcgrad.structure import LETTERS, Contraction, Movement, Reduction, Trait
 
 __all__ = ["CONTRACTING", "fold_into_contractions"]
 
@@ -151,7 +150,7 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
     size = prod(shape)
     if site.shape(x) != shape or site.shape(y) != shape:
         return None  # so here, for what is repeated along the sum
-    letters = ascii_letters[: len(shape)]
+    letters = LETTERS[: len(shape)]
     if len(axis) == len(shape):
         return site.finished(_product(site, x, y, letters, letters, ""))
     if len(shape) - 1 in axis:

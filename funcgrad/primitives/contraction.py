@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from string import ascii_letters, ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from funcgrad.primitive import Linear, OperandText, Primitive, Sample
 from funcgrad.primitives.products import compute, plan_product, split_subscripts, text
 from funcgrad.primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.shape import Shape, Spec, shape_of
-from funcgrad.structure import WRITES_INTO, Contraction
+from funcgrad.structure import LETTERS, WRITES_INTO, Contraction
 from funcgrad.trace import Raw, Value, bind2
 
 __all__ = ["contract", "matmul", "split_subscripts"]
@@ -64,7 +63,7 @@ def _contract_batch(
 ) -> Value:
     """One more letter."""
     first, second, out = split_subscripts(params["subscripts"])
-    letter = next((c for c in ascii_letters if c not in first + second), None)
+    letter = next((c for c in LETTERS if c not in first + second), None)
     if letter is None:
         raise ShapeError("A contraction of more than 52 indices is not possible.")
     first, second = letter * batched[0] + first, letter * batched[1] + second
@@ -188,7 +187,7 @@ def _across_stacks(
     hold the argument as often as it was repeated.
     """
     stack = shape_of(ct)[: len(shape_of(ct)) - len(ct_core)]
-    letters = [c for c in ascii_letters if c not in "nkm"][: len(stack)]
+    letters = [c for c in LETTERS if c not in "nkm"][: len(stack)]
 
     def kept(shape: Shape, core: str) -> tuple[list[int], str]:
         """The axes that are not repeated, and their letters."""
@@ -267,7 +266,7 @@ def _aligned(x: Value, example: Shape, size: int, rank: int) -> Value:
 
 def _matmul_letters(x: Spec, y: Spec) -> tuple[str, str, str]:
     ranks = [max(len(spec.shape) - 2, 0) for spec in (x, y)]
-    stack = ascii_lowercase[: max(ranks)]
+    stack = LETTERS[:26][: max(ranks)]
     lead = [stack[len(stack) - rank :] for rank in ranks]
     row, column = "I" * (len(x.shape) > 1), "J" * (len(y.shape) > 1)
     return f"{lead[0]}{row}K", f"{lead[1]}K{column}", f"{stack}{row}{column}"

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import prod
-from string import ascii_letters, ascii_lowercase, ascii_uppercase
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -27,11 +26,12 @@ from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.reduction import reduce_any, reduce_sum
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.structure import LETTERS
 from funcgrad.trace import Value
 
 __all__ = ["einsum", "is_contraction", "parse"]
 
-_SYMBOLS: Final = ascii_uppercase + ascii_lowercase  # in the order in which they sort
+_SYMBOLS: Final = LETTERS[26:] + LETTERS[:26]  # in the order in which they sort
 _REST: Final = "."  # stands for an ellipsis
 
 Path = Sequence[Sequence[int]]
@@ -114,7 +114,7 @@ def _without_ellipsis(
         counts.append(count if _REST in term else 0)
     used = set("".join(inputs)) | set(output or "")
     most = max(counts, default=0)
-    unused = [letter for letter in ascii_letters if letter not in used][:most]
+    unused = [letter for letter in LETTERS if letter not in used][:most]
     if len(unused) < most:
         _refuse(shown, "it needs more than 52 indices.")
     letters = "".join(unused)
