@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from numpy.typing import DTypeLike
+
 from funcgrad.errors import ArgumentError, TracerError
 from funcgrad.numpy.arithmetic import absolute, sign
 from funcgrad.numpy.indexing import take_along_axis
 from funcgrad.numpy.manipulation import flip
 from funcgrad.numpy.matrices import matrices, results, square
+from funcgrad.numpy.options import complex_dtype, failed_as
 from funcgrad.numpy.reductions import any as any_of
 from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
 from funcgrad.primitives import eigen, eigen_general, orthogonal, singular_values
 from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
@@ -68,7 +72,7 @@ class SVDResult(NamedTuple):
     Vh: Tensor
 
 
-def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Tensor:
+def cholesky(a: ArrayLike, /, *, upper: bool = False, failed: str = "raise") -> Tensor:
     """The triangular factors L of positive definite matrices ``L @ L.mH``.
 
     Parameters
@@ -78,6 +82,8 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Tensor:
         would read one triangle; so gradients are Hermitian, too.
     upper : bool
         Whether to return ``L.mH``, which is upper triangular.
+    failed : {"raise", "nan"}
+        What becomes of a matrix that is not positive definite: an error, or NaN for it alone.
 
     Returns
     -------
@@ -102,7 +108,8 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Tensor:
             [0., 2.]])
     """
     matrix = hermitian(square(a, "cholesky"))
-    return wrap(factors.cholesky(matrix, upper=bool(upper)))
+    failed = failed_as(failed, "cholesky")
+    return wrap(factors.cholesky(matrix, upper=bool(upper), failed=failed))
 
 
 def _triangle(a: ArrayLike, UPLO: str | None, operation: str) -> tuple[Value, bool]:
@@ -114,7 +121,7 @@ def _triangle(a: ArrayLike, UPLO: str | None, operation: str) -> tuple[Value, bo
     return square(a, operation), UPLO.upper() == "L"
 
 
-def eigh(a: ArrayLike, UPLO: str | None = None) -> EighResult:
+def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> EighResult:
     """The eigenvalues and the eigenvectors of Hermitian matrices.
 
     Parameters
@@ -124,6 +131,9 @@ def eigh(a: ArrayLike, UPLO: str | None = None) -> EighResult:
         are Hermitian, too.
     UPLO : {"L", "U"}, optional
         With it only the lower or the upper triangle counts, for values and for gradients.
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
 
     Returns
     -------
@@ -164,10 +174,11 @@ def eigh(a: ArrayLike, UPLO: str | None = None) -> EighResult:
             [-0.5,  0.5]])
     """
     matrix, lower = _triangle(a, UPLO, "eigh")
-    return EighResult(*results(eigen.eigh, matrix, lower=lower))
+    failed = failed_as(failed, "eigh")
+    return EighResult(*results(eigen.eigh, matrix, lower=lower, failed=failed))
 
 
-def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Tensor:
+def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
     The parameters and errors are those of ``eigh``. Derivatives are had at every matrix: sums over
@@ -187,35 +198,46 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Tensor:
             [0., 2.]])
     """
     matrix, lower = _triangle(a, UPLO, "eigvalsh")
-    return wrap(eigen.eigvalsh(matrix, lower=lower))
+    return wrap(eigen.eigvalsh(matrix, lower=lower, failed=failed_as(failed, "eigvalsh")))
 
 
-def narrowed(values: Value, *found: Tensor) -> tuple[Tensor, ...]:
+def narrowed(
+    operation: str, values: Value, dtype: DTypeLike | None, *results: Tensor
+) -> tuple[Tensor, ...]:
     """Real numbers where NumPy has such: of a real matrix whose eigenvalues all are real.
 
-    In a batch one example may have real ones and another not, so there they are complex.
+    In a batch one example may have real ones and another not, so there they are complex; so they
+    are with a complex dtype.
     """
+    if dtype is not None:
+        chosen = complex_dtype(dtype, operation)
+        return tuple([wrap(cast(result, dtype=chosen)) for result in results])
     if dtype_of(values).kind == "c":
-        return found
+        return results
     try:
-        is_real = not bool(any_of(found[0].imag))
+        is_real = not bool(any_of(absolute(results[0].imag) > 0))  # NaN is neither
     except TracerError:
         is_real = False
-    return tuple([each.real for each in found]) if is_real else found
+    return tuple([result.real for result in results]) if is_real else results
 
 
-def eig(a: ArrayLike) -> EigResult:
+def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> EigResult:
     """The eigenvalues and the right eigenvectors of square matrices.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
+    dtype : complex dtype, optional
+        With it results are complex, whatever the numbers are, and so in every mode.
 
     Returns
     -------
     eigenvalues : Tensor, shape (..., n)
         In LAPACK's order. Complex; of real matrices real, as NumPy's are, if all of them are, but
-        in ``fg.vmap``.
+        in ``fg.vmap`` and in the bodies of loops, unless ``dtype`` is given.
     eigenvectors : Tensor, shape (..., n, n)
         In columns, of length 1, with a real component that is the largest.
 
@@ -241,13 +263,14 @@ def eig(a: ArrayLike) -> EigResult:
     Tensor([0.+1.j, 0.-1.j])
     """
     matrix = square(a, "eig")
-    return EigResult(*narrowed(matrix, *results(eigen_general.eig, matrix)))
+    pair = results(eigen_general.eig, matrix, failed=failed_as(failed, "eig"))
+    return EigResult(*narrowed("eig", matrix, dtype, *pair))
 
 
-def eigvals(a: ArrayLike) -> Tensor:
+def eigvals(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
     """The eigenvalues of square matrices.
 
-    The parameter and the errors are those of ``eig``.
+    The parameters and the errors are those of ``eig``.
 
     Returns
     -------
@@ -259,13 +282,14 @@ def eigvals(a: ArrayLike) -> Tensor:
     Tensor([2., 3.])
     """
     matrix = square(a, "eigvals")
-    return narrowed(matrix, wrap(eigen_general.eigvals(matrix)))[0]
+    values = wrap(eigen_general.eigvals(matrix, failed=failed_as(failed, "eigvals")))
+    return narrowed("eigvals", matrix, dtype, values)[0]
 
 
 # ------------------------------------------------------------------------------ orthogonal factors
 
 
-def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
+def qr(a: ArrayLike, mode: str = "reduced", *, failed: str = "raise") -> QRResult | Tensor:
     """Orthonormal columns Q and an upper triangular R with ``Q @ R = a``.
 
     Parameters
@@ -273,6 +297,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
     a : array_like, shape (..., m, n)
     mode : {"reduced", "complete", "r"}
         Whether Q has ``min(m, n)`` columns, or m, or is left out.
+    failed : {"raise", "nan"}
+        What becomes of a derivative that does not exist: an error, or NaN for it alone.
 
     Returns
     -------
@@ -304,7 +330,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
     """
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError(f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}.")
-    q, r = results(orthogonal.qr, matrices(a, "qr"), complete=mode == "complete")
+    matrix, failed = matrices(a, "qr"), failed_as(failed, "qr")
+    q, r = results(orthogonal.qr, matrix, complete=mode == "complete", failed=failed)
     return r if mode == "r" else QRResult(q, r)
 
 
@@ -312,7 +339,12 @@ def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
 
 
 def svd(
-    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    *,
+    failed: str = "raise",
 ) -> SVDResult | Tensor:
     """The singular value decomposition ``a = (U * S) @ Vh``, with k = min(m, n) singular values.
 
@@ -325,6 +357,9 @@ def svd(
         Whether U and Vh are computed at all.
     hermitian : bool
         Whether ``a`` is Hermitian, so that ``eigh`` can serve.
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
 
     Returns
     -------
@@ -356,26 +391,28 @@ def svd(
     >>> svd([[3.0, 0.0], [0.0, -2.0]], compute_uv=False)
     Tensor([3., 2.])
     """
+    failed = failed_as(failed, "svd")
     if hermitian:
-        return _svd_of_hermitian(square(a, "svd"), compute_uv)
+        return _svd_of_hermitian(square(a, "svd"), compute_uv, failed)
     matrix = matrices(a, "svd")
     if not compute_uv:
-        return wrap(singular_values.svdvals(matrix))
-    return SVDResult(*results(singular_values.svd, matrix, full_matrices=bool(full_matrices)))
+        return wrap(singular_values.svdvals(matrix, failed=failed))
+    full = bool(full_matrices)
+    return SVDResult(*results(singular_values.svd, matrix, full_matrices=full, failed=failed))
 
 
-def _svd_of_hermitian(matrix: Value, compute_uv: bool) -> SVDResult | Tensor:
+def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult | Tensor:
     """By eigenvalues, whose signs go to one of the vectors."""
     if not compute_uv:
-        return flip(sort(absolute(eigvalsh(matrix))), axis=-1)
-    w, v = eigh(matrix)
+        return flip(sort(absolute(eigvalsh(matrix, failed=failed))), axis=-1)
+    w, v = eigh(matrix, failed=failed)
     order = flip(argsort(absolute(w), axis=-1), axis=-1)
     s, signs = (take_along_axis(each, order, axis=-1) for each in (absolute(w), sign(w)))
     u = take_along_axis(v, order[..., None, :], axis=-1)
     return SVDResult(u, s, adjoint(u * signs[..., None, :]))
 
 
-def svdvals(x: ArrayLike, /) -> Tensor:
+def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
     """Singular values, in descending order.
 
     The derivative of one that is zero counts as 0, the least of its subgradients; sums over equal
@@ -385,6 +422,9 @@ def svdvals(x: ArrayLike, /) -> Tensor:
     Parameters
     ----------
     x : array_like, shape (..., m, n)
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
 
     Returns
     -------
@@ -402,4 +442,5 @@ def svdvals(x: ArrayLike, /) -> Tensor:
     Tensor([[ 1.,  0.],
             [ 0., -1.]])
     """
-    return wrap(singular_values.svdvals(matrices(x, "svdvals", "x")))
+    matrix = matrices(x, "svdvals", "x")
+    return wrap(singular_values.svdvals(matrix, failed=failed_as(failed, "svdvals")))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from funcgrad.errors import MatrixShapeError, ShapeError
 from funcgrad.numpy.matrices import matrices, results, square
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import failed_as, integer
 from funcgrad.primitives import determinants, linear_systems
 from funcgrad.primitives.matrices import linalg_dtype
 from funcgrad.primitives.structural import cast, reshape, transpose
@@ -71,7 +71,7 @@ def without_columns(x: Value, is_vector: bool) -> Tensor:
     return wrap(reshape(x, shape=shape_of(x)[:-1]) if is_vector else x)
 
 
-def solve(a: ArrayLike, b: ArrayLike) -> Tensor:
+def solve(a: ArrayLike, b: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The solution x of the linear equations ``a @ x = b``.
 
     Parameters
@@ -80,6 +80,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> Tensor:
     b : array_like, shape (n,) or (..., n, k)
         A vector, or matrices; stacks broadcast. Where one matrix serves for many right-hand sides
         it is factorized once.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -105,15 +107,19 @@ def solve(a: ArrayLike, b: ArrayLike) -> Tensor:
     """
     matrix = square(a, "solve")
     right, is_vector = as_columns(matrix, right_side(b, "solve"), "solve")
-    return without_columns(linear_systems.solve(matrix, right), is_vector)
+    return without_columns(
+        linear_systems.solve(matrix, right, failed=failed_as(failed, "solve")), is_vector
+    )
 
 
-def inv(a: ArrayLike) -> Tensor:
+def inv(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     """Inverse matrices. To apply one to something, ``solve`` is quicker and more exact.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -132,10 +138,12 @@ def inv(a: ArrayLike) -> Tensor:
     Tensor([[-2. ,  1. ],
             [ 1.5, -0.5]])
     """
-    return wrap(linear_systems.inv(square(a, "inv"), purpose="inv"))
+    return wrap(
+        linear_systems.inv(square(a, "inv"), purpose="inv", failed=failed_as(failed, "inv"))
+    )
 
 
-def det(a: ArrayLike) -> Tensor:
+def det(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     """Determinants.
 
     The derivatives are cofactors, which are polynomials: first and second derivatives are right at
@@ -145,6 +153,8 @@ def det(a: ArrayLike) -> Tensor:
     Parameters
     ----------
     a : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a third derivative at a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -164,15 +174,17 @@ def det(a: ArrayLike) -> Tensor:
     Tensor([[ 4., -2.],
             [-2.,  1.]])
     """
-    return wrap(determinants.det(square(a, "det")))
+    return wrap(determinants.det(square(a, "det"), failed=failed_as(failed, "det")))
 
 
-def slogdet(a: ArrayLike) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, failed: str = "raise") -> SlogdetResult:
     """The signs of determinants, and the logarithms of their absolute values.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a derivative at a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -193,13 +205,14 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     >>> slogdet([[1.0, 2.0], [3.0, 4.0]])
     SlogdetResult(sign=Tensor(-1.0), logabsdet=Tensor(0.6931471805599455))
     """
-    return SlogdetResult(*results(determinants.slogdet, square(a, "slogdet")))
+    matrix, failed = square(a, "slogdet"), failed_as(failed, "slogdet")
+    return SlogdetResult(*results(determinants.slogdet, matrix, failed=failed))
 
 
 # ------------------------------------------------------------------------------------- tensors
 
 
-def tensorinv(a: ArrayLike, ind: int = 2) -> Tensor:
+def tensorinv(a: ArrayLike, ind: int = 2, *, failed: str = "raise") -> Tensor:
     """The inverse with respect to ``tensordot(a, b, ind)``.
 
     Parameters
@@ -208,6 +221,8 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Tensor:
         The product of the first ``ind`` sizes is that of the others.
     ind : int
         How many axes come first; at least 1.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -242,11 +257,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Tensor:
             f" {prod(second)}; both have to be equal. The shape is {shape}."
         )
     matrix = square(reshape(value, shape=(prod(first), prod(second))), "tensorinv")
-    inverse = linear_systems.inv(matrix, purpose="inv")
+    inverse = linear_systems.inv(matrix, purpose="inv", failed=failed_as(failed, "tensorinv"))
     return wrap(reshape(inverse, shape=(*second, *first)))
 
 
-def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Tensor:
+def tensorsolve(
+    a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None, *, failed: str = "raise"
+) -> Tensor:
     """The solution x of ``tensordot(a, x, x.ndim) = b``.
 
     Parameters
@@ -256,6 +273,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     b : array_like
     axes : sequence of int, optional
         Axes of ``a`` that are moved to its end before.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -289,5 +308,6 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
             f" there are {count} unknowns for {prod(shape_of(right))} equations."
         )
     matrix = matrices(reshape(value, shape=(count, count)), "tensorsolve")
-    x = linear_systems.solve(matrix, reshape(right, shape=(count, 1)))
+    failed = failed_as(failed, "tensorsolve")
+    x = linear_systems.solve(matrix, reshape(right, shape=(count, 1)), failed=failed)
     return wrap(reshape(x, shape=unknowns))

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcgrad.errors import MatrixShapeError, MissingOptionError, ShapeError
 from funcgrad.numpy.matrices import square
-from funcgrad.numpy.options import integer, sequence
+from funcgrad.numpy.options import failed_as, integer, sequence
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.linear_systems import inv
@@ -28,7 +28,7 @@ from funcgrad.users_values import operand
 __all__ = ["matrix_power", "multi_dot"]
 
 
-def matrix_power(a: ArrayLike, n: int) -> Tensor:
+def matrix_power(a: ArrayLike, n: int, *, failed: str = "raise") -> Tensor:
     """Square matrices multiplied with themselves, in about ``2 log2(n)`` products.
 
     Parameters
@@ -36,6 +36,8 @@ def matrix_power(a: ArrayLike, n: int) -> Tensor:
     a : array_like, shape (..., m, m)
     n : int
         For negative ones the inverse is taken.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix, if ``n`` is negative: an error, or NaN for it alone.
 
     Returns
     -------
@@ -62,9 +64,9 @@ def matrix_power(a: ArrayLike, n: int) -> Tensor:
         raise MatrixShapeError(
             f"matrix_power: a has to be square on its last two axes; its shape is {shape}."
         )
-    n = integer(n, "matrix_power", "n")
+    n, failed = integer(n, "matrix_power", "n"), failed_as(failed, "matrix_power")
     if n < 0:
-        value, n = inv(square(value, "matrix_power"), purpose="inv"), -n
+        value, n = inv(square(value, "matrix_power"), purpose="inv", failed=failed), -n
     if n == 0:
         return wrap(broadcast_to(np.eye(shape[-1], dtype=dtype_of(value)), shape=shape))
     result = None

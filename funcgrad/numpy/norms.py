@@ -23,7 +23,7 @@ from funcgrad.numpy.decompositions import eigvalsh, svdvals
 from funcgrad.numpy.linear_systems import inv, slogdet
 from funcgrad.numpy.manipulation import moveaxis
 from funcgrad.numpy.matrices import matrices, square
-from funcgrad.numpy.options import real_number
+from funcgrad.numpy.options import failed_as, real_number
 from funcgrad.numpy.reductions import any as any_of
 from funcgrad.numpy.reductions import max as max_of
 from funcgrad.numpy.reductions import min as min_of
@@ -55,7 +55,14 @@ def _numbers(x: ArrayLike, operation: str) -> Tensor:
     return wrap(value if is_inexact(dtype_of(value)) else cast(value, dtype=np.dtype(np.float64)))
 
 
-def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def norm(
+    x: ArrayLike,
+    ord: Order = None,
+    axis: AxisLike = None,
+    keepdims: bool = False,
+    *,
+    failed: str = "raise",
+) -> Tensor:
     """A norm of vectors or of matrices.
 
     Parameters
@@ -72,6 +79,9 @@ def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool 
         any number of axes with ``ord=None``.
     keepdims : bool
         Whether these axes stay, with size 1.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
+        for that matrix alone.
 
     Returns
     -------
@@ -104,7 +114,7 @@ def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool 
     >>> fg.hessian(lambda x: norm(x) ** 2)(zero), fg.hessian(lambda x: x @ x)(zero)
     (Tensor([[0.]]), Tensor([[2.]]))
     """
-    value = _numbers(x, "norm")
+    value, failed = _numbers(x, "norm"), failed_as(failed, "norm")
     rank = len(shape_of(value))
     if axis is None:
         if ord is None or (ord in ("f", "fro") and rank == 2) or (_is(ord, 2) and rank == 1):
@@ -115,7 +125,8 @@ def norm(x: ArrayLike, ord: Order = None, axis: AxisLike = None, keepdims: bool 
     if len(axes) == 1:
         return _of_vectors(value, 2 if ord is None else ord, axes, keepdims, "norm")
     if len(axes) == 2:
-        return _of_matrices(value, "fro" if ord is None else ord, axes, keepdims, "norm")
+        chosen = "fro" if ord is None else ord
+        return _of_matrices(value, chosen, axes, keepdims, "norm", failed)
     raise ShapeError(
         f"norm: a norm is of vectors or of matrices, so there have to be one or two axes; there are"
         f" {len(axes)}, for the shape {shape_of(value)}. Give axis=, or ord=None for all elements."
@@ -155,7 +166,9 @@ def vector_norm(
     return _of_vectors(value, ord, axes, keepdims, "vector_norm")
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> Tensor:
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro", failed: str = "raise"
+) -> Tensor:
     """A norm of the matrices on the last two axes.
 
     Parameters
@@ -164,6 +177,9 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") 
     keepdims : bool
     ord : "fro", "nuc", 1, -1, 2, -2, inf or -inf
         See ``norm``.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
+        for that matrix alone.
 
     Returns
     -------
@@ -189,7 +205,8 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") 
             f" shape is {shape_of(value)}."
         )
     chosen = "fro" if ord is None else ord
-    return _of_matrices(value, chosen, (rank - 2, rank - 1), keepdims, "matrix_norm")
+    axes, failed = (rank - 2, rank - 1), failed_as(failed, "matrix_norm")
+    return _of_matrices(value, chosen, axes, keepdims, "matrix_norm", failed)
 
 
 # -------------------------------------------------------------------------------------- vectors
@@ -262,7 +279,7 @@ def _powers(sizes: Tensor, p: float, axes: tuple[int, ...], keepdims: bool) -> T
 
 
 def _of_matrices(
-    x: Tensor, ord: Order, axes: tuple[int, ...], keepdims: bool, operation: str
+    x: Tensor, ord: Order, axes: tuple[int, ...], keepdims: bool, operation: str, failed: str
 ) -> Tensor:
     if len(set(axes)) != 2:
         raise ShapeError(f"{operation}: the two axes have to differ; they are {axes}.")
@@ -270,7 +287,7 @@ def _of_matrices(
         return _length(x, axes, keepdims)
     moved = moveaxis(x, axes, (-2, -1))
     if ord == "nuc":
-        out = sum_of(svdvals(moved), axis=-1)
+        out = sum_of(svdvals(moved, failed=failed), axis=-1)
     elif isinstance(ord, str) or ord is None or ord not in (1, -1, 2, -2, np.inf, -np.inf):
         raise ArgumentError(
             f"{operation}: {ord!r} is no norm of matrices; ord is 'fro', 'nuc', 1, -1, 2, -2, inf"
@@ -278,7 +295,7 @@ def _of_matrices(
         )
     else:
         of_values = ord in (2, -2)
-        sizes = svdvals(moved) if of_values else absolute(moved)
+        sizes = svdvals(moved, failed=failed) if of_values else absolute(moved)
         if not of_values:
             sizes = sum_of(sizes, axis=-2 if abs(ord) == 1 else -1)
         out = _greatest(sizes, -1) if ord > 0 else min_of(sizes, axis=-1)
@@ -288,7 +305,7 @@ def _of_matrices(
 # ------------------------------------------------------------------------------------ condition
 
 
-def cond(x: ArrayLike, p: Order = None) -> Tensor:
+def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     """Condition numbers: how much a relative change of b can grow in ``solve(x, b)``.
 
     Parameters
@@ -297,6 +314,8 @@ def cond(x: ArrayLike, p: Order = None) -> Tensor:
         Square, but for the 2-norm.
     p : None, 2, -2, 1, -1, inf, -inf or "fro", "nuc"
         The norm; None is the 2-norm.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN in a matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -315,11 +334,11 @@ def cond(x: ArrayLike, p: Order = None) -> Tensor:
     >>> cond([[4.0, 0.0], [0.0, 2.0]])
     Tensor(2.0)
     """
-    value = wrap(matrices(x, "cond", "x"))
+    value, failed = wrap(matrices(x, "cond", "x")), failed_as(failed, "cond")
     if 0 in shape_of(value)[-2:]:
         raise MatrixShapeError("cond: empty matrices have no condition number.")
     if p is None or (not isinstance(p, str) and p in (2, -2)):
-        s = svdvals(value)
+        s = svdvals(value, failed=failed)
         greatest, least = max_of(s, axis=-1), min_of(s, axis=-1)  # equal ones share
         return _ratio(least, greatest) if p == -2 else _ratio(greatest, least)
     value = wrap(square(x, "cond", "x"))
@@ -327,7 +346,8 @@ def cond(x: ArrayLike, p: Order = None) -> Tensor:
     lifted = singular[..., None, None]
     safe = where(lifted, np.eye(shape_of(value)[-1], dtype=dtype_of(value)), value)
     axes = (-2, -1)
-    product = norm(value, p, axes) * norm(inv(safe), p, axes)
+    inverse = inv(safe, failed=failed)
+    product = norm(value, p, axes, failed=failed) * norm(inverse, p, axes, failed=failed)
     result: Tensor = where(singular, np.inf, product)
     return result
 
@@ -340,7 +360,12 @@ def _ratio(first: Tensor, second: Tensor) -> Tensor:
 
 
 def matrix_rank(
-    A: ArrayLike, tol: ArrayLike = None, hermitian: bool = False, *, rtol: ArrayLike = None
+    A: ArrayLike,
+    tol: ArrayLike = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike = None,
+    failed: str = "raise",
 ) -> Tensor:
     """How many singular values are more than a tolerance. It has no derivative.
 
@@ -354,11 +379,13 @@ def matrix_rank(
         Whether the matrices are Hermitian, so that eigenvalues can serve.
     rtol : array_like, shape (...), optional
         By default the greater size times the precision.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN in a matrix: an error, or NaN for it alone.
 
     Returns
     -------
     Tensor, shape (...)
-        Integers.
+        Integers, which know no NaN: 0 of a matrix that has failed.
 
     Raises
     ------
@@ -370,12 +397,13 @@ def matrix_rank(
     >>> matrix_rank([[1.0, 2.0], [2.0, 4.0]])
     Tensor(1)
     """
-    value = wrap(unfollowed(_numbers(A, "matrix_rank")))
+    value, failed = wrap(unfollowed(_numbers(A, "matrix_rank"))), failed_as(failed, "matrix_rank")
     if tol is not None and rtol is not None:
         raise ArgumentError("matrix_rank: give tol or rtol, not both.")
     if len(shape_of(value)) < 2:
         return wrap(cast(any_of(value != 0), dtype=np.dtype(int)))
-    s = absolute(eigvalsh(value)) if hermitian else svdvals(value)
+    values = eigvalsh if hermitian else svdvals
+    s = absolute(values(value, failed=failed))
     if 0 in shape_of(value)[-2:]:
         return wrap(cast(sum_of(s, axis=-1), dtype=np.dtype(int)))
     if tol is None:

@@ -28,7 +28,9 @@ __all__ = [
     "checked_device",
     "choice",
     "common_dtype",
+    "complex_dtype",
     "converted",
+    "failed_as",
     "initial_value",
     "integer",
     "integers",
@@ -92,6 +94,39 @@ def real_number(x: Any, operation: str, argument: str) -> float:
         if isinstance(error, FuncgradError):
             raise
     raise DtypeError(f"{operation}: {argument} has to be a real number, not {x!r}.")
+
+
+def failed_as(failed: str, operation: str) -> str:
+    """The keyword ``failed``: what becomes of a matrix without a result.
+
+    Raises
+    ------
+    ArgumentError
+        It is another word.
+    """
+    if not isinstance(failed, str) or failed not in ("raise", "nan"):
+        raise ArgumentError(
+            f"{operation}: failed is 'raise', for an error where there is no result, or 'nan', for"
+            f" NaN in its place; not {failed!r}."
+        )
+    return failed
+
+
+def complex_dtype(dtype: DTypeLike, operation: str) -> np.dtype[Any]:
+    """The dtype of results that are asked to be complex.
+
+    Raises
+    ------
+    DtypeError
+        It is not complex.
+    """
+    chosen = checked_dtype(dtype, operation)
+    if chosen.kind != "c":
+        raise DtypeError(
+            f"{operation}: dtype is complex, for complex results whatever the numbers are, not"
+            f" {chosen}. For real parts write .real."
+        )
+    return chosen
 
 
 def is_integer(x: object) -> bool:

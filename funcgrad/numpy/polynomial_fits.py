@@ -11,6 +11,7 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.exceptions import RankWarning
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.contraction import outer
@@ -18,7 +19,7 @@ from funcgrad.numpy.creation import asarray, astype, zeros
 from funcgrad.numpy.diagonals import vander
 from funcgrad.numpy.exponential import sqrt
 from funcgrad.numpy.linear_systems import inv
-from funcgrad.numpy.options import choice, natural, real_number
+from funcgrad.numpy.options import choice, complex_dtype, natural, real_number
 from funcgrad.numpy.pseudoinverses import lstsq
 from funcgrad.numpy.reductions import any, sum
 from funcgrad.primitives.polynomial_zeros import polynomial_zeros
@@ -29,7 +30,7 @@ from funcgrad.users_values import operand
 __all__ = ["polyfit", "roots"]
 
 
-def roots(p: ArrayLike) -> Tensor:
+def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     """The zeros of a polynomial.
 
     Parameters
@@ -37,6 +38,8 @@ def roots(p: ArrayLike) -> Tensor:
     p : array_like, shape (n + 1,)
         The coefficients, that of the highest power first. Leading zeros are found by looking at the
         numbers, so not inside ``vmap``.
+    dtype : complex dtype, optional
+        With it the zeros are complex, whatever the numbers are.
 
     Returns
     -------
@@ -65,8 +68,10 @@ def roots(p: ArrayLike) -> Tensor:
         first += 1
     count = coefficients.size - first - 1
     if count < 1:
-        return zeros(0)
+        return zeros(0, dtype=dtype)
     found: Tensor = wrap(polynomial_zeros(coefficients, count=count))
+    if dtype is not None:
+        return astype(found, complex_dtype(dtype, "roots"))
     is_real = coefficients.dtype.kind == "f" and not bool(any(found.imag != 0))
     return found.real if is_real else found
 

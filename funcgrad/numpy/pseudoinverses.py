@@ -12,7 +12,7 @@ import numpy as np
 from funcgrad.errors import ArgumentError, MatrixShapeError, ShapeError
 from funcgrad.numpy.decompositions import svdvals
 from funcgrad.numpy.matrices import matrices, square
-from funcgrad.numpy.options import real_number
+from funcgrad.numpy.options import failed_as, real_number
 from funcgrad.primitives import pseudoinverses
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.matrices import conjugate, linalg_dtype, real_part
@@ -36,7 +36,12 @@ _NOT_GIVEN = _NotGiven()
 
 
 def pinv(
-    a: ArrayLike, rcond: ArrayLike = None, hermitian: bool = False, *, rtol: ArrayLike = _NOT_GIVEN
+    a: ArrayLike,
+    rcond: ArrayLike = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike = _NOT_GIVEN,
+    failed: str = "raise",
 ) -> Tensor:
     """The pseudoinverses of Moore and Penrose.
 
@@ -50,6 +55,8 @@ def pinv(
         Whether ``a`` is Hermitian, so that eigenvalues can serve.
     rtol : array_like, shape (...), optional
         The same under the name of the array API; None is the greater size times the precision.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN in the matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -74,6 +81,7 @@ def pinv(
             [0. , 0. ]])
     """
     matrix = hermitian_part(square(a, "pinv")) if hermitian else matrices(a, "pinv")
+    failed = failed_as(failed, "pinv")
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise ArgumentError("pinv: give rcond or rtol, not both.")
     shape, dtype = shape_of(matrix), dtype_of(matrix)
@@ -86,11 +94,11 @@ def pinv(
     bound = broadcast_to(bound, shape=shape[:-2])
     if 0 in shape:
         return wrap(np.zeros((*shape[:-2], shape[-1], shape[-2]), dtype))
-    return wrap(pseudoinverses.pinv(matrix, bound, hermitian=bool(hermitian)))
+    return wrap(pseudoinverses.pinv(matrix, bound, hermitian=bool(hermitian), failed=failed))
 
 
 def lstsq(
-    a: ArrayLike, b: ArrayLike, rcond: float | None = None
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, failed: str = "raise"
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The shortest of all x that make ``norm(a @ x - b)`` least.
 
@@ -101,6 +109,8 @@ def lstsq(
     rcond : float, optional
         Singular values count as zero that are less than so many times the greatest; by default the
         greater size times the precision.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN in the matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -108,8 +118,9 @@ def lstsq(
     residuals : Tensor, shape (1,) or (k,)
         The sums of squares of ``b - a @ x``; of shape (0,) where the columns of ``a`` depend on one
         another, or m is not more than n. Of traced matrices nobody knows the rank: they count as of
-        full rank here.
+        full rank here, and so do all with ``failed="nan"``.
     rank : Tensor, integer
+        0 of a matrix without a solution, as integers know no NaN.
     s : Tensor
         The singular values of ``a``.
 
@@ -149,13 +160,14 @@ def lstsq(
         tolerance = real_number(rcond, "lstsq", "rcond")
         if not 0 < tolerance < 1:  # as LAPACK has it
             tolerance = float(np.finfo(dtype).eps) / 2
-    x = pseudoinverses.least_squares(matrix, columns, rcond=tolerance)
-    s = svdvals(matrix)
+    failed = failed_as(failed, "lstsq")
+    x = pseudoinverses.least_squares(matrix, columns, rcond=tolerance, failed=failed)
+    s = svdvals(matrix, failed=failed)
     held = unfollowed(s._value if type(s) is Tensor else s)
     rank = wrap(held > tolerance * held[:1]).sum() if own[1] and own[0] else wrap(np.int64(0))
     rank = wrap(cast(rank, dtype=np.dtype(np.int32)))
     known = concrete(rank)
-    full = type(known) not in RAW or int(known) == own[1]
+    full = failed == "nan" or type(known) not in RAW or int(known) == own[1]
     rest = columns - matrix @ x
     squares = reduce_sum(real_part(conjugate(rest) * rest), axis=(0,), keepdims=False)
     if not full or own[0] <= own[1]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from funcgrad.errors import MatrixError
 from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.matrices import (
@@ -97,17 +98,31 @@ def _solve(bands: Array, b: Array, lower: int, upper: int) -> Any:
 
 
 def _push(
-    tangents: tuple[Value, ...], x: Value, bands: Value, b: Value, lower: int, upper: int
+    tangents: tuple[Value, ...],
+    x: Value,
+    bands: Value,
+    b: Value,
+    lower: int,
+    upper: int,
+    failed: str = "raise",
 ) -> Value:
     change, right = tangents
     if change is not None:
         moved = -_product(change, x, upper)
         right = moved if right is None else right + moved
-    return banded_solve(bands, right, lower=lower, upper=upper)
+    return banded_solve(bands, right, lower=lower, upper=upper, failed=failed)
 
 
-def _pull(ct: Value, x: Value, bands: Value, b: Value, lower: int, upper: int) -> tuple[Any, Value]:
-    y = banded_solve(_adjoint(bands, upper), ct, lower=upper, upper=lower)
+def _pull(
+    ct: Value,
+    x: Value,
+    bands: Value,
+    b: Value,
+    lower: int,
+    upper: int,
+    failed: str = "raise",
+) -> tuple[Any, Value]:
+    y = banded_solve(_adjoint(bands, upper), ct, lower=upper, upper=lower, failed=failed)
 
     def of_bands() -> Value:
         back, along = swap_last_axes(y), conjugate(swap_last_axes(x))
@@ -140,15 +155,18 @@ def _samples() -> Iterator[Sample]:
             yield Sample((bands + 1j * rng.standard_normal(bands.shape), b[:, ::-1]), params)
 
 
-banded_solve: Primitive = Primitive(
-    "banded_solve",
-    _solve,
-    lambda bands, b, lower, upper: Spec(
-        b.shape, linalg_dtype("solve_banded", bands.dtype, b.dtype)
+banded_solve: Primitive = failing(
+    Primitive(
+        "banded_solve",
+        _solve,
+        lambda bands, b, lower, upper: Spec(
+            b.shape, linalg_dtype("solve_banded", bands.dtype, b.dtype)
+        ),
+        Linearized(_push, _pull, linear_in=(1,), mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
     ),
-    Linearized(_push, _pull, linear_in=(1,), mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+    ranks=(2, 2),
 )
 """The x with A x = b, of stacks of one shape."""

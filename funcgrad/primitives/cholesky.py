@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import triangular_inverses, triangular_solve
 from funcgrad.primitives.matrices import (
     MATRICES,
@@ -69,7 +70,9 @@ def _half(x: Value) -> Value:
     return triangle(x, lower=True, diagonal=0.5)
 
 
-def _push(tangents: tuple[Value, ...], out: Value, x: Value, upper: bool) -> Value:
+def _push(
+    tangents: tuple[Value, ...], out: Value, x: Value, upper: bool, failed: str = "raise"
+) -> Value:
     factor = adjoint(out) if upper else out
     change = from_triangle(tangents[0], lower=not upper)
     inner = triangular_solve(factor, change, lower=True, unit_diagonal=False)
@@ -78,7 +81,7 @@ def _push(tangents: tuple[Value, ...], out: Value, x: Value, upper: bool) -> Val
     return adjoint(pushed) if upper else pushed
 
 
-def _pull(ct: Value, out: Value, x: Value, upper: bool) -> tuple[Value]:
+def _pull(ct: Value, out: Value, x: Value, upper: bool, failed: str = "raise") -> tuple[Value]:
     """Of the result only its triangle depends on the argument."""
     if not upper:
         return (cholesky_pullback(out, ct),)
@@ -99,14 +102,16 @@ def _samples() -> Iterator[Sample]:
     yield Sample((wide[:3, :3][::-1, ::-1] + 2 * np.eye(3),), {"upper": False})
 
 
-cholesky: Primitive = Primitive(
-    "cholesky",
-    _cholesky,
-    lambda x, upper: Spec(x.shape, linalg_dtype("cholesky", x.dtype)),
-    Linearized(_push, _pull, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+cholesky: Primitive = failing(
+    Primitive(
+        "cholesky",
+        _cholesky,
+        lambda x, upper: Spec(x.shape, linalg_dtype("cholesky", x.dtype)),
+        Linearized(_push, _pull, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
 """L with L L^H = x, lower triangular; or L^H, of which the upper triangle of x is read."""
 

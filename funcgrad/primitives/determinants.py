@@ -23,6 +23,7 @@ import numpy as np
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import inv
 from funcgrad.primitives.matrices import (
     MATRICES,
@@ -248,12 +249,12 @@ def _along_by_values(x: Array, e: Array) -> Any:
 # -------------------------------------------------------------------------------------- derivatives
 
 
-def _second(x: Value, e: Value, out: Value, other: Value) -> Value:
+def _second(x: Value, e: Value, out: Value, other: Value, failed: str) -> Value:
     """The derivative of ``out = cofactors_along(x, e)`` in another direction, with the inverse.
 
     It is symmetric in both directions and in what it is multiplied with.
     """
-    inverse = inv(x, purpose="det")
+    inverse = inv(x, purpose="det", failed=failed)
     first, second = matmul(inverse, e), matmul(inverse, other)
     mixed = matmul(second, first)
 
@@ -268,20 +269,24 @@ def _second(x: Value, e: Value, out: Value, other: Value) -> Value:
     return trace(second) * out + as_matrices(det(x)) * swap_last_axes(inner)
 
 
-def _push_along(tangents: tuple[Value, ...], out: Value, x: Value, e: Value) -> Value:
+def _push_along(
+    tangents: tuple[Value, ...], out: Value, x: Value, e: Value, failed: str = "raise"
+) -> Value:
     dx, de = tangents
     if dx is None:
-        return cofactors_along(x, de)
-    change = _second(x, e, out, dx)
-    return change if de is None else change + cofactors_along(x, de)
+        return cofactors_along(x, de, failed=failed)
+    change = _second(x, e, out, dx, failed)
+    return change if de is None else change + cofactors_along(x, de, failed=failed)
 
 
-def _pull_along(ct: Value, out: Value, x: Value, e: Value) -> tuple[Value, Value]:
+def _pull_along(
+    ct: Value, out: Value, x: Value, e: Value, failed: str = "raise"
+) -> tuple[Value, Value]:
     """The derivatives of determinants are symmetric."""
     other = conjugate(ct)
     return (
-        lambda: conjugate(_second(x, e, out, other)),
-        conjugate(cofactors_along(x, other)),
+        lambda: conjugate(_second(x, e, out, other, failed)),
+        conjugate(cofactors_along(x, other, failed=failed)),
     )
 
 
@@ -309,14 +314,17 @@ def _along_samples() -> Iterator[Sample]:
             yield Sample((x, e.real if np.iscomplexobj(e) else e * 1j))
 
 
-cofactors_along: Primitive = Primitive(
-    "cofactors_along",
-    _cofactors_along,
-    lambda x, e: Spec(x.shape, linalg_dtype("det", x.dtype, e.dtype)),
-    Linearized(_push_along, _pull_along, linear_in=(1,), mixes=True),
-    batch_matrices,
-    _along_samples,
-    structure=MATRICES,
+cofactors_along: Primitive = failing(
+    Primitive(
+        "cofactors_along",
+        _cofactors_along,
+        lambda x, e: Spec(x.shape, linalg_dtype("det", x.dtype, e.dtype)),
+        Linearized(_push_along, _pull_along, linear_in=(1,), mixes=True),
+        batch_matrices,
+        _along_samples,
+        structure=MATRICES,
+    ),
+    ranks=(2, 2),
 )
 """The derivative of ``cofactors`` at a matrix in a direction, in which it is linear."""
 
@@ -329,21 +337,27 @@ def _cofactor_samples() -> Iterator[Sample]:
         yield Sample((x, np.asarray(np.linalg.det(x))), smooth=x.shape[-1] < 2)
 
 
-cofactors: Primitive = Primitive(
-    "cofactors",
-    _cofactors,
-    lambda x, d: Spec(x.shape, linalg_dtype("det", x.dtype)),
-    Linearized(
-        lambda tangents, out, x, d: (
-            None if tangents[0] is None else cofactors_along(x, tangents[0])
+cofactors: Primitive = failing(
+    Primitive(
+        "cofactors",
+        _cofactors,
+        lambda x, d: Spec(x.shape, linalg_dtype("det", x.dtype)),
+        Linearized(
+            lambda tangents, out, x, d, failed="raise": (
+                None if tangents[0] is None else cofactors_along(x, tangents[0], failed=failed)
+            ),
+            # The second derivative of a determinant is symmetric.
+            lambda ct, out, x, d, failed="raise": (
+                conjugate(cofactors_along(x, conjugate(ct), failed=failed)),
+                d * 0,
+            ),
+            mixes=True,
         ),
-        # The second derivative of a determinant is symmetric.
-        lambda ct, out, x, d: (conjugate(cofactors_along(x, conjugate(ct))), d * 0),
-        mixes=True,
+        batch_matrices,
+        _cofactor_samples,
+        structure=MATRICES,
     ),
-    batch_matrices,
-    _cofactor_samples,
-    structure=MATRICES,
+    ranks=(2, 0),
 )
 """The matrices of cofactors: the derivatives of determinants with respect to the elements.
 
@@ -356,18 +370,24 @@ def _det_samples() -> Iterator[Sample]:
         yield Sample((x,))
 
 
-det: Primitive = Primitive(
-    "det",
-    np.linalg.det,
-    lambda x: Spec(x.shape[:-2], linalg_dtype("det", x.dtype)),
-    Linearized(
-        lambda tangents, out, x: total(cofactors(x, unfollowed(out)) * tangents[0]),
-        lambda ct, out, x: (conjugate(cofactors(x, unfollowed(out))) * as_matrices(ct),),
-        mixes=True,
-    ),
-    batch_matrices,
-    _det_samples,
-    structure=MATRICES,
+det: Primitive = failing(
+    Primitive(
+        "det",
+        np.linalg.det,
+        lambda x: Spec(x.shape[:-2], linalg_dtype("det", x.dtype)),
+        Linearized(
+            lambda tangents, out, x, failed="raise": total(
+                cofactors(x, unfollowed(out), failed=failed) * tangents[0]
+            ),
+            lambda ct, out, x, failed="raise": (
+                conjugate(cofactors(x, unfollowed(out), failed=failed)) * as_matrices(ct),
+            ),
+            mixes=True,
+        ),
+        batch_matrices,
+        _det_samples,
+        structure=MATRICES,
+    )
 )
 """Determinants."""
 
@@ -376,16 +396,18 @@ det: Primitive = Primitive(
 
 
 def _push_slogdet(
-    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value
+    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value, failed: str = "raise"
 ) -> tuple[Value, Value]:
-    change = total(swap_last_axes(inv(x, purpose="slogdet")) * tangents[0])
+    change = total(swap_last_axes(inv(x, purpose="slogdet", failed=failed)) * tangents[0])
     if dtype_of(x).kind != "c":
         return None, change
     turn = join_parts(0.0, imag(change))
     return outs[0] * turn, real_part(change)
 
 
-def _pull_slogdet(cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value) -> tuple[Value]:
+def _pull_slogdet(
+    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, failed: str = "raise"
+) -> tuple[Value]:
     """The cotangent of the trace of X^-1 dX: its real part is the logarithm's change, i times its
     imaginary part is the sign's, relative to the sign."""
     sign, logarithm = cts
@@ -394,7 +416,7 @@ def _pull_slogdet(cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value)
         logarithm = turn if logarithm is None else logarithm + turn
     elif logarithm is None:
         return (None,)
-    return (adjoint(inv(x, purpose="slogdet")) * as_matrices(logarithm),)
+    return (adjoint(inv(x, purpose="slogdet", failed=failed)) * as_matrices(logarithm),)
 
 
 def _slogdet_samples() -> Iterator[Sample]:
@@ -407,13 +429,15 @@ def _slogdet_result(x: Spec) -> tuple[Spec, Spec]:
     return Spec(x.shape[:-2], dtype), Spec(x.shape[:-2], real_dtype(dtype))
 
 
-slogdet: Primitive = Primitive(
-    "slogdet",
-    lambda x: tuple(np.linalg.slogdet(x)),
-    _slogdet_result,
-    Linearized(_push_slogdet, _pull_slogdet, mixes=True),
-    batch_matrices,
-    _slogdet_samples,
-    structure=MATRICES,
+slogdet: Primitive = failing(
+    Primitive(
+        "slogdet",
+        lambda x: tuple(np.linalg.slogdet(x)),
+        _slogdet_result,
+        Linearized(_push_slogdet, _pull_slogdet, mixes=True),
+        batch_matrices,
+        _slogdet_samples,
+        structure=MATRICES,
+    )
 )
 """The signs of determinants, and the logarithms of their absolute values."""

@@ -23,6 +23,7 @@ import numpy as np
 from funcgrad.errors import DegenerateError
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -126,21 +127,28 @@ def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
         wrong = close & is_something(x, x) & ~np.eye(w.shape[-1], dtype=bool)
         _refuse(w, wrong, "Along this direction they have no derivative.")
     apart = np.where(close, 1, w[..., None, :] - w[..., :, None])
-    return np.where(close, 0, x / apart).astype(dtype, copy=False)
+    return np.where(close & ~np.isnan(x), 0, x / apart).astype(dtype, copy=False)
 
 
-def _push_gaps(tangents: tuple[Value, ...], out: Value, w: Value, x: Value, strict: bool) -> Value:
+def _push_gaps(
+    tangents: tuple[Value, ...],
+    out: Value,
+    w: Value,
+    x: Value,
+    strict: bool,
+    failed: str = "raise",
+) -> Value:
     dw, change = tangents
     if dw is not None:
         moved = gaps(dw) * out
         change = -moved if change is None else change - moved
-    return divide_by_gaps(w, change, strict=strict)
+    return divide_by_gaps(w, change, strict=strict, failed=failed)
 
 
 def _pull_gaps(
-    ct: Value, out: Value, w: Value, x: Value, strict: bool
+    ct: Value, out: Value, w: Value, x: Value, strict: bool, failed: str = "raise"
 ) -> tuple[Callable[[], Value], Value]:
-    pulled = divide_by_gaps(conjugate(w), ct, strict=False)
+    pulled = divide_by_gaps(conjugate(w), ct, strict=False, failed=failed)
 
     def of_w() -> Value:
         shares = pulled * conjugate(out)
@@ -172,14 +180,17 @@ def _gap_samples() -> Iterator[Sample]:
     )
 
 
-divide_by_gaps: Primitive = Primitive(
-    "divide_by_gaps",
-    _divide_by_gaps,
-    lambda w, x, strict: Spec(x.shape, np.result_type(w.dtype, x.dtype)),
-    Linearized(_push_gaps, _pull_gaps, linear_in=(1,), mixes=True),
-    batch_matrices,
-    _gap_samples,
-    structure=MATRICES,
+divide_by_gaps: Primitive = failing(
+    Primitive(
+        "divide_by_gaps",
+        _divide_by_gaps,
+        lambda w, x, strict: Spec(x.shape, np.result_type(w.dtype, x.dtype)),
+        Linearized(_push_gaps, _pull_gaps, linear_in=(1,), mixes=True),
+        batch_matrices,
+        _gap_samples,
+        structure=MATRICES,
+    ),
+    ranks=(1, 2),
 )
 """Matrices over differences of eigenvalues, 0 where these are equal; if strict, it has to be."""
 
@@ -189,7 +200,8 @@ divide_by_gaps: Primitive = Primitive(
 
 def _skew(w: Array, n: Array) -> Any:
     out = (n - np.conj(np.swapaxes(n, -1, -2))) / 2
-    return np.where(near(w) & ~is_something(out, n), 0, out).astype(n.dtype, copy=False)
+    nothing = near(w) & ~is_something(out, n) & ~np.isnan(out)
+    return np.where(nothing, 0, out).astype(n.dtype, copy=False)
 
 
 def _skew_samples() -> Iterator[Sample]:
@@ -238,19 +250,28 @@ def _determined_samples() -> Iterator[Sample]:
             yield Sample((w, n, w[..., ::-1].copy()))
 
 
-determined: Primitive = Primitive(
-    "determined",
-    lambda w, n, wbar: _determined(w, n, wbar).copy(),
-    lambda w, n, wbar: n,
-    Linearized(lambda tangents, out, w, n, wbar: tangents[1], linear_in=(1, 2), mixes=True),
-    batch_matrices,
-    _determined_samples,
-    structure=MATRICES,
+determined: Primitive = failing(
+    Primitive(
+        "determined",
+        lambda w, n, wbar: _determined(w, n, wbar).copy(),
+        lambda w, n, wbar: n,
+        Linearized(
+            lambda tangents, out, w, n, wbar, failed="raise": tangents[1],
+            linear_in=(1, 2),
+            mixes=True,
+        ),
+        batch_matrices,
+        _determined_samples,
+        structure=MATRICES,
+    ),
+    ranks=(1, 2, 1),
 )
 """What is told of eigenvectors, as it is; an error where that does not determine a derivative."""
 
 
-def spectral_cotangent(w: Value, n: Value, wbar: Value, apart: bool) -> Value:
+def spectral_cotangent(
+    w: Value, n: Value, wbar: Value, apart: bool, failed: str = "raise"
+) -> Value:
     """The cotangent of D = V^H dA V beside its diagonal.
 
     Parameters
@@ -264,6 +285,8 @@ def spectral_cotangent(w: Value, n: Value, wbar: Value, apart: bool) -> Value:
     apart : bool
         Whether the eigenvalues were computed apart, so that nobody knows their cotangent here:
         then all of them may move.
+    failed : str
+        With "nan" it is NaN where it depends on the choice of eigenvectors.
 
     Raises
     ------
@@ -271,8 +294,8 @@ def spectral_cotangent(w: Value, n: Value, wbar: Value, apart: bool) -> Value:
         It depends on the choice of eigenvectors.
     """
     unknown = w * 0 + 1.0 if apart else w * 0
-    told = determined(w, n, unknown if wbar is None else wbar)
-    return divide_by_gaps(w, skew_part(w, told), strict=True)
+    told = determined(w, n, unknown if wbar is None else wbar, failed=failed)
+    return divide_by_gaps(w, skew_part(w, told), strict=True, failed=failed)
 
 
 # ------------------------------------------------------------------------- vectors of a complement
@@ -294,14 +317,16 @@ def _complement_samples() -> Iterator[Sample]:
         yield Sample((n + np.conj(np.swapaxes(n, -1, -2)),), smooth=False)
 
 
-complement: Primitive = Primitive(
-    "complement",
-    _complement,
-    lambda n: n,
-    DISCRETE,
-    batch_matrices,
-    _complement_samples,
-    structure=MATRICES,
+complement: Primitive = failing(
+    Primitive(
+        "complement",
+        _complement,
+        lambda n: n,
+        DISCRETE,
+        batch_matrices,
+        _complement_samples,
+        structure=MATRICES,
+    )
 )
 """Zeros, if the cotangent of vectors that are any basis of a space depends on the space alone."""
 
@@ -324,10 +349,12 @@ def _push_eigh(
     x: Value,
     lower: bool,
     apart: bool = False,
+    failed: str = "raise",
 ) -> tuple[Value, Value]:
     w, v = outs
     turned = matmul(adjoint(v), matmul(from_triangle(tangents[0], lower=lower), v))
-    return real_part(diagonal_of(turned)), matmul(v, divide_by_gaps(w, turned, strict=True))
+    moved = divide_by_gaps(w, turned, strict=True, failed=failed)
+    return real_part(diagonal_of(turned)), matmul(v, moved)
 
 
 def _pull_eigh(
@@ -336,12 +363,13 @@ def _pull_eigh(
     x: Value,
     lower: bool,
     apart: bool = False,
+    failed: str = "raise",
 ) -> tuple[Value]:
     (wbar, vbar), (w, v) = cts, outs
     if vbar is None:
         inner = v * reshape(wbar, shape=(*shape_of(wbar)[:-1], 1, shape_of(wbar)[-1]))
     else:
-        turned = spectral_cotangent(w, matmul(adjoint(v), vbar), wbar, apart)
+        turned = spectral_cotangent(w, matmul(adjoint(v), vbar), wbar, apart, failed)
         inner = matmul(v, turned if wbar is None else turned + diagonal_matrix(wbar))
     return (to_triangle(matmul(inner, adjoint(v)), lower=lower),)
 
@@ -368,14 +396,16 @@ def _eigh_samples() -> Iterator[Sample]:
     yield Sample((np.array([[1.0, 0.5], [0.5, 2.0]]),), {"lower": True, "apart": True})
 
 
-eigh: Primitive = Primitive(
-    "eigh",
-    _eigh,
-    _eigh_result,
-    Linearized(_push_eigh, _pull_eigh, mixes=True),
-    batch_matrices,
-    _eigh_samples,
-    structure=MATRICES,
+eigh: Primitive = failing(
+    Primitive(
+        "eigh",
+        _eigh,
+        _eigh_result,
+        Linearized(_push_eigh, _pull_eigh, mixes=True),
+        batch_matrices,
+        _eigh_samples,
+        structure=MATRICES,
+    )
 )
 """The eigenvalues, in order, and the eigenvectors of Hermitian matrices; one triangle is read.
 ``apart`` says that the eigenvalues that matter were computed by another operation."""
@@ -385,14 +415,18 @@ def _eigvalsh(x: Array, lower: bool) -> Any:
     return converged("eigvalsh", lambda x: np.linalg.eigvalsh(x, "L" if lower else "U"), x)
 
 
-def _push_values(tangents: tuple[Value, ...], out: Value, x: Value, lower: bool) -> Value:
-    v = eigh(x, lower=lower, apart=True)[1]
+def _push_values(
+    tangents: tuple[Value, ...], out: Value, x: Value, lower: bool, failed: str = "raise"
+) -> Value:
+    v = eigh(x, lower=lower, apart=True, failed=failed)[1]
     turned = conjugate(v) * matmul(from_triangle(tangents[0], lower=lower), v)
     return real_part(reduce_sum(turned, axis=(len(shape_of(v)) - 2,), keepdims=False))
 
 
-def _pull_values(ct: Value, out: Value, x: Value, lower: bool) -> tuple[Value]:
-    v = eigh(x, lower=lower, apart=True)[1]
+def _pull_values(
+    ct: Value, out: Value, x: Value, lower: bool, failed: str = "raise"
+) -> tuple[Value]:
+    v = eigh(x, lower=lower, apart=True, failed=failed)[1]
     inner = v * reshape(ct, shape=(*shape_of(ct)[:-1], 1, shape_of(ct)[-1]))
     return (to_triangle(matmul(inner, adjoint(v)), lower=lower),)
 
@@ -406,13 +440,15 @@ def _values_samples() -> Iterator[Sample]:
     yield Sample((np.eye(2),), {"lower": True}, smooth=False)
 
 
-eigvalsh: Primitive = Primitive(
-    "eigvalsh",
-    _eigvalsh,
-    lambda x, lower: _eigh_result(x, lower)[0],
-    Linearized(_push_values, _pull_values, mixes=True),
-    batch_matrices,
-    _values_samples,
-    structure=MATRICES,
+eigvalsh: Primitive = failing(
+    Primitive(
+        "eigvalsh",
+        _eigvalsh,
+        lambda x, lower: _eigh_result(x, lower)[0],
+        Linearized(_push_values, _pull_values, mixes=True),
+        batch_matrices,
+        _values_samples,
+        structure=MATRICES,
+    )
 )
 """The eigenvalues alone, which have derivatives by any choice of eigenvectors."""

@@ -21,6 +21,7 @@ from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts, real
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged, divide_by_gaps
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import solve
 from funcgrad.primitives.matrices import (
     MATRICES,
@@ -91,14 +92,16 @@ def _diagonalizing(v: Array) -> Any:
     return v.copy()
 
 
-diagonalizing: Primitive = Primitive(
-    "diagonalizing",
-    _diagonalizing,
-    lambda v: v,
-    Linearized(lambda tangents, out, v: tangents[0]),
-    batch_matrices,
-    _largest_samples,
-    structure=MATRICES,
+diagonalizing: Primitive = failing(
+    Primitive(
+        "diagonalizing",
+        _diagonalizing,
+        lambda v: v,
+        Linearized(lambda tangents, out, v, failed="raise": tangents[0]),
+        batch_matrices,
+        _largest_samples,
+        structure=MATRICES,
+    )
 )
 """Eigenvectors as they are, by which one may divide; an error where not."""
 
@@ -122,21 +125,23 @@ def _eig(x: Array) -> Any:
 
 
 def _push_eig(
-    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value
+    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value, failed: str = "raise"
 ) -> tuple[Value, Value]:
     w, v = outs
-    v = diagonalizing(v)
-    inner = solve(v, matmul(tangents[0], v))
-    dv = matmul(v, divide_by_gaps(w, inner, strict=True))
+    v = diagonalizing(v, failed=failed)
+    inner = solve(v, matmul(tangents[0], v), failed=failed)
+    dv = matmul(v, divide_by_gaps(w, inner, strict=True, failed=failed))
     chosen = largest_components(v)
     angle = imag(_columns(chosen * dv)) / real(_columns(chosen * v))
     along = real(_columns(conjugate(v) * dv))
     return diagonal_of(inner), dv - v * (along + _turn(angle))
 
 
-def _pull_eig(cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value) -> tuple[Value]:
+def _pull_eig(
+    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, failed: str = "raise"
+) -> tuple[Value]:
     (wbar, vbar), (w, v) = cts, outs
-    v = diagonalizing(v)
+    v = diagonalizing(v, failed=failed)
     back = adjoint(v)
     inner = None if wbar is None else diagonal_matrix(wbar)
     if vbar is not None:
@@ -144,9 +149,9 @@ def _pull_eig(cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value) -> 
         told = _columns(conjugate(v) * vbar)
         turned = _turn(imag(told) / real(_columns(chosen * v)))
         vbar = vbar - v * real(told) - chosen * turned
-        apart = divide_by_gaps(conjugate(w), matmul(back, vbar), strict=True)
+        apart = divide_by_gaps(conjugate(w), matmul(back, vbar), strict=True, failed=failed)
         inner = apart if inner is None else inner + apart
-    return (solve(back, matmul(inner, back)),)
+    return (solve(back, matmul(inner, back), failed=failed),)
 
 
 def _matrices(seed: int) -> Iterator[Any]:
@@ -161,14 +166,16 @@ def _samples() -> Iterator[Sample]:
     yield Sample((np.array([[0.5, 2.0], [-1.0, 0.3]]),))
 
 
-eig: Primitive = Primitive(
-    "eig",
-    _eig,
-    lambda x: (Spec(x.shape[:-1], _complex(x)), Spec(x.shape, _complex(x))),
-    Linearized(_push_eig, _pull_eig, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+eig: Primitive = failing(
+    Primitive(
+        "eig",
+        _eig,
+        lambda x: (Spec(x.shape[:-1], _complex(x)), Spec(x.shape, _complex(x))),
+        Linearized(_push_eig, _pull_eig, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
 """Eigenvalues, in LAPACK's order, and eigenvectors; complex ones always."""
 
@@ -209,38 +216,40 @@ matching: Primitive = Primitive(
 """The permutation that brings eigenvalues into another order."""
 
 
-def _ordered(x: Value, out: Value) -> tuple[Value, Value]:
+def _ordered(x: Value, out: Value, failed: str) -> tuple[Value, Value]:
     """Eigenvectors, and what brings their eigenvalues into the order of ``out``: LAPACK has another
     where it computes eigenvalues alone."""
-    w, v = eig(x)
-    return diagonalizing(v), matching(out, w)
+    w, v = eig(x, failed=failed)
+    return diagonalizing(v, failed=failed), matching(out, w)
 
 
-def _push_values(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
-    v, order = _ordered(x, out)
-    moved = diagonal_of(solve(v, matmul(tangents[0], v)))
+def _push_values(tangents: tuple[Value, ...], out: Value, x: Value, failed: str = "raise") -> Value:
+    v, order = _ordered(x, out, failed)
+    moved = diagonal_of(solve(v, matmul(tangents[0], v), failed=failed))
     return reduce_sum(order * _row(moved), axis=(len(shape_of(order)) - 1,), keepdims=False)
 
 
-def _pull_values(ct: Value, out: Value, x: Value) -> tuple[Value]:
-    v, order = _ordered(x, out)
+def _pull_values(ct: Value, out: Value, x: Value, failed: str = "raise") -> tuple[Value]:
+    v, order = _ordered(x, out, failed)
     back = adjoint(v)
     own = _columns(order * reshape(ct, shape=(*shape_of(ct), 1)))
     inner = reshape(own, shape=(*shape_of(ct), 1)) * back
-    return (solve(back, inner),)
+    return (solve(back, inner, failed=failed),)
 
 
 def _row(x: Value) -> Value:
     return reshape(x, shape=(*shape_of(x)[:-1], 1, shape_of(x)[-1]))
 
 
-eigvals: Primitive = Primitive(
-    "eigvals",
-    _eigvals,
-    lambda x: Spec(x.shape[:-1], _complex(x)),
-    Linearized(_push_values, _pull_values, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+eigvals: Primitive = failing(
+    Primitive(
+        "eigvals",
+        _eigvals,
+        lambda x: Spec(x.shape[:-1], _complex(x)),
+        Linearized(_push_values, _pull_values, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
 """Eigenvalues alone; complex ones always."""

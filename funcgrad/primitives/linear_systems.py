@@ -29,6 +29,7 @@ from funcgrad.errors import MatrixError
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.broadcasting import sum_to
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.failures import failing, failures, or_nan
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -40,6 +41,7 @@ from funcgrad.primitives.matrices import (
     linalg_dtype,
     position_of,
     triangle,
+    unit,
 )
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, shape_of
@@ -118,23 +120,37 @@ _NO_SOLUTION: Final = (
 )
 
 
-def _solve(a: Array, b: Array) -> Any:
+def _solve(a: Array, b: Array, failed: str = "raise") -> Any:
     try:
         return _with_columns(np.linalg.solve, a, b)
     except np.linalg.LinAlgError:
-        raise blamed(a, is_singular, _NO_SOLUTION) from None
+        if failed == "raise":
+            raise blamed(a, is_singular, _NO_SOLUTION) from None
+    flags = failures(np.linalg.inv, a)
+    return _solved_or_nan(np.linalg.solve, a, b, flags)
 
 
-def _push_solve(tangents: tuple[Value, ...], out: Value, a: Value, b: Value) -> Value:
+def _solved_or_nan(evaluate: Callable[[Any, Any], Any], a: Array, b: Array, flags: Array) -> Any:
+    """Solve with those matrices that are not flagged, in the places where they stand."""
+    sound = np.where(flags[..., None, None], unit(a.shape[-1], a.dtype), a)
+    out = _with_columns(evaluate, sound, b)
+    return or_nan(out, np.broadcast_to(flags, out.shape[:-2]))
+
+
+def _push_solve(
+    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, failed: str = "raise"
+) -> Value:
     change, da = tangents[1], tangents[0]
     if da is not None:
         moved = matmul(da, out)
         change = -moved if change is None else change - moved
-    return solve(a, change)
+    return solve(a, change, failed=failed)
 
 
-def _pull_solve(ct: Value, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
-    y = solve(adjoint(a), ct)
+def _pull_solve(
+    ct: Value, out: Value, a: Value, b: Value, failed: str = "raise"
+) -> tuple[Value, Value]:
+    y = solve(adjoint(a), ct, failed=failed)
     return partial(_cotangent_of_matrix, -y, a, out), sum_to(y, shape_of(b))
 
 
@@ -189,15 +205,24 @@ _BLOCK: Final = 24
 """The rows that are solved for together: of 16 to 32 this takes the least time."""
 
 
-def _triangular_solve(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
+def _triangular_solve(
+    a: Array, b: Array, lower: bool, unit_diagonal: bool, failed: str = "raise"
+) -> Any:
     a, b = [np.asarray(x, linalg_dtype("solve_triangular", a.dtype, b.dtype)) for x in (a, b)]
     diagonal = np.diagonal(a, 0, -2, -1)
-    if not unit_diagonal and not np.all(diagonal):
+
+    def substituted(a: Array, b: Array) -> Any:
+        return _substituted(a, b, lower, unit_diagonal)
+
+    if unit_diagonal or np.all(diagonal):
+        return _with_columns(substituted, a, b)
+    flags = np.any(diagonal == 0, -1)
+    if failed == "raise":
         raise MatrixError(
-            f"solve_triangular: the matrix{position_of(np.any(diagonal == 0, -1))} has a zero on"
-            " its diagonal, so it is singular."
+            f"solve_triangular: the matrix{position_of(flags)} has a zero on its diagonal, so it is"
+            " singular."
         )
-    return _with_columns(lambda a, b: _substituted(a, b, lower, unit_diagonal), a, b)
+    return _solved_or_nan(substituted, a, b, flags)
 
 
 def _substituted(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
@@ -275,19 +300,33 @@ def _part(x: Value, lower: bool, unit_diagonal: bool) -> Value:
 
 
 def _push_triangular(
-    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, lower: bool, unit_diagonal: bool
+    tangents: tuple[Value, ...],
+    out: Value,
+    a: Value,
+    b: Value,
+    lower: bool,
+    unit_diagonal: bool,
+    failed: str = "raise",
 ) -> Value:
     da, change = tangents
     if da is not None:
         moved = matmul(_part(da, lower, unit_diagonal), out)
         change = -moved if change is None else change - moved
-    return triangular_solve(a, change, lower=lower, unit_diagonal=unit_diagonal)
+    return triangular_solve(a, change, lower=lower, unit_diagonal=unit_diagonal, failed=failed)
 
 
 def _pull_triangular(
-    ct: Value, out: Value, a: Value, b: Value, lower: bool, unit_diagonal: bool
+    ct: Value,
+    out: Value,
+    a: Value,
+    b: Value,
+    lower: bool,
+    unit_diagonal: bool,
+    failed: str = "raise",
 ) -> tuple[Value, Value]:
-    y = triangular_solve(adjoint(a), ct, lower=not lower, unit_diagonal=unit_diagonal)
+    y = triangular_solve(
+        adjoint(a), ct, lower=not lower, unit_diagonal=unit_diagonal, failed=failed
+    )
 
     def of_a() -> Value:
         return _part(_cotangent_of_matrix(-y, a, out), lower, unit_diagonal)
@@ -333,11 +372,13 @@ def _inv(x: Array, purpose: str) -> Any:
     return checked(np.linalg.inv, x, is_singular, message)
 
 
-def _push_inv(tangents: tuple[Value, ...], out: Value, x: Value, purpose: str) -> Value:
+def _push_inv(
+    tangents: tuple[Value, ...], out: Value, x: Value, purpose: str, failed: str = "raise"
+) -> Value:
     return -matmul(matmul(out, tangents[0]), out)
 
 
-def _pull_inv(ct: Value, out: Value, x: Value, purpose: str) -> tuple[Value]:
+def _pull_inv(ct: Value, out: Value, x: Value, purpose: str, failed: str = "raise") -> tuple[Value]:
     back = adjoint(out)
     return (-matmul(matmul(back, ct), back),)
 
@@ -347,13 +388,15 @@ def _inv_samples() -> Iterator[Sample]:
         yield Sample((a,), {"purpose": "inv"})
 
 
-inv: Primitive = Primitive(
-    "inv",
-    _inv,
-    lambda x, purpose: Spec(x.shape, linalg_dtype(purpose, x.dtype)),
-    Linearized(_push_inv, _pull_inv, mixes=True),
-    batch_matrices,
-    _inv_samples,
-    structure=MATRICES,
+inv: Primitive = failing(
+    Primitive(
+        "inv",
+        _inv,
+        lambda x, purpose: Spec(x.shape, linalg_dtype(purpose, x.dtype)),
+        Linearized(_push_inv, _pull_inv, mixes=True),
+        batch_matrices,
+        _inv_samples,
+        structure=MATRICES,
+    )
 )
 """Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` is what needs them, for messages."""

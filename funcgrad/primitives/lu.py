@@ -20,6 +20,7 @@ import numpy as np
 
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.linear_systems import triangular_solve
@@ -28,6 +29,7 @@ from funcgrad.primitives.matrices import (
     Array,
     adjoint,
     batch_matrices,
+    check_finite,
     linalg_dtype,
     real_dtype,
     stacks,
@@ -43,6 +45,7 @@ __all__ = ["exchanges", "lu", "permuted_rows", "rows_after_exchanges"]
 
 def _lu(x: Array) -> Any:
     x = np.asarray(x, linalg_dtype("lu", x.dtype))
+    check_finite("lu", x)
     specs = _result(Spec(x.shape, x.dtype))
     factors = scipy_linalg("lu").lu
     if x.ndim == 2 and x.size:
@@ -106,14 +109,16 @@ def _part(x: Value, rows: slice, columns: slice) -> Value:
     return view(x, key=Key((..., rows, columns)))
 
 
-def _over(x: Value, upper: Value) -> Value:
+def _over(x: Value, upper: Value, failed: str) -> Value:
     """x times the inverse of an upper triangle."""
-    solved = triangular_solve(adjoint(upper), adjoint(x), lower=True, unit_diagonal=False)
-    return adjoint(solved)
+    turned = adjoint(x)
+    return adjoint(
+        triangular_solve(adjoint(upper), turned, lower=True, unit_diagonal=False, failed=failed)
+    )
 
 
 def _push(
-    tangents: tuple[Value, ...], outs: tuple[Value, ...], x: Value
+    tangents: tuple[Value, ...], outs: tuple[Value, ...], x: Value, failed: str = "raise"
 ) -> tuple[Value, Value, Value]:
     p, lower, upper = outs
     dx = permuted_rows(p, tangents[0], back=True)
@@ -124,19 +129,21 @@ def _push(
     def under(y: Value) -> Value:
         return triangular_solve(first, y, lower=True, unit_diagonal=True)
 
-    inner = _over(under(_part(dx, head, head)), leading)
+    inner = _over(under(_part(dx, head, head)), leading, failed)
     d_lower = matmul(first, triangle(inner, lower=True, diagonal=0.0))
     d_upper = matmul(triangle(inner, lower=False, diagonal=1.0), leading)
     if m > k:
         rest = _part(dx, tail, every) - matmul(_part(lower, tail, every), d_upper)
-        d_lower = concatenate(d_lower, _over(rest, leading), axis=len(shape_of(x)) - 2)
+        d_lower = concatenate(d_lower, _over(rest, leading, failed), axis=len(shape_of(x)) - 2)
     if n > k:
         rest = _part(dx, every, tail) - matmul(d_lower, _part(upper, every, tail))
         d_upper = concatenate(d_upper, under(rest), axis=len(shape_of(x)) - 1)
     return None, d_lower, d_upper
 
 
-def _pull(cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value) -> tuple[Value]:
+def _pull(
+    cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value, failed: str = "raise"
+) -> tuple[Value]:
     """The same backwards: beside the leading square first, whose factors that depends on."""
     (_, lbar, ubar), (p, lower, upper) = cts, outs
     k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
@@ -144,7 +151,7 @@ def _pull(cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value) -> tuple[Va
     first, leading = _part(lower, head, every), _part(upper, every, head)
     inner = rows = columns = None
     if lbar is not None and m > k:
-        rows = _back_over(_part(lbar, tail, every), leading)
+        rows = _back_over(_part(lbar, tail, every), leading, failed)
         inner = matmul(matmul(adjoint(_part(lower, tail, every)), rows), adjoint(leading))
         inner = triangle(-inner, lower=False, diagonal=1.0)
     if ubar is not None and n > k:
@@ -161,7 +168,7 @@ def _pull(cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value) -> tuple[Va
         inner = told if inner is None else inner + told
     if inner is None:
         return (None,)
-    pulled = _back_over(_back_under(inner, first), leading)
+    pulled = _back_over(_back_under(inner, first), leading, failed)
     rank = len(shape_of(x))
     if m > k:
         rest = np.zeros((*shape_of(x)[:-2], m - k, n), dtype_of(upper)) if rows is None else rows
@@ -172,9 +179,10 @@ def _pull(cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value) -> tuple[Va
     return (permuted_rows(p, pulled, back=False),)
 
 
-def _back_over(x: Value, upper: Value) -> Value:
+def _back_over(x: Value, upper: Value, failed: str) -> Value:
     """x times the adjoint inverse of an upper triangle."""
-    return adjoint(triangular_solve(upper, adjoint(x), lower=False, unit_diagonal=False))
+    turned = adjoint(x)
+    return adjoint(triangular_solve(upper, turned, lower=False, unit_diagonal=False, failed=failed))
 
 
 def _back_under(x: Value, lower: Value) -> Value:
@@ -188,14 +196,16 @@ def _samples() -> Iterator[Sample]:
         yield Sample((x,))
 
 
-lu: Primitive = Primitive(
-    "lu",
-    _lu,
-    _result,
-    Linearized(_push, _pull, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+lu: Primitive = failing(
+    Primitive(
+        "lu",
+        _lu,
+        _result,
+        Linearized(_push, _pull, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
 """A permutation, and the lower and the upper triangular factor."""
 
@@ -203,6 +213,7 @@ lu: Primitive = Primitive(
 def _exchanges(p: Array) -> Any:
     """As LAPACK has them: in step k row k and row ``found[k]``, not above it, change places."""
     count = p.shape[-1]
+    p = np.nan_to_num(p)  # of a matrix that has failed
     wanted = np.swapaxes(p, -1, -2) @ np.arange(count)
     wanted = wanted.astype(np.intp).reshape(prod(p.shape[:-2]), count)
     found = np.zeros(wanted.shape, np.int32)

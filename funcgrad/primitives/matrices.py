@@ -29,6 +29,7 @@ __all__ = [
     "adjoint",
     "batch_matrices",
     "blamed",
+    "check_finite",
     "checked",
     "conjugate",
     "diagonal_matrix",
@@ -169,6 +170,22 @@ def blamed(x: Array, fails: Callable[[Any], Any], message: str) -> MatrixError:
     """The error that says which matrix of a stack is to blame; the arguments are ``checked``'s."""
     failed = np.asarray(fails(x))
     return MatrixError(message.format(position_of(failed) if np.any(failed) else ""))
+
+
+def check_finite(operation: str, x: Array, what: str = "matrix") -> None:
+    """Refuse infinities and NaN, of which some of SciPy's functions make raw errors.
+
+    Raises
+    ------
+    MatrixError
+        There are some.
+    """
+    flags = ~np.all(np.isfinite(x), (-1, -2))
+    if np.any(flags):
+        raise MatrixError(
+            f"{operation}: the {what}{position_of(flags)} has infinities or NaN in it, so there is"
+            " no result."
+        )
 
 
 # ----------------------------------------------------------------------------------- declarations

@@ -19,11 +19,13 @@ import numpy as np
 from funcgrad.errors import MatrixError, MissingPackageError
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
     adjoint,
     batch_matrices,
+    check_finite,
     linalg_dtype,
     position_of,
     stacks,
@@ -102,12 +104,14 @@ def _solved(a: Array, b: Array, q: Array) -> Any:
 def _sylvester(a: Array, b: Array, q: Array) -> Any:
     dtype = linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)
     a, b, q = (np.asarray(x, dtype) for x in (a, b, q))
+    for coefficient in (a, b):
+        check_finite("solve_sylvester", coefficient)
     x = one_by_one(_solved, a, b, q)
     with np.errstate(all="ignore"):
         # LAPACK moves eigenvalues that meet apart by rounding, and then the solution is huge.
         both = _size(a) + _size(b)
         bound = _size(q) / (both * np.finfo(dtype).eps)
-        failed = (~(_size(x) * 10 <= bound) | (both == 0)) & (_size(q) != 0)
+        failed = (~(_size(x) * 10 <= bound) | (both == 0)) & (_size(q) > 0)
     if np.any(failed):
         raise MatrixError(
             f"solve_sylvester: the equation{position_of(failed)} has no solution, or many: a and -b"
@@ -116,7 +120,9 @@ def _sylvester(a: Array, b: Array, q: Array) -> Any:
     return x
 
 
-def _push(tangents: tuple[Value, ...], out: Value, a: Value, b: Value, q: Value) -> Value:
+def _push(
+    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, q: Value, failed: str = "raise"
+) -> Value:
     da, db, change = tangents
     if da is not None:
         moved = -matmul(da, out)
@@ -124,11 +130,13 @@ def _push(tangents: tuple[Value, ...], out: Value, a: Value, b: Value, q: Value)
     if db is not None:
         moved = -matmul(out, db)
         change = moved if change is None else change + moved
-    return sylvester(a, b, change)
+    return sylvester(a, b, change, failed=failed)
 
 
-def _pull(ct: Value, out: Value, a: Value, b: Value, q: Value) -> tuple[Any, ...]:
-    y, back = sylvester(adjoint(a), adjoint(b), ct), adjoint(out)
+def _pull(
+    ct: Value, out: Value, a: Value, b: Value, q: Value, failed: str = "raise"
+) -> tuple[Any, ...]:
+    y, back = sylvester(adjoint(a), adjoint(b), ct, failed=failed), adjoint(out)
     return (lambda: -matmul(y, back)), (lambda: -matmul(back, y)), y
 
 
@@ -146,13 +154,16 @@ def _samples() -> Iterator[Sample]:
             yield Sample((a, b * 1j, q))
 
 
-sylvester: Primitive = Primitive(
-    "sylvester",
-    _sylvester,
-    lambda a, b, q: Spec(q.shape, linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)),
-    Linearized(_push, _pull, linear_in=(2,), mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+sylvester: Primitive = failing(
+    Primitive(
+        "sylvester",
+        _sylvester,
+        lambda a, b, q: Spec(q.shape, linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)),
+        Linearized(_push, _pull, linear_in=(2,), mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    ),
+    ranks=(2, 2, 2),
 )
 """The x with a x + x b = q."""

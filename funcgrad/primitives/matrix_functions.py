@@ -21,6 +21,7 @@ import numpy as np
 
 from funcgrad.errors import MatrixError
 from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.matrices import (
@@ -28,6 +29,7 @@ from funcgrad.primitives.matrices import (
     Array,
     adjoint,
     batch_matrices,
+    check_finite,
     linalg_dtype,
     position_of,
     stacks,
@@ -53,56 +55,51 @@ def _above(x: Value) -> Value:
     return view(x, key=Key((..., slice(n), slice(n, None))))
 
 
-def _second(along: Primitive, x: Value, first: Value, second: Value) -> Value:
+def _second(along: Primitive, x: Value, first: Value, second: Value, failed: str) -> Value:
     """The second derivative in two directions, which is symmetric; as it stands here it is known to
     be linear in the first."""
-    return _above(along(_blocks(x, second), _blocks(first, None)))
+    return _above(along(_blocks(x, second), _blocks(first, None), failed=failed))
 
 
-def _along(name: str, evaluate: Callable[[Array, Array], Any], kind: str) -> Primitive:
-    """The derivative of a function of a matrix in a direction.
-
-    Parameters
-    ----------
-    kind : str
-        "c" where results are always complex.
-    """
+def _along(name: str, evaluate: Callable[[Array, Array], Any]) -> Primitive:
+    """The derivative of a function of a matrix in a direction."""
 
     def computed(x: Array, e: Array) -> Any:
-        dtype = _dtype(name, kind, x.dtype, e.dtype)
+        dtype = linalg_dtype(name, x.dtype, e.dtype)
         return one_by_one(evaluate, np.asarray(x, dtype), np.asarray(e, dtype))
 
-    def push(tangents: tuple[Value, ...], out: Value, x: Value, e: Value) -> Value:
+    def push(
+        tangents: tuple[Value, ...], out: Value, x: Value, e: Value, failed: str = "raise"
+    ) -> Value:
         dx, de = tangents
-        change = None if de is None else along(x, de)
+        change = None if de is None else along(x, de, failed=failed)
         if dx is None:
             return change
-        moved = _second(along, x, dx, e)
+        moved = _second(along, x, dx, e, failed)
         return moved if change is None else change + moved
 
-    def pull(ct: Value, out: Value, x: Value, e: Value) -> tuple[Any, Value]:
+    def pull(ct: Value, out: Value, x: Value, e: Value, failed: str = "raise") -> tuple[Any, Value]:
         back = adjoint(x)
-        return (lambda: _second(along, back, ct, adjoint(e))), along(back, ct)
+        y = along(back, ct, failed=failed)
+        return (lambda: _second(along, back, ct, adjoint(e), failed)), y
 
     def samples() -> Iterator[Sample]:
         for number, (x, e) in enumerate(zip(_matrices(141), _matrices(142), strict=True)):
-            yield Sample((x, e), smooth=kind != "c" or number < 2)
+            yield Sample((x, e), smooth=name == "expm" or number < 2)
 
-    along: Primitive = Primitive(
-        f"{name}_along",
-        computed,
-        lambda x, e: Spec(x.shape, _dtype(name, kind, x.dtype, e.dtype)),
-        Linearized(push, pull, linear_in=(1,), mixes=True),
-        batch_matrices,
-        samples,
-        structure=MATRICES,
+    along: Primitive = failing(
+        Primitive(
+            f"{name}_along",
+            computed,
+            lambda x, e: Spec(x.shape, linalg_dtype(name, x.dtype, e.dtype)),
+            Linearized(push, pull, linear_in=(1,), mixes=True),
+            batch_matrices,
+            samples,
+            structure=MATRICES,
+        ),
+        ranks=(2, 2),
     )
     return along
-
-
-def _dtype(name: str, kind: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-    dtype = linalg_dtype(name, *dtypes)
-    return np.result_type(dtype, np.complex64) if kind == "c" else dtype
 
 
 def _matrices(seed: int) -> Iterator[Any]:
@@ -118,24 +115,24 @@ def _samples() -> Iterator[Sample]:
         yield Sample((x,))
 
 
-def _function(
-    name: str, evaluate: Callable[[Array], Any], along: Primitive, kind: str
-) -> Primitive:
+def _function(name: str, evaluate: Callable[[Array], Any], along: Primitive) -> Primitive:
     def computed(x: Array) -> Any:
-        return one_by_one(evaluate, np.asarray(x, _dtype(name, kind, x.dtype)))
+        return one_by_one(evaluate, np.asarray(x, linalg_dtype(name, x.dtype)))
 
-    return Primitive(
-        name,
-        computed,
-        lambda x: Spec(x.shape, _dtype(name, kind, x.dtype)),
-        Linearized(
-            lambda tangents, out, x: along(x, tangents[0]),
-            lambda ct, out, x: (along(adjoint(x), ct),),
-            mixes=True,
-        ),
-        batch_matrices,
-        _samples,
-        structure=MATRICES,
+    return failing(
+        Primitive(
+            name,
+            computed,
+            lambda x: Spec(x.shape, linalg_dtype(name, x.dtype)),
+            Linearized(
+                lambda tangents, out, x, failed="raise": along(x, tangents[0], failed=failed),
+                lambda ct, out, x, failed="raise": (along(adjoint(x), ct, failed=failed),),
+                mixes=True,
+            ),
+            batch_matrices,
+            _samples,
+            structure=MATRICES,
+        )
     )
 
 
@@ -148,8 +145,8 @@ def _expm_along(x: Array, e: Array) -> Any:
     return scipy_linalg("expm").expm_frechet(x, e, compute_expm=False)
 
 
-expm_along = _along("expm", _expm_along, "")
-expm = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along, "")
+expm_along = _along("expm", _expm_along)
+expm = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along)
 
 
 # ------------------------------------------------------------------------------------ logarithms
@@ -160,11 +157,40 @@ def _real_if_real(x: Array) -> Array:
     return x if np.any(x.imag) else np.ascontiguousarray(x.real)
 
 
+def _real_of_real(name: str, image: Array, dtype: np.dtype[Any], bound: float) -> Array:
+    """The function of a matrix as real numbers, where the matrix is of them.
+
+    Raises
+    ------
+    MatrixError
+        Imaginary parts are more than rounding makes.
+    """
+    if dtype.kind == "c" or image.dtype.kind != "c":
+        return image
+    if np.max(np.abs(image.imag), initial=0) > bound:
+        raise MatrixError(
+            f"{name}: the matrix has a negative eigenvalue, so the result is not real, as that of a"
+            " negative number is none. Pass dtype=complex for complex results."
+        )
+    return np.ascontiguousarray(image.real)
+
+
 _MODERATE: Final = 256
 """The exponents of numbers for which SciPy's logarithm has all digits."""
 
 
 def _logm(x: Array) -> Any:
+    logarithm = _logarithm(x)
+    return _real_of_real("logm", logarithm, x.dtype, _bound_of_imaginary_parts(logarithm, x))
+
+
+def _bound_of_imaginary_parts(logarithm: Array, x: Array) -> float:
+    """A negative eigenvalue's is pi, which is some share of the logarithm of any number."""
+    share: float = float(np.finfo(x.dtype).eps) ** 0.5
+    return share * float(np.max(np.abs(logarithm), initial=1))
+
+
+def _logarithm(x: Array) -> Any:
     if not np.all(np.isfinite(x)):
         raise MatrixError("logm: the matrix has infinities or NaN in it, and no logarithm.")
     if np.linalg.slogdet(x)[0] == 0:
@@ -176,8 +202,7 @@ def _logm(x: Array) -> Any:
     state = np.random.get_state()  # noqa: NPY002 - SciPy's estimate of an error draws from it
     try:
         with np.errstate(all="ignore"):  # SciPy judges what it made by double precision
-            found = scipy_linalg("logm").logm(wide)
-            return found + far * np.log(2.0) * np.eye(len(x)) if far else found
+            logarithm = scipy_linalg("logm").logm(wide)
     except ValueError as error:  # numbers of too different sizes, as of a direction and a matrix
         raise MatrixError(
             f"logm: SciPy found no logarithm ({error}). Scale the matrix to a size near 1:"
@@ -185,6 +210,9 @@ def _logm(x: Array) -> Any:
         ) from None
     finally:
         np.random.set_state(state)  # noqa: NPY002 - a logarithm is no draw of the user's
+    if far:
+        logarithm = logarithm + far * np.log(2.0) * np.eye(len(x))
+    return logarithm
 
 
 def _logm_along(x: Array, e: Array) -> Any:
@@ -194,52 +222,61 @@ def _logm_along(x: Array, e: Array) -> Any:
         return np.zeros_like(e)
     own = _exponent(x)
     x, e = x * 0.5**own, e * 0.5**size
-    return _logm(np.block([[x, e], [np.zeros_like(x), x]]))[:n, n:] * 2.0 ** (size - own)
+    blocks = _logarithm(np.block([[x, e], [np.zeros_like(x), x]]))
+    first = blocks[:n, :n]
+    _real_of_real("logm", first, x.dtype, _bound_of_imaginary_parts(first, x))
+    above = blocks[:n, n:] * 2.0 ** (size - own)
+    return above if x.dtype.kind == "c" else above.real
 
 
 def _exponent(x: Array) -> Any:
     return np.frexp(np.max(np.abs(x), initial=0))[1].astype(float)
 
 
-logm_along = _along("logm", _logm_along, "c")
-logm = _function("logm", _logm, logm_along, "c")
+logm_along = _along("logm", _logm_along)
+logm = _function("logm", _logm, logm_along)
 
 
 # ---------------------------------------------------------------------------------- square roots
 
 
 def _sqrtm(x: Array) -> Any:
-    dtype = _dtype("sqrtm", "c", x.dtype)
-    failed = ~np.all(np.isfinite(x), (-1, -2))
-    if np.any(failed):
-        raise MatrixError(
-            f"sqrtm: the matrix{position_of(failed)} has infinities or NaN in it, and no root."
-        )
+    dtype = linalg_dtype("sqrtm", x.dtype)
+    check_finite("sqrtm", x)
     root = scipy_linalg("sqrtm").sqrtm
+    # The square of an imaginary part is a negative eigenvalue: perhaps a zero, but for rounding.
+    share = 10 * (x.shape[-1] * float(np.finfo(dtype).eps)) ** 0.5
+
+    def real_of_real(x: Array) -> Array:
+        image = root(_real_if_real(x))
+        return _real_of_real("sqrtm", image, dtype, share * float(np.max(np.abs(image))))
+
     with np.errstate(all="ignore"):
-        found = one_by_one(lambda x: root(_real_if_real(x)), np.asarray(x, dtype))
+        found = one_by_one(real_of_real, np.asarray(x, dtype))
     failed = ~np.all(np.isfinite(found), (-1, -2))
     if np.any(failed):
         raise MatrixError(f"sqrtm: the matrix{position_of(failed)} has no square root.")
     return found
 
 
-def _push_root(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
-    return sylvester(out, out, tangents[0])
+def _push_root(tangents: tuple[Value, ...], out: Value, x: Value, failed: str = "raise") -> Value:
+    return sylvester(out, out, tangents[0], failed=failed)
 
 
-def _pull_root(ct: Value, out: Value, x: Value) -> tuple[Value]:
+def _pull_root(ct: Value, out: Value, x: Value, failed: str = "raise") -> tuple[Value]:
     back = adjoint(out)
-    return (sylvester(back, back, ct),)
+    return (sylvester(back, back, ct, failed=failed),)
 
 
-sqrtm: Primitive = Primitive(
-    "sqrtm",
-    _sqrtm,
-    lambda x: Spec(x.shape, _dtype("sqrtm", "c", x.dtype)),
-    Linearized(_push_root, _pull_root, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+sqrtm: Primitive = failing(
+    Primitive(
+        "sqrtm",
+        _sqrtm,
+        lambda x: Spec(x.shape, linalg_dtype("sqrtm", x.dtype)),
+        Linearized(_push_root, _pull_root, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
-"""Square roots of matrices; complex ones always, as logarithms are."""
+"""Square roots of matrices, real ones of real matrices, as logarithms are."""

@@ -23,6 +23,7 @@ from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import complement
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.linear_systems import triangular_solve
@@ -63,14 +64,16 @@ def _full_rank_samples() -> Iterator[Sample]:
         yield Sample((np.triu(x) + 3 * np.eye(x.shape[-1]),))
 
 
-of_full_rank: Primitive = Primitive(
-    "of_full_rank",
-    _full_rank,
-    lambda r: r,
-    Linearized(lambda tangents, out, r: tangents[0]),
-    lambda primitive, size, args, batched, params: primitive(*args),
-    _full_rank_samples,
-    structure=MATRICES,
+of_full_rank: Primitive = failing(
+    Primitive(
+        "of_full_rank",
+        _full_rank,
+        lambda r: r,
+        Linearized(lambda tangents, out, r, failed="raise": tangents[0]),
+        batch_matrices,
+        _full_rank_samples,
+        structure=MATRICES,
+    )
 )
 """A triangular factor as it is, by which one may divide; an error where not."""
 
@@ -102,14 +105,19 @@ def _leading(r: Value, k: int) -> Value:
 
 
 def _push(
-    tangents: tuple[Value, ...], outs: tuple[Value, Value], x: Value, complete: bool
+    tangents: tuple[Value, ...],
+    outs: tuple[Value, Value],
+    x: Value,
+    complete: bool,
+    failed: str = "raise",
 ) -> tuple[Value, Value]:
     (q, r), dx = outs, tangents[0]
     k, columns = min(shape_of(x)[-2:]), shape_of(q)[-1]
     first = _columns(q, 0, k)
-    factor = of_full_rank(_leading(r, k))
+    factor = of_full_rank(_leading(r, k), failed=failed)
+    first_rows = adjoint(_columns(dx, 0, k))
     scaled = triangular_solve(
-        adjoint(factor), adjoint(_columns(dx, 0, k)), lower=True, unit_diagonal=False
+        adjoint(factor), first_rows, lower=True, unit_diagonal=False, failed=failed
     )
     moved = adjoint(scaled)
     inner = matmul(adjoint(first), moved)
@@ -126,7 +134,11 @@ def _push(
 
 
 def _pull(
-    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, complete: bool
+    cts: tuple[Value, Value],
+    outs: tuple[Value, Value],
+    x: Value,
+    complete: bool,
+    failed: str = "raise",
 ) -> tuple[Value]:
     (qbar, rbar), (q, r) = cts, outs
     k, n = min(shape_of(x)[-2:]), shape_of(x)[-1]
@@ -134,24 +146,24 @@ def _pull(
     rows = None if rbar is None else view(rbar, key=Key((..., slice(k), slice(None))))
     inside = moved = None
     if qbar is not None:
-        inside, moved = _told(q, first, qbar)
+        inside, moved = _told(q, first, qbar, failed)
     within = inside
     if rows is not None:
         told = matmul(rows, adjoint(upper))
         within = -told if inside is None else inside - told
     told = triangle(within - adjoint(within), lower=True, diagonal=0.0) + _turn(within)
-    factor = of_full_rank(_leading(r, k))
+    factor = of_full_rank(_leading(r, k), failed=failed)
     if qbar is None:  # then everything is in the space of the first columns
-        inner = _over_adjoint(told, factor)
+        inner = _over_adjoint(told, factor, failed)
         if n == k:
             return (matmul(first, inner + rows),)
         return (matmul(first, _widened(inner, n) + rows),)
-    scaled = _over_adjoint(moved + matmul(first, told - inside), factor)
+    scaled = _over_adjoint(moved + matmul(first, told - inside), factor, failed)
     pulled = scaled if n == k else _widened(scaled, n)
     return (pulled if rows is None else pulled + matmul(first, rows),)
 
 
-def _told(q: Value, first: Value, qbar: Value) -> tuple[Value, Value]:
+def _told(q: Value, first: Value, qbar: Value, failed: str) -> tuple[Value, Value]:
     """What a cotangent of all columns says of turns within the first ones, and of where these
     go."""
     k, columns = shape_of(first)[-1], shape_of(q)[-1]
@@ -160,14 +172,17 @@ def _told(q: Value, first: Value, qbar: Value) -> tuple[Value, Value]:
     if columns == k:
         return inside, given
     rest, of_rest = _columns(q, k, columns), _columns(qbar, k, columns)
-    space = complement(matmul(adjoint(rest), of_rest))
+    space = complement(matmul(adjoint(rest), of_rest), failed=failed)
     turned = matmul(adjoint(of_rest), first)
     return inside, given - matmul(rest, turned + matmul(space, turned))
 
 
-def _over_adjoint(x: Value, factor: Value) -> Value:
+def _over_adjoint(x: Value, factor: Value, failed: str) -> Value:
     """x times the adjoint inverse of an upper triangle."""
-    return adjoint(triangular_solve(factor, adjoint(x), lower=False, unit_diagonal=False))
+    turned = adjoint(x)
+    return adjoint(
+        triangular_solve(factor, turned, lower=False, unit_diagonal=False, failed=failed)
+    )
 
 
 def _widened(x: Value, columns: int) -> Value:
@@ -187,13 +202,15 @@ def _samples() -> Iterator[Sample]:
     yield Sample((np.ones((2, 2)),), {"complete": False}, smooth=False)
 
 
-qr: Primitive = Primitive(
-    "qr",
-    _qr,
-    _result,
-    Linearized(_push, _pull, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+qr: Primitive = failing(
+    Primitive(
+        "qr",
+        _qr,
+        _result,
+        Linearized(_push, _pull, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
 """Q with orthonormal columns and R, upper triangular, with Q R = x."""

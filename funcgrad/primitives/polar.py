@@ -19,6 +19,7 @@ import numpy as np
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import solve
 from funcgrad.primitives.matrices import (
     MATRICES,
@@ -41,24 +42,25 @@ def _factor(x: Array) -> Any:
     return u @ vh
 
 
-def _leaving(u: Value, p: Value, x: Value) -> Value:
+def _leaving(u: Value, p: Value, x: Value, failed: str) -> Value:
     """What of x is across the columns of u, divided by p; nothing where these are a whole basis."""
     if shape_of(u)[-1] == shape_of(u)[-2]:
         return 0.0
     across = x - matmul(u, matmul(adjoint(u), x))
-    return adjoint(solve(p, adjoint(across)))
+    return adjoint(solve(p, adjoint(across), failed=failed))
 
 
-def _push(tangents: tuple[Value, ...], u: Value, x: Value) -> Value:
+def _push(tangents: tuple[Value, ...], u: Value, x: Value, failed: str = "raise") -> Value:
     dx = tangents[0]
     p, inner = hermitian(matmul(adjoint(u), x)), matmul(adjoint(u), dx)
-    return matmul(u, sylvester(p, p, inner - adjoint(inner))) + _leaving(u, p, dx)
+    turn = sylvester(p, p, inner - adjoint(inner), failed=failed)
+    return matmul(u, turn) + _leaving(u, p, dx, failed)
 
 
-def _pull(ct: Value, u: Value, x: Value) -> tuple[Value]:
+def _pull(ct: Value, u: Value, x: Value, failed: str = "raise") -> tuple[Value]:
     p = hermitian(matmul(adjoint(u), x))
-    y = sylvester(p, p, matmul(adjoint(u), ct))
-    return (matmul(u, y - adjoint(y)) + _leaving(u, p, ct),)
+    y = sylvester(p, p, matmul(adjoint(u), ct), failed=failed)
+    return (matmul(u, y - adjoint(y)) + _leaving(u, p, ct, failed),)
 
 
 def _samples() -> Iterator[Sample]:
@@ -66,13 +68,15 @@ def _samples() -> Iterator[Sample]:
         yield Sample((x + 2 * np.eye(*x.shape[-2:]),))
 
 
-polar_factor: Primitive = Primitive(
-    "polar_factor",
-    _factor,
-    lambda x: Spec(x.shape, linalg_dtype("polar", x.dtype)),
-    Linearized(_push, _pull, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+polar_factor: Primitive = failing(
+    Primitive(
+        "polar_factor",
+        _factor,
+        lambda x: Spec(x.shape, linalg_dtype("polar", x.dtype)),
+        Linearized(_push, _pull, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
+    )
 )
 """Of matrices that have not fewer rows than columns."""

@@ -22,6 +22,7 @@ import numpy as np
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -49,7 +50,12 @@ def _outside(a: Value, p: Value, x: Value) -> Value:
 
 
 def _push(
-    tangents: tuple[Value, ...], out: Value, x: Value, rcond: Value, hermitian: bool
+    tangents: tuple[Value, ...],
+    out: Value,
+    x: Value,
+    rcond: Value,
+    hermitian: bool,
+    failed: str = "raise",
 ) -> Value:
     if tangents[0] is None:  # only the tolerance, on which nothing depends, changes
         return None
@@ -61,7 +67,9 @@ def _push(
     return rows - matmul(matmul(rows, x), out) + _outside(out, x, columns) - within
 
 
-def _pull(ct: Value, out: Value, x: Value, rcond: Value, hermitian: bool) -> tuple[Value, Value]:
+def _pull(
+    ct: Value, out: Value, x: Value, rcond: Value, hermitian: bool, failed: str = "raise"
+) -> tuple[Value, Value]:
     back, turned = adjoint(out), adjoint(ct)
     rows = matmul(matmul(turned, out), back)
     columns = matmul(back, matmul(out, turned))
@@ -83,16 +91,19 @@ def _samples() -> Iterator[Sample]:
     yield Sample((np.ones((2, 2)), np.array(1e-15)), {"hermitian": False}, smooth=False)
 
 
-pinv: Primitive = Primitive(
-    "pinv",
-    _pinv,
-    lambda x, rcond, hermitian: Spec(
-        (*x.shape[:-2], x.shape[-1], x.shape[-2]), linalg_dtype("pinv", x.dtype)
+pinv: Primitive = failing(
+    Primitive(
+        "pinv",
+        _pinv,
+        lambda x, rcond, hermitian: Spec(
+            (*x.shape[:-2], x.shape[-1], x.shape[-2]), linalg_dtype("pinv", x.dtype)
+        ),
+        Linearized(_push, _pull, mixes=True),
+        batch_matrices,
+        _samples,
+        structure=MATRICES,
     ),
-    Linearized(_push, _pull, mixes=True),
-    batch_matrices,
-    _samples,
-    structure=MATRICES,
+    ranks=(2, 0),
 )
 """Pseudoinverses; singular values count that are more than ``rcond`` times the greatest."""
 
@@ -115,20 +126,25 @@ def _solution(a: Array, b: Array, rcond: float) -> Any:
     return np.asarray(found, dtype).reshape(*lead, a.shape[-1], b.shape[-1])
 
 
-def _inverse(a: Value, out: Value, rcond: float) -> Value:
+def _inverse(a: Value, out: Value, rcond: float, failed: str) -> Value:
     """The pseudoinverse in the precision of the solution."""
     precision = real_dtype(dtype_of(out))
     if real_dtype(dtype_of(a)) != precision:
         a = cast(a, dtype=dtype_of(out))
     bound = np.full(shape_of(a)[:-2], rcond, precision)
-    return pinv(a, bound, hermitian=False)
+    return pinv(a, bound, hermitian=False, failed=failed)
 
 
 def _push_solution(
-    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, rcond: float
+    tangents: tuple[Value, ...],
+    out: Value,
+    a: Value,
+    b: Value,
+    rcond: float,
+    failed: str = "raise",
 ) -> Value:
     da, db = tangents
-    inverse = _inverse(a, out, rcond)
+    inverse = _inverse(a, out, rcond, failed)
     change = None if db is None else matmul(inverse, db)
     if da is None:
         return change
@@ -140,8 +156,10 @@ def _push_solution(
     return moved if change is None else change + moved
 
 
-def _pull_solution(ct: Value, out: Value, a: Value, b: Value, rcond: float) -> tuple[Value, Value]:
-    inverse = _inverse(a, out, rcond)
+def _pull_solution(
+    ct: Value, out: Value, a: Value, b: Value, rcond: float, failed: str = "raise"
+) -> tuple[Value, Value]:
+    inverse = _inverse(a, out, rcond, failed)
     back = adjoint(inverse)
     y = matmul(back, ct)
 
@@ -164,15 +182,18 @@ def _solution_samples() -> Iterator[Sample]:
     yield Sample((np.ones((3, 2)), np.eye(3)), {"rcond": 1e-15}, smooth=False)
 
 
-least_squares: Primitive = Primitive(
-    "least_squares",
-    _least_squares,
-    lambda a, b, rcond: Spec(
-        (*a.shape[:-2], a.shape[-1], b.shape[-1]), linalg_dtype("lstsq", a.dtype, b.dtype)
+least_squares: Primitive = failing(
+    Primitive(
+        "least_squares",
+        _least_squares,
+        lambda a, b, rcond: Spec(
+            (*a.shape[:-2], a.shape[-1], b.shape[-1]), linalg_dtype("lstsq", a.dtype, b.dtype)
+        ),
+        Linearized(_push_solution, _pull_solution, linear_in=(1,), mixes=True),
+        batch_matrices,
+        _solution_samples,
+        structure=MATRICES,
     ),
-    Linearized(_push_solution, _pull_solution, linear_in=(1,), mixes=True),
-    batch_matrices,
-    _solution_samples,
-    structure=MATRICES,
+    ranks=(2, 2),
 )
 """The shortest of all x that make ``|a x - b|`` least."""

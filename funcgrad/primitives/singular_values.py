@@ -29,6 +29,7 @@ from funcgrad.primitives.eigen import (
     is_something,
     spectral_cotangent,
 )
+from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.matrices import (
@@ -74,10 +75,18 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
             " asked for depends on them. Use svdvals for singular values alone, fnp.linalg.pinv for"
             " the inverse, or only the vectors of singular values that are not zero."
         )
-    return np.where(none, 0, x / np.where(none, 1, sums)).astype(dtype, copy=False)
+    shares = x / np.where(none, 1, sums)
+    return np.where(none & ~np.isnan(x), 0, shares).astype(dtype, copy=False)
 
 
-def _push_divide(tangents: tuple[Value, ...], out: Value, s: Value, x: Value, rows: bool) -> Value:
+def _push_divide(
+    tangents: tuple[Value, ...],
+    out: Value,
+    s: Value,
+    x: Value,
+    rows: bool,
+    failed: str = "raise",
+) -> Value:
     ds, change = tangents
     if ds is not None:
         n = shape_of(ds)
@@ -85,13 +94,13 @@ def _push_divide(tangents: tuple[Value, ...], out: Value, s: Value, x: Value, ro
         if not rows:
             sums = sums + reshape(ds, shape=(*n[:-1], 1, n[-1]))
         change = -(sums * out) if change is None else change - sums * out
-    return divide_by_sums(s, change, rows=rows)
+    return divide_by_sums(s, change, rows=rows, failed=failed)
 
 
 def _pull_divide(
-    ct: Value, out: Value, s: Value, x: Value, rows: bool
+    ct: Value, out: Value, s: Value, x: Value, rows: bool, failed: str = "raise"
 ) -> tuple[Callable[[], Value], Value]:
-    pulled = divide_by_sums(s, ct, rows=rows)
+    pulled = divide_by_sums(s, ct, rows=rows, failed=failed)
 
     def of_s() -> Value:
         shares = -(pulled * conjugate(out))
@@ -114,14 +123,17 @@ def _divide_samples() -> Iterator[Sample]:
                 yield Sample((s, (x + 1j * x[::-1]).astype(np.complex64)), {"rows": rows})
 
 
-divide_by_sums: Primitive = Primitive(
-    "divide_by_sums",
-    _divide,
-    lambda s, x, rows: Spec(x.shape, np.result_type(s.dtype, x.dtype)),
-    Linearized(_push_divide, _pull_divide, linear_in=(1,), mixes=True),
-    batch_matrices,
-    _divide_samples,
-    structure=MATRICES,
+divide_by_sums: Primitive = failing(
+    Primitive(
+        "divide_by_sums",
+        _divide,
+        lambda s, x, rows: Spec(x.shape, np.result_type(s.dtype, x.dtype)),
+        Linearized(_push_divide, _pull_divide, linear_in=(1,), mixes=True),
+        batch_matrices,
+        _divide_samples,
+        structure=MATRICES,
+    ),
+    ranks=(1, 2),
 )
 """Matrices over sums of two singular values, or with ``rows`` over that of the row: 0 over 0 is 0,
 and anything else over 0 an error."""
@@ -163,21 +175,22 @@ def _push_svd(
     x: Value,
     full_matrices: bool,
     apart: bool = False,
+    failed: str = "raise",
 ) -> tuple[Value, ...]:
     (u, s, vh), dx = outs, tangents[0]
     k = shape_of(s)[-1]
     v, moved = adjoint(vh), matmul(dx, adjoint(vh))
     turned = matmul(adjoint(u), moved)  # of all columns of U by all of V
     inner = view(turned, key=Key((..., slice(k), slice(k))))
-    both = divide_by_gaps(s, _hermitian(inner), strict=True)
-    apart = divide_by_sums(s, _skew(inner), rows=False)
+    both = divide_by_gaps(s, _hermitian(inner), strict=True, failed=failed)
+    beside = divide_by_sums(s, _skew(inner), rows=False, failed=failed)
     back = matmul(adjoint(dx), _columns(u, 0, k))
-    du = _moved(u, s, both + apart, _columns(moved, 0, k))
-    dv = _moved(v, s, both - apart, back)
+    du = _moved(u, s, both + beside, _columns(moved, 0, k), failed)
+    dv = _moved(v, s, both - beside, back, failed)
     return du, real_part(diagonal_of(inner)), adjoint(dv)
 
 
-def _moved(u: Value, s: Value, inner: Value, image: Value) -> Value:
+def _moved(u: Value, s: Value, inner: Value, image: Value, failed: str) -> Value:
     """The tangent of the vectors on one side, of all columns: those beside the first k turn against
     them, and nothing more."""
     k, rows = shape_of(s)[-1], shape_of(u)[-2]
@@ -185,7 +198,7 @@ def _moved(u: Value, s: Value, inner: Value, image: Value) -> Value:
     moved = matmul(first, inner)
     if rows > k:
         outside = image - matmul(first, matmul(adjoint(first), image))
-        outside = adjoint(divide_by_sums(s, adjoint(outside), rows=True))
+        outside = adjoint(divide_by_sums(s, adjoint(outside), rows=True, failed=failed))
         moved = moved + outside
         if shape_of(u)[-1] > k:
             rest = _columns(u, k, shape_of(u)[-1])
@@ -200,6 +213,7 @@ def _pull_svd(
     x: Value,
     full_matrices: bool,
     apart: bool = False,
+    failed: str = "raise",
 ) -> tuple[Value]:
     (ubar, sbar, vhbar), (u, s, vh) = cts, outs
     if ubar is None and vhbar is None:
@@ -209,10 +223,10 @@ def _pull_svd(
     vbar = v * 0 if vhbar is None else adjoint(vhbar)
     k = shape_of(s)[-1]
     first, second = _columns(u, 0, k), _columns(v, 0, k)
-    of_u, from_u = _told(u, s, ubar)
-    of_v, from_v = _told(v, s, vbar)
-    inner = spectral_cotangent(s, of_u + of_v, sbar, apart)
-    inner = inner + divide_by_sums(s, _skew(of_u - of_v), rows=False)
+    of_u, from_u = _told(u, s, ubar, failed)
+    of_v, from_v = _told(v, s, vbar, failed)
+    inner = spectral_cotangent(s, of_u + of_v, sbar, apart, failed)
+    inner = inner + divide_by_sums(s, _skew(of_u - of_v), rows=False, failed=failed)
     if sbar is not None:
         inner = inner + diagonal_matrix(sbar)
     pulled = matmul(matmul(first, inner), adjoint(second))
@@ -227,7 +241,7 @@ def _rows(x: Value, stop: int) -> Value:
     return view(x, key=Key((..., slice(stop), slice(None))))
 
 
-def _told(u: Value, s: Value, ubar: Value) -> tuple[Value, Value]:
+def _told(u: Value, s: Value, ubar: Value, failed: str) -> tuple[Value, Value]:
     """What a cotangent of vectors says within the first k, and out of their space, over values.
 
     Of the columns beside the first k it may depend on their space alone.
@@ -242,9 +256,10 @@ def _told(u: Value, s: Value, ubar: Value) -> tuple[Value, Value]:
     else:
         rest, of_rest = _columns(u, k, n), _columns(ubar, k, n)
         told = matmul(adjoint(rest), given)
-        told = told + matmul(complement(matmul(adjoint(rest), of_rest)), told)
+        none = complement(matmul(adjoint(rest), of_rest), failed=failed)
+        told = told + matmul(none, told)
         outside = matmul(rest, told - matmul(adjoint(of_rest), first))
-    return inside, adjoint(divide_by_sums(s, adjoint(outside), rows=True))
+    return inside, adjoint(divide_by_sums(s, adjoint(outside), rows=True, failed=failed))
 
 
 def _row(s: Value) -> Value:
@@ -270,14 +285,16 @@ def _svd_samples() -> Iterator[Sample]:
     yield Sample((np.zeros((3, 0)),), {"full_matrices": True}, smooth=False)
 
 
-svd: Primitive = Primitive(
-    "svd",
-    _svd,
-    _svd_result,
-    Linearized(_push_svd, _pull_svd, mixes=True),
-    batch_matrices,
-    _svd_samples,
-    structure=MATRICES,
+svd: Primitive = failing(
+    Primitive(
+        "svd",
+        _svd,
+        _svd_result,
+        Linearized(_push_svd, _pull_svd, mixes=True),
+        batch_matrices,
+        _svd_samples,
+        structure=MATRICES,
+    )
 )
 """U, the singular values in descending order, and V^H; full ones or the first columns. ``apart`` is
 as in ``eigh``."""
@@ -307,20 +324,20 @@ positive: Primitive = Primitive(
 """1 for singular values that are more than rounding, else 0."""
 
 
-def _vectors(x: Value) -> tuple[Value, Value]:
+def _vectors(x: Value, failed: str) -> tuple[Value, Value]:
     """Singular vectors, of which those of zeros count as nothing: there is a kink."""
-    u, s, vh = svd(x, full_matrices=False, apart=True)
+    u, s, vh = svd(x, full_matrices=False, apart=True, failed=failed)
     return u * _row(positive(s, size=max(shape_of(x)[-2:]))), vh
 
 
-def _push_values(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
-    u, vh = _vectors(x)
+def _push_values(tangents: tuple[Value, ...], out: Value, x: Value, failed: str = "raise") -> Value:
+    u, vh = _vectors(x, failed)
     turned = conjugate(u) * matmul(tangents[0], adjoint(vh))
     return real_part(reduce_sum(turned, axis=(len(shape_of(u)) - 2,), keepdims=False))
 
 
-def _pull_values(ct: Value, out: Value, x: Value) -> tuple[Value]:
-    u, vh = _vectors(x)
+def _pull_values(ct: Value, out: Value, x: Value, failed: str = "raise") -> tuple[Value]:
+    u, vh = _vectors(x, failed)
     return (matmul(u * _row(ct), vh),)
 
 
@@ -333,13 +350,15 @@ def _values_samples() -> Iterator[Sample]:
     yield Sample((np.zeros((3, 2)),), smooth=False)
 
 
-svdvals: Primitive = Primitive(
-    "svdvals",
-    lambda x: converged("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), x),
-    lambda x: _svd_result(x, False)[1],
-    Linearized(_push_values, _pull_values, mixes=True),
-    batch_matrices,
-    _values_samples,
-    structure=MATRICES,
+svdvals: Primitive = failing(
+    Primitive(
+        "svdvals",
+        lambda x: converged("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), x),
+        lambda x: _svd_result(x, False)[1],
+        Linearized(_push_values, _pull_values, mixes=True),
+        batch_matrices,
+        _values_samples,
+        structure=MATRICES,
+    )
 )
 """Singular values in descending order; at zero the derivative counts as 0."""

@@ -85,15 +85,56 @@ def test_the_third_derivative_of_an_exponential() -> None:
     assert_allclose(along(0.3), expected, rtol=1e-8)
 
 
-def test_functions_of_matrices_with_complex_results() -> None:
-    x = np.array([[-1.0, 0.0], [0.0, -4.0]])
-    for name in ("logm", "sqrtm"):
-        f = getattr(linalg, name)
-        assert_allclose(f(x), getattr(scipy.linalg, name)(x + 0j), atol=1e-12)
-        assert f(x).dtype == complex
-        assert f(-x).dtype == fg.jit(f)(-x).dtype == float
-        assert fg.vmap(f)(-x[None]).dtype == complex
-        fg.testing.check_grads(f, (X + 1j * E,), order=1)
+REAL_OR_COMPLEX = {
+    "logm": linalg.logm,
+    "sqrtm": linalg.sqrtm,
+    "fractional_matrix_power": lambda x, **options: linalg.fractional_matrix_power(
+        x, 0.5, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REAL_OR_COMPLEX)
+def test_functions_of_matrices_have_the_dtype_of_the_matrix_in_every_mode(name: str) -> None:
+    f, negative = REAL_OR_COMPLEX[name], np.array([[-1.0, 0.0], [0.0, -4.0]])
+    modes: list[Any] = [f, fg.jit(f), lambda x, **o: fg.vmap(lambda x: f(x, **o))(x[None])[0]]
+    modes.append(lambda x, **o: fg.scan(lambda c, x: (c, f(x, **o)), 0.0, x[None])[1][0])
+    with np.errstate(all="ignore"):
+        expected = {"logm": scipy.linalg.logm}.get(name, scipy.linalg.sqrtm)(negative + 0j)
+    for mode in modes:
+        assert mode(-negative).dtype == float
+        assert mode(-negative.astype(np.float32)).dtype == np.float32
+        for x in (-negative, negative):
+            assert mode(x + 0j).dtype == complex
+        with pytest.raises(MatrixError, match=r"negative eigenvalue.*dtype=complex"):
+            mode(negative)
+        assert np.isnan(mode(negative, failed="nan")).all()
+    for mode in (f, modes[2], modes[3]):
+        assert_allclose(mode(negative, dtype=complex), expected, atol=1e-12)
+        assert mode(-negative, dtype=complex).dtype == complex
+    fg.testing.check_grads(f, (X,), order=2)
+    fg.testing.check_grads(f, (X + 1j * E,), order=1)
+    slope = fg.grad(lambda x: f(x).sum())
+    assert_allclose(fg.vmap(slope)(X[None])[0], slope(X), rtol=1e-10)
+    real = fg.grad(lambda x: f(x, dtype=complex).real.sum())
+    assert_allclose(real(X), slope(X), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+def test_real_roots_that_take_complex_numbers_on_the_way() -> None:
+    """Pairs of complex eigenvalues, and eigenvalues that are zero but for rounding."""
+    turn = np.array([[0.0, 2.0], [-2.0, 0.0]])
+    for f, back in ((linalg.logm, linalg.expm), (linalg.sqrtm, lambda x: x @ x)):
+        assert f(turn).dtype == float
+        assert_allclose(back(f(turn)), turn, atol=1e-12)
+        fg.testing.check_grads(f, (turn,), order=2)
+    near = np.array([[1.0, 1e-9], [-1e-9, 1.0]])
+    assert_allclose(linalg.logm(near), [[0, 1e-9], [-1e-9, 0]], atol=1e-15)
+    for seed in range(20):
+        tall = np.random.default_rng(seed).standard_normal((6, 2))
+        root = linalg.sqrtm(tall @ tall.T)  # of rank 2
+        assert root.dtype == float
+        assert_allclose(root @ root, tall @ tall.T, atol=1e-6)
 
 
 # ----------------------------------------------------------------------- triangular systems

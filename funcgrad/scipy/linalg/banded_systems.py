@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.linear_systems import right_side, without_columns
 from funcgrad.numpy.matrices import matrices
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import failed_as, integer
 from funcgrad.primitives.banded_systems import banded_solve, shifted
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import shape_of
@@ -30,6 +30,8 @@ def solve_banded(
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``a @ x = b``, where a has a few diagonals.
 
@@ -45,6 +47,8 @@ def solve_banded(
     b : array_like, shape (n,) or (..., n, k)
     overwrite_ab, overwrite_b, check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -72,10 +76,13 @@ def solve_banded(
             "solve_banded: ab has to have l + u + 1 rows, and l and u are not negative; the shape"
             f" is {shape_of(bands)}, and (l, u) is {(below, above)}."
         )
-    return _solved(bands, b, below, above, "solve_banded")
+    return _solved(bands, b, below, above, "solve_banded", failed)
 
 
-def _solved(bands: Value, b: ArrayLike, below: int, above: int, operation: str) -> Tensor:
+def _solved(
+    bands: Value, b: ArrayLike, below: int, above: int, operation: str, failed: str
+) -> Tensor:
+    failed = failed_as(failed, operation)
     right, n = right_side(b, operation), shape_of(bands)[-1]
     shape = shape_of(right)
     is_vector = len(shape) == 1
@@ -90,7 +97,8 @@ def _solved(bands: Value, b: ArrayLike, below: int, above: int, operation: str) 
         operand(fnp.broadcast_to(x, (*lead, *x.shape[-2:])), operation)
         for x in (wrap(bands), columns)
     ]
-    return without_columns(banded_solve(*parts, lower=below, upper=above), is_vector)
+    x = banded_solve(*parts, lower=below, upper=above, failed=failed)
+    return without_columns(x, is_vector)
 
 
 def solveh_banded(
@@ -100,6 +108,8 @@ def solveh_banded(
     overwrite_b: bool = False,
     lower: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``a @ x = b``, where a is Hermitian and has a few diagonals.
 
@@ -133,4 +143,4 @@ def solveh_banded(
     middle = fnp.astype(middle.real, half.dtype)
     above, below = (turned[::-1], given) if lower else (given, turned[::-1])
     bands = fnp.concatenate([*above, middle, *below], -2)
-    return _solved(operand(bands, "solveh_banded"), b, beside, beside, "solveh_banded")
+    return _solved(operand(bands, "solveh_banded"), b, beside, beside, "solveh_banded", failed)

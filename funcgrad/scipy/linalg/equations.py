@@ -11,6 +11,7 @@ import numpy as np
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy import manipulation
 from funcgrad.numpy.matrices import matrices, square
+from funcgrad.numpy.options import failed_as
 from funcgrad.primitives.linear_systems import solve as solve_any
 from funcgrad.primitives.matrices import adjoint, linalg_dtype
 from funcgrad.primitives.matrix_equations import sylvester
@@ -22,7 +23,7 @@ from funcgrad.trace import Value
 __all__ = ["solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_sylvester"]
 
 
-def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Tensor:
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The solution x of Sylvester's equation ``a @ x + x @ b = q``.
 
     Parameters
@@ -30,6 +31,8 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Tensor:
     a : array_like, shape (..., m, m)
     b : array_like, shape (..., n, n)
     q : array_like, shape (..., m, n)
+    failed : {"raise", "nan"}
+        What becomes of an equation without a single solution: an error, or NaN for it alone.
 
     Returns
     -------
@@ -56,11 +59,13 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Tensor:
     Tensor([[2.]])
     """
     left, right = square(a, "solve_sylvester"), square(b, "solve_sylvester", "b")
-    return wrap(_sylvester(left, right, matrices(q, "solve_sylvester", "q"), "solve_sylvester"))
+    goal = matrices(q, "solve_sylvester", "q")
+    return wrap(_sylvester(left, right, goal, "solve_sylvester", failed))
 
 
-def _sylvester(a: Value, b: Value, q: Value, operation: str) -> Value:
+def _sylvester(a: Value, b: Value, q: Value, operation: str, failed: str) -> Value:
     """The solution, of stacks that broadcast."""
+    failed = failed_as(failed, operation)
     if (shape_of(a)[-1], shape_of(b)[-1]) != shape_of(q)[-2:]:
         raise ShapeError(
             f"{operation}: q has to have the rows of a and the columns of b; the shapes are"
@@ -69,10 +74,11 @@ def _sylvester(a: Value, b: Value, q: Value, operation: str) -> Value:
     lead = broadcast_shapes(operation, *[shape_of(x)[:-2] for x in (a, b, q)])
     dtype = linalg_dtype(operation, *map(dtype_of, (a, b, q)))
     parts = [manipulation.broadcast_to(wrap(x), (*lead, *shape_of(x)[-2:])) for x in (a, b, q)]
-    return sylvester(*[x if x.dtype == dtype else cast(x, dtype=dtype) for x in parts])
+    parts = [x if x.dtype == dtype else cast(x, dtype=dtype) for x in parts]
+    return sylvester(*parts, failed=failed)
 
 
-def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Tensor:
+def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The solution x of Lyapunov's equation ``a @ x + x @ a.mH = q``.
 
     The errors are those of ``solve_sylvester``.
@@ -80,6 +86,8 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Tensor:
     Parameters
     ----------
     a, q : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        As of ``solve_sylvester``.
 
     Returns
     -------
@@ -92,14 +100,16 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Tensor:
     """
     name = "solve_continuous_lyapunov"
     matrix = square(a, name)
-    return wrap(_sylvester(matrix, adjoint(matrix), square(q, name, "q"), name))
+    return wrap(_sylvester(matrix, adjoint(matrix), square(q, name, "q"), name, failed))
 
 
 _DIRECT = 10
 """From which size on the equation of a discrete system is brought to that of a continuous one."""
 
 
-def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> Tensor:
+def solve_discrete_lyapunov(
+    a: ArrayLike, q: ArrayLike, method: str | None = None, *, failed: str = "raise"
+) -> Tensor:
     """The solution x of the discrete equation ``a @ x @ a.mH - x + q = 0``.
 
     Parameters
@@ -108,6 +118,8 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
     method : {"direct", "bilinear"}, optional
         Whether to solve n**2 linear equations, as by default for n < 10, or to bring it to
         ``solve_continuous_lyapunov`` by the map (z - 1) / (z + 1).
+    failed : {"raise", "nan"}
+        As of ``solve_sylvester``.
 
     Returns
     -------
@@ -132,7 +144,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
     Tensor([[4.]])
     """
     name = "solve_discrete_lyapunov"
-    matrix, right = square(a, name), square(q, name, "q")
+    matrix, right, failed = square(a, name), square(q, name, "q"), failed_as(failed, name)
     n = shape_of(matrix)[-1]
     if len(shape_of(matrix)) != 2 or shape_of(right) != shape_of(matrix):
         raise ShapeError(
@@ -149,9 +161,9 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
             swap_last_axes(back), shape=(1, n, 1, n)
         )
         whole = np.eye(n * n, dtype=unit.dtype) - reshape(pairs, shape=(n * n, n * n))
-        x = solve_any(whole, reshape(right, shape=(n * n, 1)))
+        x = solve_any(whole, reshape(right, shape=(n * n, 1)), failed=failed)
         return wrap(reshape(x, shape=(n, n)))
-    mapped = solve_any(back + unit, back - unit)
-    half = solve_any(matrix + unit, right)
-    moved = adjoint(solve_any(matrix + unit, adjoint(half)))
-    return wrap(_sylvester(adjoint(mapped), mapped, moved * -2, name))
+    mapped = solve_any(back + unit, back - unit, failed=failed)
+    half = solve_any(matrix + unit, right, failed=failed)
+    moved = adjoint(solve_any(matrix + unit, adjoint(half), failed=failed))
+    return wrap(_sylvester(adjoint(mapped), mapped, moved * -2, name, failed))

@@ -7,15 +7,17 @@ Tensor([[1.]])
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, ShapeError, TracerError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.linear_systems import solve
 from funcgrad.numpy.matrices import square
 from funcgrad.numpy.matrix_products import matrix_power
 from funcgrad.numpy.norms import norm
-from funcgrad.numpy.reductions import any as any_of
+from funcgrad.numpy.options import complex_dtype, failed_as
 from funcgrad.primitives import matrix_functions
+from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
@@ -70,7 +72,7 @@ def expm(A: ArrayLike) -> Tensor:
     return wrap(matrix_functions.expm(square(A, "expm", "A")))
 
 
-def logm(A: ArrayLike) -> Tensor:
+def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
     """The logarithms of matrices, the inverse of ``expm``: those with the least imaginary parts.
 
     Derivatives are as right as those of ``expm``; each order doubles the size of the matrices.
@@ -78,18 +80,22 @@ def logm(A: ArrayLike) -> Tensor:
     Parameters
     ----------
     A : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a matrix without a logarithm: an error, or NaN for it alone.
+    dtype : complex dtype, optional
+        In which to compute: of a real matrix with negative eigenvalues the logarithm is complex.
 
     Returns
     -------
     Tensor, shape (..., n, n)
-        Complex; of real matrices real if all logarithms are, but in ``fg.vmap``.
+        Real of real matrices, complex of complex ones and with ``dtype``: whatever the numbers are.
 
     Raises
     ------
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        One is singular.
+        One is singular; or it is real and has a negative eigenvalue, so that the logarithm is not.
     MissingPackageError
         SciPy is not installed.
 
@@ -103,11 +109,11 @@ def logm(A: ArrayLike) -> Tensor:
     Tensor([[0., 1.],
             [0., 0.]])
     """
-    matrix = square(A, "logm", "A")
-    return _narrowed(matrix, wrap(matrix_functions.logm(matrix)))
+    matrix = _in_dtype(A, dtype, "logm")
+    return wrap(matrix_functions.logm(matrix, failed=failed_as(failed, "logm")))
 
 
-def sqrtm(A: ArrayLike) -> Tensor:
+def sqrtm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
     """The square roots of matrices: those whose eigenvalues have no negative real part.
 
     The derivative solves Sylvester's equation ``X @ dX + dX @ X = dA``.
@@ -115,18 +121,24 @@ def sqrtm(A: ArrayLike) -> Tensor:
     Parameters
     ----------
     A : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a matrix without a root, or of a derivative that does not exist: an error,
+        or NaN for that matrix alone.
+    dtype : complex dtype, optional
+        In which to compute: of a real matrix with negative eigenvalues the root is complex.
 
     Returns
     -------
     Tensor, shape (..., n, n)
-        Complex; of real matrices real if all roots are, but in ``fg.vmap``.
+        Real of real matrices, complex of complex ones and with ``dtype``: whatever the numbers are.
 
     Raises
     ------
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        There is no root; or a derivative is asked for at a singular matrix, where there is none.
+        There is no root, or none of real numbers for a real matrix; or a derivative is asked for at
+        a singular matrix, where there is none.
     MissingPackageError
         SciPy is not installed.
 
@@ -136,19 +148,14 @@ def sqrtm(A: ArrayLike) -> Tensor:
     Tensor([[2.  , 0.25],
             [0.  , 2.  ]])
     """
-    matrix = square(A, "sqrtm", "A")
-    return _narrowed(matrix, wrap(matrix_functions.sqrtm(matrix)))
+    matrix = _in_dtype(A, dtype, "sqrtm")
+    return wrap(matrix_functions.sqrtm(matrix, failed=failed_as(failed, "sqrtm")))
 
 
-def _narrowed(values: Value, found: Tensor) -> Tensor:
-    """Real numbers of real matrices, where all are real; not in a batch, whose examples differ."""
-    if dtype_of(values).kind == "c":
-        return found
-    try:
-        is_real = not bool(any_of(found.imag))
-    except TracerError:
-        is_real = False
-    return found.real if is_real else found
+def _in_dtype(A: ArrayLike, dtype: DTypeLike | None, operation: str) -> Value:
+    """Square matrices, in a complex dtype if one is given."""
+    matrix = square(A, operation, "A")
+    return matrix if dtype is None else cast(matrix, dtype=complex_dtype(dtype, operation))
 
 
 # ------------------------------------------------------------------------------ made of these
@@ -178,8 +185,14 @@ def sinm(A: ArrayLike) -> Tensor:
     return _of_turns(A, "sinm")[1]
 
 
-def tanm(A: ArrayLike) -> Tensor:
+def tanm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The tangents of matrices. Parameters and results are those of ``expm``.
+
+    Parameters
+    ----------
+    A : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a matrix with a singular cosine: an error, or NaN for it alone.
 
     Raises
     ------
@@ -192,7 +205,7 @@ def tanm(A: ArrayLike) -> Tensor:
     Tensor([[0., 1.],
             [0., 0.]])
     """
-    return solve(*_of_turns(A, "tanm"))
+    return solve(*_of_turns(A, "tanm"), failed=failed_as(failed, "tanm"))
 
 
 def _of_turns(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
@@ -229,8 +242,14 @@ def sinhm(A: ArrayLike) -> Tensor:
     return _hyperbolic(A, "sinhm")[1]
 
 
-def tanhm(A: ArrayLike) -> Tensor:
+def tanhm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The hyperbolic tangents of matrices. Parameters and results are those of ``expm``.
+
+    Parameters
+    ----------
+    A : array_like, shape (..., n, n)
+    failed : {"raise", "nan"}
+        What becomes of a matrix with a singular cosine: an error, or NaN for it alone.
 
     Raises
     ------
@@ -243,7 +262,7 @@ def tanhm(A: ArrayLike) -> Tensor:
     Tensor([[0., 1.],
             [0., 0.]])
     """
-    return solve(*_hyperbolic(A, "tanhm"))
+    return solve(*_hyperbolic(A, "tanhm"), failed=failed_as(failed, "tanhm"))
 
 
 def _hyperbolic(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
@@ -253,7 +272,9 @@ def _hyperbolic(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
     return (rising + falling) / 2, (rising - falling) / 2
 
 
-def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Tensor:
+def fractional_matrix_power(
+    A: ArrayLike, t: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None
+) -> Tensor:
     """Powers of matrices, with any real exponent: ``expm(t * logm(A))``.
 
     Parameters
@@ -262,11 +283,15 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Tensor:
     t : float
         A whole Python number is the exponent of ``matrix_power``, of singular matrices too.
         Derivatives are had in any other.
+    failed : {"raise", "nan"}
+        What becomes of a matrix without such a power: an error, or NaN for it alone.
+    dtype : complex dtype, optional
+        In which to compute: of a real matrix with negative eigenvalues powers are complex.
 
     Returns
     -------
     Tensor, shape (..., n, n)
-        Complex; of real matrices real if their logarithms are, but in ``fg.vmap``.
+        Real of real matrices, complex of complex ones and with ``dtype``: whatever the numbers are.
 
     Raises
     ------
@@ -275,7 +300,8 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Tensor:
     ShapeError
         ``t`` is no scalar.
     MatrixError
-        A matrix is singular, and the exponent is no whole number, or negative.
+        A matrix is singular, or real with a negative eigenvalue, and the exponent is no whole
+        number; or it is singular and the exponent negative.
     MissingPackageError
         SciPy is not installed.
 
@@ -285,16 +311,17 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Tensor:
     Tensor([[2., 0.],
             [0., 3.]])
     """
-    matrix = square(A, "fractional_matrix_power", "A")
+    name = "fractional_matrix_power"
+    matrix, failed = _in_dtype(A, dtype, name), failed_as(failed, name)
     if isinstance(t, (int, float)) and float(t).is_integer():
-        return matrix_power(wrap(matrix), int(t))
+        return matrix_power(wrap(matrix), int(t), failed=failed)
     exponent = fnp.asarray(t)
     if exponent.ndim:
         raise ShapeError(
             f"fractional_matrix_power: t has to be a scalar; its shape is {exponent.shape}. Use"
             " fg.vmap for several."
         )
-    return expm(exponent * logm(wrap(matrix)))
+    return expm(exponent * logm(wrap(matrix), failed=failed))
 
 
 def expm_frechet(

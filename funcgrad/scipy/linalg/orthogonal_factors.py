@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy.matrices import matrices
+from funcgrad.numpy.options import failed_as
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.primitives.polar import polar_factor
@@ -27,6 +28,8 @@ def qr(
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> tuple[Tensor, ...]:
     """Orthonormal columns Q and an upper triangular R with ``Q @ R = a``.
 
@@ -39,6 +42,8 @@ def qr(
         Not to be had: an error.
     overwrite_a, lwork, check_finite
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a derivative that does not exist: an error, or NaN for that matrix alone.
 
     Returns
     -------
@@ -70,7 +75,7 @@ def qr(
             " scipy.linalg.qr(a, pivoting=True, mode='r')[-1] of the concrete matrix, and pass"
             " a[:, order]."
         )
-    q, r = plain.qr(a, "reduced" if mode == "economic" else "complete")
+    q, r = plain.qr(a, "reduced" if mode == "economic" else "complete", failed=failed)
     return (r,) if mode == "r" else (q, r)
 
 
@@ -85,6 +90,8 @@ def rq(
     lwork: int | None = None,
     mode: str = "full",
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """An upper triangular R and orthonormal rows Q with ``R @ Q = a``.
 
@@ -103,12 +110,12 @@ def rq(
     """
     _allowed("rq", mode)
     turned = adjoint(wrap(matrices(a, "rq"))[..., ::-1, ::-1])
-    q, r = plain.qr(turned, "reduced" if mode == "economic" else "complete")
+    q, r = plain.qr(turned, "reduced" if mode == "economic" else "complete", failed=failed)
     upper: Tensor = wrap(adjoint(r))[..., ::-1, ::-1]
     return upper if mode == "r" else (upper, wrap(adjoint(q))[..., ::-1, ::-1])
 
 
-def polar(a: ArrayLike, side: str = "right") -> tuple[Tensor, Tensor]:
+def polar(a: ArrayLike, side: str = "right", *, failed: str = "raise") -> tuple[Tensor, Tensor]:
     """Orthonormal columns (or rows) U and a positive semidefinite P with ``U @ P = a``.
 
     Parameters
@@ -116,6 +123,9 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Tensor, Tensor]:
     a : array_like, shape (..., m, n)
     side : {"right", "left"}
         On which side P is: ``P @ U = a`` for "left".
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
 
     Returns
     -------
@@ -147,19 +157,19 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Tensor, Tensor]:
     if side not in ("right", "left"):
         raise ArgumentError(f"polar: side is 'right' or 'left', not {side!r}.")
     matrix = wrap(matrices(a, "polar"))
-    u = _isometry(matrix)
+    u = _isometry(matrix, failed_as(failed, "polar"))
     product = matmul(adjoint(u), matrix) if side == "right" else matmul(matrix, adjoint(u))
     return u, wrap(hermitian(product))
 
 
-def _isometry(matrix: Tensor) -> Tensor:
+def _isometry(matrix: Tensor, failed: str) -> Tensor:
     if matrix.shape[-2] < matrix.shape[-1]:
-        return wrap(adjoint(polar_factor(adjoint(matrix))))
-    return wrap(polar_factor(matrix))
+        return wrap(adjoint(polar_factor(adjoint(matrix), failed=failed)))
+    return wrap(polar_factor(matrix, failed=failed))
 
 
 def orthogonal_procrustes(
-    A: ArrayLike, B: ArrayLike, check_finite: bool = True
+    A: ArrayLike, B: ArrayLike, check_finite: bool = True, *, failed: str = "raise"
 ) -> tuple[Tensor, Tensor]:
     """The orthogonal (or unitary) R that makes ``norm(A @ R - B)`` least.
 
@@ -168,6 +178,8 @@ def orthogonal_procrustes(
     A, B : array_like, shape (m, n)
     check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        As of ``polar``.
 
     Returns
     -------
@@ -194,12 +206,12 @@ def orthogonal_procrustes(
             f" {first.shape} and {second.shape}. Use fg.vmap for stacks."
         )
     product = matmul(adjoint(first), second)
-    rotation, positive = polar(wrap(product))
+    rotation, positive = polar(wrap(product), failed=failed)
     scale: Tensor = fnp.trace(positive).real
     return rotation, scale
 
 
-def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
+def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The angles between what the columns of two matrices span, in descending order.
 
     Parameters
@@ -208,6 +220,8 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
         With columns that do not depend on one another.
     B : array_like, shape (n, l)
         As A.
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN.
 
     Returns
     -------
@@ -238,12 +252,12 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
             "subspace_angles: A and B have to be matrices with as many rows, and no more columns;"
             f" the shapes are {shapes[0]} and {shapes[1]}. Use fg.vmap for stacks."
         )
-    one, other = (plain.qr(x, "reduced")[0] for x in values)
+    one, other = (plain.qr(x, "reduced", failed=failed)[0] for x in values)
     if one.shape[1] < other.shape[1]:
         one, other = other, one
     inner = wrap(adjoint(one)) @ other
-    cosines = plain.svdvals(inner)[::-1]
-    sines = plain.svdvals(other - one @ inner)
+    cosines = plain.svdvals(inner, failed=failed)[::-1]
+    sines = plain.svdvals(other - one @ inner, failed=failed)
     small = cosines**2 >= 0.5
     by_sine = fnp.arcsin(fnp.where(small, sines, 0.0))
     result: Tensor = fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))

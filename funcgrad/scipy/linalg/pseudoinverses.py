@@ -29,6 +29,8 @@ def lstsq(
     overwrite_b: bool = False,
     check_finite: bool = True,
     lapack_driver: str | None = None,
+    *,
+    failed: str = "raise",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The shortest of all x that make ``norm(a @ x - b)`` least.
 
@@ -43,6 +45,8 @@ def lstsq(
         the precision.
     overwrite_a, overwrite_b, check_finite, lapack_driver
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN in the matrix: an error, or NaN.
 
     Returns
     -------
@@ -59,7 +63,7 @@ def lstsq(
     >>> lstsq([[1.0], [1.0]], [1.0, 3.0])[:2]
     (Tensor([2.]), Tensor(2.))
     """
-    x, squares, rank, s = plain.lstsq(a, b, -1.0 if cond is None else cond)
+    x, squares, rank, s = plain.lstsq(a, b, -1.0 if cond is None else cond, failed=failed)
     if x.ndim == 1 and squares.shape == (1,):
         squares = squares[0]
     return x, squares, rank, s
@@ -72,6 +76,7 @@ def pinv(
     rtol: float | None = None,
     return_rank: bool = False,
     check_finite: bool = True,
+    failed: str = "raise",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The pseudoinverses of Moore and Penrose.
 
@@ -85,6 +90,8 @@ def pinv(
         Whether to return the rank, too.
     check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of infinities and NaN in a matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -109,7 +116,7 @@ def pinv(
     Tensor([[0.5, 0. ],
             [0. , 0. ]])
     """
-    return _pseudoinverse(wrap(matrices(a, "pinv")), atol, rtol, return_rank, False)
+    return _pseudoinverse(wrap(matrices(a, "pinv")), atol, rtol, return_rank, False, failed)
 
 
 def pinvh(
@@ -119,6 +126,8 @@ def pinvh(
     lower: bool | None = None,
     return_rank: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The pseudoinverses of Hermitian matrices, by their eigenvalues.
 
@@ -132,11 +141,16 @@ def pinvh(
             [0. , 0. ]])
     """
     matrix = half_of(wrap(square(a, "pinvh")), lower, True)
-    return _pseudoinverse(matrix, atol, rtol, return_rank, True)
+    return _pseudoinverse(matrix, atol, rtol, return_rank, True, failed)
 
 
 def _pseudoinverse(
-    matrix: Tensor, atol: float | None, rtol: float | None, return_rank: bool, is_hermitian: bool
+    matrix: Tensor,
+    atol: float | None,
+    rtol: float | None,
+    return_rank: bool,
+    is_hermitian: bool,
+    failed: str,
 ) -> Tensor | tuple[Tensor, Tensor]:
     operation = "pinvh" if is_hermitian else "pinv"
     real = np.dtype(matrix.dtype.char.lower())
@@ -146,9 +160,10 @@ def _pseudoinverse(
         raise ArgumentError(f"{operation}: atol and rtol are not negative; got {least}, {share}.")
     bound: ArrayLike = share
     if least:
-        greatest = fnp.max(svdvals(stop_gradient(matrix)), axis=-1, initial=0.0)
+        greatest = fnp.max(svdvals(stop_gradient(matrix), failed=failed), axis=-1, initial=0.0)
         bound = share + least / fnp.where(greatest > 0, greatest, 1.0)
-    found = plain.pinv(matrix, bound, hermitian=is_hermitian)
+    found = plain.pinv(matrix, bound, hermitian=is_hermitian, failed=failed)
     if not return_rank:
         return found
-    return found, matrix_rank(stop_gradient(matrix), rtol=bound, hermitian=is_hermitian)
+    held = stop_gradient(matrix)
+    return found, matrix_rank(held, rtol=bound, hermitian=is_hermitian, failed=failed)

@@ -28,6 +28,8 @@ def svd(
     overwrite_a: bool = False,
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
+    *,
+    failed: str = "raise",
 ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
     """The singular value decomposition ``a = (U * s) @ Vh``, as ``funcgrad.numpy.linalg.svd``.
 
@@ -38,10 +40,12 @@ def svd(
     >>> svd([[3.0, 0.0], [0.0, -2.0]], compute_uv=False)
     Tensor([3., 2.])
     """
-    return plain.svd(a, full_matrices, compute_uv)
+    return plain.svd(a, full_matrices, compute_uv, failed=failed)
 
 
-def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+def svdvals(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, failed: str = "raise"
+) -> Tensor:
     """Singular values, in descending order, as ``funcgrad.numpy.linalg.svdvals``.
 
     Examples
@@ -49,7 +53,7 @@ def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) 
     >>> svdvals([[3.0, 0.0], [0.0, -2.0]])
     Tensor([3., 2.])
     """
-    return plain.svdvals(a)
+    return plain.svdvals(a, failed=failed)
 
 
 def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
@@ -95,6 +99,8 @@ def norm(
     axis: int | tuple[int, int] | None = None,
     keepdims: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The norm of a vector or of a matrix, as ``funcgrad.numpy.linalg.norm``.
 
@@ -103,7 +109,7 @@ def norm(
     >>> norm([3.0, 4.0])
     Tensor(5.)
     """
-    return norms.norm(a, ord, axis, keepdims)
+    return norms.norm(a, ord, axis, keepdims, failed=failed)
 
 
 def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:

@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError, TracerError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy.matrices import results, square
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import failed_as, integer
 from funcgrad.primitives import eigen_general
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.scipy.linalg.systems import half_of
@@ -48,6 +48,7 @@ def eigh(
     subset_by_index: Sequence[int] | None = None,
     subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
+    failed: str = "raise",
 ) -> Tensor | Pair:
     """The eigenvalues and the eigenvectors of Hermitian matrices, or of pairs of them.
 
@@ -69,6 +70,9 @@ def eigh(
         be known, so not in ``fg.vmap``.
     overwrite_a, overwrite_b, check_finite, driver
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a pair whose ``b`` is not positive definite, of infinities, of NaN and of
+        what has no derivative: an error, or NaN for that matrix alone.
 
     Returns
     -------
@@ -103,25 +107,28 @@ def eigh(
     >>> eigh([[2.0, 0.0], [0.0, 3.0]], [[1.0, 0.0], [0.0, 4.0]], eigvals_only=True)
     Tensor([0.75, 2.  ])
     """
+    failed = failed_as(failed, "eigh")
     if type not in (1, 2, 3):
         raise ArgumentError(f"eigh: type is 1, 2 or 3, not {type!r}.")
     matrix = half_of(wrap(square(a, "eigh")), lower, True)
     if b is None:
-        return _selected(matrix, None, False, eigvals_only, subset_by_index, subset_by_value)
+        subsets = subset_by_index, subset_by_value
+        return _selected(matrix, None, False, eigvals_only, *subsets, failed)
     other = half_of(wrap(square(b, "eigh", "b")), lower, True)
     if other.shape[-1] != matrix.shape[-1]:
         raise ShapeError(
             "eigh: a and b have to be of one size; the shapes are"
             f" {matrix.shape} and {other.shape}."
         )
-    factor = cholesky(other, lower=True)
+    factor = cholesky(other, lower=True, failed=failed)
     if type == 1:
-        half = solve_triangular(factor, matrix, lower=True)
-        matrix = solve_triangular(factor, wrap(adjoint(half)), lower=True)
+        half = solve_triangular(factor, matrix, lower=True, failed=failed)
+        matrix = solve_triangular(factor, wrap(adjoint(half)), lower=True, failed=failed)
     else:
         matrix = wrap(adjoint(factor)) @ matrix @ factor
     matrix = wrap(hermitian(matrix))
-    return _selected(matrix, factor, type == 3, eigvals_only, subset_by_index, subset_by_value)
+    subsets = subset_by_index, subset_by_value
+    return _selected(matrix, factor, type == 3, eigvals_only, *subsets, failed)
 
 
 def _selected(
@@ -131,16 +138,19 @@ def _selected(
     eigvals_only: bool,
     by_index: Sequence[int] | None,
     by_value: Sequence[float] | None,
+    failed: str,
 ) -> Tensor | Pair:
     """Eigenvalues, and the eigenvectors with their basis changed back by the factor of b."""
     if by_index is not None and by_value is not None:
         raise ArgumentError("eigh: give subset_by_index or subset_by_value, not both.")
     if eigvals_only:
-        w = plain.eigvalsh(matrix)
+        w = plain.eigvalsh(matrix, failed=failed)
         return w[..., _chosen(w, by_index, by_value)]
-    w, v = plain.eigh(matrix)
-    if factor is not None:
-        v = factor @ v if is_product else solve_triangular(factor, v, trans="C", lower=True)
+    w, v = plain.eigh(matrix, failed=failed)
+    if factor is not None and is_product:
+        v = factor @ v
+    elif factor is not None:
+        v = solve_triangular(factor, v, trans="C", lower=True, failed=failed)
     chosen = _chosen(w, by_index, by_value)
     return w[..., chosen], v[..., chosen]
 
@@ -192,6 +202,7 @@ def eigvalsh(
     subset_by_index: Sequence[int] | None = None,
     subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
+    failed: str = "raise",
 ) -> Tensor:
     """The eigenvalues of Hermitian matrices: ``eigh`` with ``eigvals_only``.
 
@@ -208,6 +219,7 @@ def eigvalsh(
         type=type,
         subset_by_index=subset_by_index,
         subset_by_value=subset_by_value,
+        failed=failed,
     )
     assert isinstance(found, Tensor)
     return found
@@ -222,6 +234,8 @@ def eigh_tridiagonal(
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
+    *,
+    failed: str = "raise",
 ) -> Tensor | Pair:
     """The eigenvalues and the eigenvectors of real symmetric tridiagonal matrices.
 
@@ -240,6 +254,8 @@ def eigh_tridiagonal(
     select_range : (float, float), optional
     check_finite, tol, lapack_driver
         Without effect.
+    failed : {"raise", "nan"}
+        As of ``eigh``.
 
     Examples
     --------
@@ -264,7 +280,8 @@ def eigh_tridiagonal(
     matrix = middle[..., :, None] * np.eye(n) + half + half.mT
     indices = None if select != "i" or select_range is None else [int(k) for k in select_range]
     values = select_range if select == "v" else None
-    return _selected(matrix, None, False, eigvals_only, indices, values)
+    failed = failed_as(failed, "eigh_tridiagonal")
+    return _selected(matrix, None, False, eigvals_only, indices, values, failed)
 
 
 def eigvalsh_tridiagonal(
@@ -275,9 +292,11 @@ def eigvalsh_tridiagonal(
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The eigenvalues of real symmetric tridiagonal matrices: see ``eigh_tridiagonal``."""
-    found = eigh_tridiagonal(d, e, True, select, select_range)
+    found = eigh_tridiagonal(d, e, True, select, select_range, failed=failed)
     assert isinstance(found, Tensor)
     return found
 
@@ -291,6 +310,8 @@ def eig(
     overwrite_b: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
+    *,
+    failed: str = "raise",
 ) -> Tensor | Pair:
     """The eigenvalues and the right eigenvectors of square matrices.
 
@@ -303,12 +324,16 @@ def eig(
         Whether the eigenvectors are returned, too.
     overwrite_a, overwrite_b, check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
 
     Returns
     -------
     w : Tensor, complex, shape (..., n)
     vr : Tensor, shape (..., n, n)
-        Complex; of real matrices real if all eigenvalues are, but in ``fg.vmap``.
+        Complex; of real matrices real if all eigenvalues are, but in ``fg.vmap`` and in the bodies
+        of loops; of ``a.astype(complex)`` complex everywhere.
 
     Raises
     ------
@@ -328,11 +353,11 @@ def eig(
             " fnp.conj(a.mT), of the conjugate eigenvalues; their order may be another."
         )
     _refuse_pairs("eig", b, homogeneous_eigvals)
-    matrix = square(a, "eig")
+    matrix, failed = square(a, "eig"), failed_as(failed, "eig")
     if not right:
-        return wrap(eigen_general.eigvals(matrix))
-    values, vectors = results(eigen_general.eig, matrix)
-    return values, plain.narrowed(matrix, values, vectors)[1]
+        return wrap(eigen_general.eigvals(matrix, failed=failed))
+    values, vectors = results(eigen_general.eig, matrix, failed=failed)
+    return values, plain.narrowed("eig", matrix, None, values, vectors)[1]
 
 
 def _refuse_pairs(operation: str, b: ArrayLike | None, homogeneous_eigvals: bool) -> None:
@@ -350,6 +375,8 @@ def eigvals(
     overwrite_a: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The eigenvalues of square matrices, always complex. Parameters and errors are as of ``eig``.
 
@@ -359,4 +386,5 @@ def eigvals(
     Tensor([2.+0.j, 3.+0.j])
     """
     _refuse_pairs("eigvals", b, homogeneous_eigvals)
-    return wrap(eigen_general.eigvals(square(a, "eigvals")))
+    failed = failed_as(failed, "eigvals")
+    return wrap(eigen_general.eigvals(square(a, "eigvals"), failed=failed))

@@ -15,6 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MatrixError, ShapeError, TracerError
 from funcgrad.numpy import linear_systems as plain
 from funcgrad.numpy.matrices import square
+from funcgrad.numpy.options import failed_as
 from funcgrad.primitives.lu import exchanges, rows_after_exchanges
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.primitives.structural import swap_last_axes
@@ -71,6 +72,8 @@ def solve(
     check_finite: bool = True,
     assume_a: str | None = None,
     transposed: bool = False,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of the linear equations ``a @ x = b``.
 
@@ -90,6 +93,9 @@ def solve(
         word. Without it, the matrix is a general one.
     transposed : bool
         Whether to solve ``a.T @ x = b``.
+    failed : {"raise", "nan"}
+        What becomes of a matrix that is singular, or not positive definite: an error, or NaN for it
+        alone.
 
     Returns
     -------
@@ -117,11 +123,13 @@ def solve(
         matrix = matrix.mT
         lower = lower if lower is None else not lower
     if kind == "positive definite":
-        return cho_solve(cho_factor(half_of(matrix, lower, True)), b)
+        factor = cho_factor(half_of(matrix, lower, True), failed=failed)
+        return cho_solve(factor, b, failed=failed)
     if kind.endswith("triangular"):
         # The words are about a itself.
-        return solve_triangular(matrix, b, lower=(kind[:5] == "lower") != transposed)
-    return plain.solve(_assumed(matrix, kind, lower), b)
+        is_lower = (kind[:5] == "lower") != transposed
+        return solve_triangular(matrix, b, lower=is_lower, failed=failed)
+    return plain.solve(_assumed(matrix, kind, lower), b, failed=failed)
 
 
 def _structure(assume_a: str | None, operation: str) -> str:
@@ -151,6 +159,7 @@ def inv(
     *,
     assume_a: str | None = None,
     lower: bool | None = None,
+    failed: str = "raise",
 ) -> Tensor:
     """Inverse matrices. The parameters and errors are those of ``solve``.
 
@@ -164,7 +173,8 @@ def inv(
     Tensor([[-2. ,  1. ],
             [ 1.5, -0.5]])
     """
-    return plain.inv(_assumed(wrap(square(a, "inv")), _structure(assume_a, "inv"), lower))
+    assumed = _assumed(wrap(square(a, "inv")), _structure(assume_a, "inv"), lower)
+    return plain.inv(assumed, failed=failed)
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
@@ -185,7 +195,9 @@ class LUFactored(NamedTuple):
     piv: Tensor
 
 
-def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> LUFactored:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, failed: str = "raise"
+) -> LUFactored:
     """The triangular factors of a matrix in one, and the exchanges of rows, for ``lu_solve``.
 
     The errors are those of ``lu``.
@@ -202,7 +214,7 @@ def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
     >>> lu_factor([[1.0, 2.0], [2.0, 2.0]])[1]
     Tensor([1, 1], dtype=int32)
     """
-    p, low, up = lu(a)
+    p, low, up = lu(a, failed=failed)
     m, n = low.shape[-2], up.shape[-1]
     k = min(m, n)
     steps = wrap(exchanges(operand(p, "lu_factor")))[..., :k]
@@ -220,6 +232,8 @@ def lu_solve(
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``a @ x = b``, where ``lu_and_piv = lu_factor(a)``.
 
@@ -231,6 +245,8 @@ def lu_solve(
         Whether to solve with a, with its transpose, or with its conjugate transpose.
     overwrite_b, check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -253,7 +269,7 @@ def lu_solve(
     Tensor([1., 2.])
     """
     factors, steps = lu_and_piv
-    matrix = square(factors, "lu_solve", "lu")
+    matrix, failed = square(factors, "lu_solve", "lu"), failed_as(failed, "lu_solve")
     if trans not in (0, 1, 2):
         raise ArgumentError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}.")
     right, is_vector = plain.as_columns(matrix, plain.right_side(b, "lu_solve"), "lu_solve")
@@ -261,8 +277,9 @@ def lu_solve(
     if not trans:
         half = fnp.take_along_axis(_stacked(right, rows), rows[..., None], -2)
         half = solve_triangular(matrix, half, lower=True, unit_diagonal=True)
-        return plain.without_columns(operand(solve_triangular(matrix, half), "lu_solve"), is_vector)
-    half = solve_triangular(matrix, wrap(right), trans=trans)
+        x = solve_triangular(matrix, half, failed=failed)
+        return plain.without_columns(operand(x, "lu_solve"), is_vector)
+    half = solve_triangular(matrix, wrap(right), trans=trans, failed=failed)
     half = solve_triangular(matrix, half, trans=trans, lower=True, unit_diagonal=True)
     back = fnp.argsort(rows, axis=-1)
     found = fnp.take_along_axis(_stacked(operand(half, "lu_solve"), back), back[..., None], -2)
@@ -283,7 +300,11 @@ def _both_sides(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Tensor:
 
 
 def solve_toeplitz(
-    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``toeplitz(c, r) @ x = b``, by factors of the whole matrix.
 
@@ -296,6 +317,8 @@ def solve_toeplitz(
     b : array_like, shape (n,) or (..., n, k)
     check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -313,7 +336,7 @@ def solve_toeplitz(
     >>> solve_toeplitz([2.0, 1.0], [3.0, 3.0])
     Tensor([1., 1.])
     """
-    return plain.solve(_both_sides(c_or_cr), b)
+    return plain.solve(_both_sides(c_or_cr), b, failed=failed)
 
 
 def solve_circulant(
@@ -324,6 +347,8 @@ def solve_circulant(
     caxis: int = -1,
     baxis: int = 0,
     outaxis: int = 0,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``circulant(c) @ x = b``, by Fourier transforms.
 
@@ -339,6 +364,8 @@ def solve_circulant(
         Eigenvalues count as zero up to this; by default n times the precision times the greatest.
     caxis, baxis, outaxis : int
         Where the vectors are in c, in b and in the result.
+    failed : {"raise", "nan"}
+        With ``singular="raise"``: what becomes of a singular matrix, an error or NaN for it alone.
 
     Returns
     -------
@@ -353,7 +380,8 @@ def solve_circulant(
     MatrixError
         A matrix is singular.
     TracerError
-        In ``fg.vmap`` with ``singular="raise"``: examples may differ in it.
+        In ``fg.vmap`` with ``singular="raise"``: examples may differ in it. Not with
+        ``failed="nan"``.
 
     Examples
     --------
@@ -375,13 +403,17 @@ def solve_circulant(
     precision = float(np.finfo(sizes.dtype).eps)
     bound = fnp.max(sizes, axis=-1, keepdims=True, initial=0.0) * n * precision
     is_zero = sizes <= (bound if tol is None else tol)
-    if singular == "raise" and _any(is_zero):
+    failed = failed_as(failed, "solve_circulant")
+    if singular == "raise" and failed == "raise" and _any(is_zero):
         raise MatrixError(
             "solve_circulant: the matrix is singular, or nearly so. Pass singular='lstsq' for the"
             " shortest least squares solution."
         )
-    shares = (fnp.fft.fft(right, axis=-1) if n else right) / fnp.where(is_zero, 1.0, values)
-    shares = fnp.where(is_zero, 0.0, shares)
+    shares = fnp.fft.fft(right, axis=-1) if n else right
+    if singular == "lstsq":
+        shares = fnp.where(is_zero, 0.0, shares / fnp.where(is_zero, 1.0, values))
+    else:  # a factor, so that derivatives are NaN where values are
+        shares = shares / (values * fnp.where(is_zero, np.nan, 1.0))
     x = fnp.fft.ifft(shares, axis=-1) if n else shares
     is_real = "c" not in (column.dtype.kind, right.dtype.kind)
     result: Tensor = fnp.moveaxis(x.real if is_real else x, -1, outaxis)
@@ -394,7 +426,7 @@ def _any(flags: Tensor) -> bool:
     except TracerError:
         raise TracerError(
             "solve_circulant: whether a matrix is singular may differ between the examples of"
-            " fg.vmap. Pass singular='lstsq', or call it for one example after the other."
+            " fg.vmap. Pass failed='nan' for NaN, or singular='lstsq'."
         ) from None
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.linear_systems import as_columns, right_side, without_columns
 from funcgrad.numpy.matrices import matrices, results, square
+from funcgrad.numpy.options import failed_as
 from funcgrad.numpy.reductions import argmax
 from funcgrad.primitives import cholesky as factors
 from funcgrad.primitives import lu as triangular_factors
@@ -28,7 +29,12 @@ __all__ = ["cho_factor", "cho_solve", "cholesky", "lu", "solve_triangular"]
 
 
 def cholesky(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The triangular factors of positive definite matrices, upper ones by default.
 
@@ -41,6 +47,8 @@ def cholesky(
         Whether to return L with ``a = L @ L.mH``, instead of U with ``a = U.mH @ U``.
     overwrite_a, check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a matrix that is not positive definite: an error, or NaN for it alone.
 
     Returns
     -------
@@ -59,7 +67,8 @@ def cholesky(
     Tensor([[2., 1.],
             [0., 2.]])
     """
-    return wrap(factors.cholesky(hermitian(square(a, "cholesky")), upper=not lower))
+    matrix, failed = hermitian(square(a, "cholesky")), failed_as(failed, "cholesky")
+    return wrap(factors.cholesky(matrix, upper=not lower, failed=failed))
 
 
 class Factored(NamedTuple):
@@ -70,7 +79,12 @@ class Factored(NamedTuple):
 
 
 def cho_factor(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Factored:
     """The Cholesky factor of a matrix, for ``cho_solve``.
 
@@ -82,7 +96,7 @@ def cho_factor(
     c : Tensor, shape (..., n, n)
     lower : bool
     """
-    return Factored(cholesky(a, lower), bool(lower))
+    return Factored(cholesky(a, lower, failed=failed), bool(lower))
 
 
 def cho_solve(
@@ -90,6 +104,8 @@ def cho_solve(
     b: ArrayLike,
     overwrite_b: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``a @ x = b``, where ``c_and_lower = cho_factor(a)``.
 
@@ -100,6 +116,8 @@ def cho_solve(
     b : array_like, shape (n,) or (..., n, k)
     overwrite_b, check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a factor with a zero on its diagonal: an error, or NaN for it alone.
 
     Returns
     -------
@@ -120,12 +138,13 @@ def cho_solve(
     Tensor([1., 2.])
     """
     factor, lower = c_and_lower
-    matrix = square(factor, "cho_solve", "c")
+    matrix, failed = square(factor, "cho_solve", "c"), failed_as(failed, "cho_solve")
     right, is_vector = as_columns(matrix, right_side(b, "cho_solve"), "cho_solve")
     if not lower:
         matrix = adjoint(matrix)
-    half = triangular_solve(matrix, right, lower=True, unit_diagonal=False)
-    x = triangular_solve(adjoint(matrix), half, lower=False, unit_diagonal=False)
+    half = triangular_solve(matrix, right, lower=True, unit_diagonal=False, failed=failed)
+    back = adjoint(matrix)
+    x = triangular_solve(back, half, lower=False, unit_diagonal=False, failed=failed)
     return without_columns(x, is_vector)
 
 
@@ -137,6 +156,8 @@ def solve_triangular(
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
+    *,
+    failed: str = "raise",
 ) -> Tensor:
     """The solution x of ``a @ x = b`` for triangular a, by substitution.
 
@@ -153,6 +174,8 @@ def solve_triangular(
         Whether the diagonal counts as ones, and is not read.
     overwrite_b, check_finite : bool
         Without effect.
+    failed : {"raise", "nan"}
+        What becomes of a matrix with a zero on its diagonal: an error, or NaN for it alone.
 
     Returns
     -------
@@ -182,7 +205,8 @@ def solve_triangular(
     if trans not in (0, "N"):
         matrix = swap_last_axes(matrix) if trans in (1, "T") else adjoint(matrix)
         lower = not lower
-    x = triangular_solve(matrix, right, lower=lower, unit_diagonal=bool(unit_diagonal))
+    has_ones, failed = bool(unit_diagonal), failed_as(failed, "solve_triangular")
+    x = triangular_solve(matrix, right, lower=lower, unit_diagonal=has_ones, failed=failed)
     return without_columns(x, is_vector)
 
 
@@ -192,6 +216,8 @@ def lu(
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
+    *,
+    failed: str = "raise",
 ) -> tuple[Tensor, ...]:
     """The factors of Gaussian elimination: ``a = p @ l @ u``.
 
@@ -204,6 +230,9 @@ def lu(
         Without effect.
     p_indices : bool
         Whether p is given as the rows' numbers: ``a = l[p] @ u``.
+    failed : {"raise", "nan"}
+        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
+        matrix alone.
 
     Returns
     -------
@@ -230,7 +259,8 @@ def lu(
             [1. , 0. ]]), Tensor([[2., 2.],
             [0., 1.]]))
     """
-    p, low, up = results(triangular_factors.lu, matrices(a, "lu"))
+    matrix, failed = matrices(a, "lu"), failed_as(failed, "lu")
+    p, low, up = results(triangular_factors.lu, matrix, failed=failed)
     if permute_l:
         return wrap(matmul(cast(p, dtype=dtype_of(low)), low)), up
     if p_indices:
