@@ -247,7 +247,7 @@ def total(case: Case, failed: str = "nan") -> Callable[[Any], Any]:
 
     def function(a: Any) -> Any:
         parts = case.call(a, failed=failed)
-        whole = 0.0
+        whole: Any = 0.0
         for part in parts if isinstance(parts, tuple) else (parts,):
             flat = fnp.ravel(part)
             weights = 1.0 + np.arange(flat.size) / 3

@@ -85,7 +85,7 @@ def test_the_third_derivative_of_an_exponential() -> None:
     assert_allclose(along(0.3), expected, rtol=1e-8)
 
 
-REAL_OR_COMPLEX = {
+REAL_OR_COMPLEX: dict[str, Callable[..., Any]] = {
     "logm": linalg.logm,
     "sqrtm": linalg.sqrtm,
     "fractional_matrix_power": lambda x, **options: linalg.fractional_matrix_power(
