@@ -44,7 +44,7 @@ def failing(primitive: Primitive, ranks: Sequence[int] = (2,)) -> Primitive:
     """
     evaluate, result = primitive.evaluate, primitive.result
 
-    def evaluated(*args: Any, failed: str = "raise", **params: Any) -> Any:
+    def evaluated(*args: Array, failed: str = "raise", **params: object) -> Any:
         try:
             return evaluate(*args, **params)
         except LinAlgError:
@@ -55,14 +55,14 @@ def failing(primitive: Primitive, ranks: Sequence[int] = (2,)) -> Primitive:
             return _without_failures(partial(evaluate, **params), [specs], args, ranks)[0]
         return tuple(_without_failures(partial(evaluate, **params), specs, args, ranks))
 
-    def resulting(*specs: Spec, failed: str = "raise", **params: Any) -> Any:
+    def resulting(*specs: Spec, failed: str = "raise", **params: object) -> Any:
         return result(*specs, **params)
 
     return replace(primitive, evaluate=evaluated, result=resulting)
 
 
 def _without_failures(
-    evaluate: Callable[..., Any], specs: Sequence[Spec], args: Sequence[Any], ranks: Sequence[int]
+    evaluate: Callable[..., Any], specs: Sequence[Spec], args: Sequence[Array], ranks: Sequence[int]
 ) -> list[Any]:
     """The results of all matrices that have any, and NaN for the others."""
     pairs = list(zip(args, ranks, strict=True))
