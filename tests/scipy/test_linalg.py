@@ -97,7 +97,11 @@ REAL_OR_COMPLEX: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", REAL_OR_COMPLEX)
 def test_functions_of_matrices_have_the_dtype_of_the_matrix_in_every_mode(name: str) -> None:
     f, negative = REAL_OR_COMPLEX[name], np.array([[-1.0, 0.0], [0.0, -4.0]])
-    modes: list[Any] = [f, fg.jit(f), lambda x, **o: fg.vmap(lambda x: f(x, **o))(x[None])[0]]
+    modes: list[Any] = [
+        f,
+        lambda x, **o: fg.jit(lambda x: f(x, **o))(x),
+        lambda x, **o: fg.vmap(lambda x: f(x, **o))(x[None])[0],
+    ]
     modes.append(lambda x, **o: fg.scan(lambda c, x: (c, f(x, **o)), 0.0, x[None])[1][0])
     with np.errstate(all="ignore"):
         expected = {"logm": scipy.linalg.logm}.get(name, scipy.linalg.sqrtm)(negative + 0j)

@@ -321,7 +321,8 @@ def fractional_matrix_power(
             f"fractional_matrix_power: t has to be a scalar; its shape is {exponent.shape}. Use"
             " fg.vmap for several."
         )
-    return expm(exponent * logm(wrap(matrix), failed=failed))
+    factor = t if isinstance(t, (int, float)) else exponent  # whose dtype counts
+    return expm(factor * logm(wrap(matrix), failed=failed))
 
 
 def expm_frechet(
