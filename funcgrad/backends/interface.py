@@ -22,6 +22,10 @@ and nothing more. ``evaluated`` is all that one needs which compiles nothing:
 ...         return program.to_text()
 >>> fg.jit(lambda x: x * x, backend=Plain())(3.0)
 Tensor(9.0)
+
+``fg.testing.check_backend`` runs every kind of program through a backend:
+
+>>> fg.testing.check_backend(Plain(), kinds=("elementwise", "guards"))
 """
 
 from __future__ import annotations
@@ -48,8 +52,15 @@ class Compiled:
     ----------
     run : callable
         ``(*raw inputs) -> raw outputs``, or None where a guard of the program does not hold. The
-        inputs have the shapes, the dtypes and the weakness of the program's; nobody checks. It
-        keeps no state between calls, and may be called from many threads at once.
+        inputs have the shapes, the dtypes and the weakness of the program's; nobody checks. So do
+        the outputs: a Python number where the program says that one is weak, else an array or a
+        NumPy scalar. Inputs are neither written to nor kept, though outputs may be views of them.
+        Errors of operations come out as they are. It keeps no state between calls, and may be
+        called from many threads at once.
+
+        Guards are asked as soon as their variable is known, before anything that might fail where
+        they do not hold: ``program.index.guards`` has them by variable, and under -1 those of
+        inputs and constants, which come before the first equation.
     warns : bool
         Whether NumPy may warn of overflow and the like while it runs, so that whoever calls it has
         to silence NumPy.
@@ -94,10 +105,17 @@ class Backend(Protocol):
         ...
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
-        """The optimized program as this backend runs it best.
+        """The optimized program as this backend runs it best, with the same inputs and outputs.
 
         It may lack the rules of calls, since nobody differentiates it. Relaxed, results may differ
         in their last digits.
+
+        Nothing need be done here. A backend that writes operations out itself has three things to
+        do, for the program and for those inside of it (``programs.inline.with_programs_inside``):
+        put the equations of calls in their place (``programs.inline.inlined``), put bodies in the
+        place of operations that it lacks (``backends.decompose.decomposed``), and go into the
+        programs of loops and branches, which come as they were staged. An operation that still has
+        no words is evaluated, by ``trace.bind``, on raw values.
         """
         ...
 

@@ -19,14 +19,17 @@ Traceback (most recent call last):
     ...
 funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1).
 ...
+
+``check_backend`` says whether a backend of one's own runs every kind of program as it should.
 """
 
 from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.testing.backend_check import check_backend
 from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
 
-__all__ = ["check_grads", "check_jvp", "check_vjp"]
+__all__ = ["check_backend", "check_grads", "check_jvp", "check_vjp"]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

@@ -1,0 +1,444 @@
+"""``check_backend``: whether a backend runs every kind of program as evaluation does.
+
+What flows in is a backend; what flows out is nothing, or a ``CheckError`` that lists every program
+that goes wrong. Each program is prepared, compiled and run on raw values, which says most exactly
+what is wrong, and then by ``jit``, as users call it.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad import trees
+from funcgrad.backends.choice import chosen_backend
+from funcgrad.backends.interface import Backend
+from funcgrad.errors import ArgumentError, CheckError, FuncgradError, GuardError
+from funcgrad.floating_errors import quiet
+from funcgrad.passes.pipeline import optimize
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, spec_of
+from funcgrad.staging.jit import JitWarning, jit
+from funcgrad.tensor import Tensor, tensor
+from funcgrad.testing.backend_programs import ProgramOfAKind, every_program
+from funcgrad.trace import RAW, Raw
+from funcgrad.transforms.batch import vmap
+from funcgrad.transforms.reverse import grad
+from funcgrad.transforms.stage import program as stage
+from funcgrad.users_values import ArrayLike
+
+__all__ = ["check_backend"]
+
+Function = Callable[..., Any]
+
+_CALLS: Final = 4
+"""From the third call on, an entry of the backend's own is asked."""
+_THREADS: Final = 8
+_DIGITS: Final = 256.0
+"""How many units in the last place results may differ by, counted at the largest element."""
+_BEHAVIOUR: Final = "behaviour"
+"""The kind of checks that are about no program in particular."""
+_DERIVED: Final = frozenset({"elementwise", "contraction", "loop", "choice", "rules and calls"})
+"""The kinds whose jitted functions are differentiated and batched, too."""
+
+
+class _Wrong(Exception):  # noqa: N818 - a finding, which is listed with others
+    """What is wrong with one program."""
+
+
+def check_backend(backend: Backend | str, kinds: Sequence[str] = ()) -> None:
+    """Check that a backend runs programs of every kind as evaluation does.
+
+    Some 200 programs are run: elementwise operations, reductions, movements, contractions, gathers
+    and scatters, random numbers, loops in both directions, choices, Python's control flow with its
+    guards, custom rules, checkpoints, nested ``jit``, trees of results, Python numbers, empty and
+    0-d arrays, all dtypes, operations that only NumPy has, derivatives and batches. Compared are
+    values, shapes, dtypes and weakness; and whether arguments are written to or kept, results share
+    memory with what the caller may write to, errors come out as they are, NumPy's warnings stay
+    away, and many threads may call at once.
+
+    Parameters
+    ----------
+    backend : Backend or str
+        See ``funcgrad.backends.interface``. Programs that it does not ``support`` are left out.
+    kinds : sequence of str
+        The kinds of programs to run, such as ``"loop"``; by default all.
+
+    Raises
+    ------
+    CheckError
+        Some programs go wrong: the message lists all, with what is wrong with each.
+    ArgumentError
+        It is no backend, or there is no such kind.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.testing.check_backend("numpy", kinds=("elementwise", "guards"))
+    """
+    chosen = chosen_backend(backend, "check_backend")
+    programs = [*every_program()]
+    known = [*dict.fromkeys(program.kind for program in programs), _BEHAVIOUR]
+    for kind in kinds:
+        if kind not in known:
+            raise ArgumentError(f"check_backend: no kind {kind!r}. Kinds: {', '.join(known)}.")
+    wanted = [program for program in programs if not kinds or program.kind in kinds]
+    report = _Report(chosen.name)
+    with quiet():
+        for program in wanted:
+            report.add(program.kind, program.name, partial(_check, chosen, program))
+        for name, check in _BEHAVIOURS if not kinds or _BEHAVIOUR in kinds else ():
+            report.add(_BEHAVIOUR, name, partial(check, chosen))
+    report.close()
+
+
+class _Report:
+    """The findings of a run."""
+
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
+        self._tried = 0
+        self._findings: dict[str, list[str]] = {}
+
+    def add(self, kind: str, name: str, check: Callable[[], bool]) -> None:
+        """Run a check, which says whether the backend supports what it is about."""
+        try:
+            self._tried += check()
+            return
+        except _Wrong as wrong:
+            what = str(wrong)
+        except Exception as error:
+            what = f"raised {type(error).__name__}: {str(error).strip() or '(no message)'}"
+        self._tried += 1
+        self._findings.setdefault(what, []).append(f"{kind}: {name}")
+
+    def close(self) -> None:
+        """Raise what was found, if anything was."""
+        if not self._tried:
+            raise CheckError(
+                f"check_backend: {self._backend!r} supports none of the programs: its supports()"
+                " returns False for all."
+            )
+        if not self._findings:
+            return
+        count = sum(map(len, self._findings.values()))
+        lines = [f"check_backend: {self._backend!r} is wrong in {count} of {self._tried} checks."]
+        for what, names in self._findings.items():
+            lines += ["", *[f"  {name}" for name in names], f"      {what}"]
+        lines += [
+            "",
+            "  The programs: funcgrad/testing/backend_programs.py. What becomes of one of them:",
+            "  print(backend.inspect(backend.prepare(fg.program(f)(*args), False)))",
+        ]
+        raise CheckError("\n".join(lines))
+
+
+# ------------------------------------------------------------------------------- one program
+
+
+def _check(backend: Backend, trial: ProgramOfAKind) -> bool:
+    """Check all about a program; whether the backend supports it."""
+    staged = stage(trial.function)(*trial.args)
+    optimized = optimize(staged)
+    if not backend.supports(optimized):
+        return False
+    prepared = _prepared(backend, optimized)
+    text = backend.inspect(prepared)
+    if not isinstance(text, str):
+        raise _Wrong(f"inspect() returned {type(text).__name__}, not text")
+    compiled = backend.compile(prepared)
+    results: list[tuple[Raw, Raw]] = []
+    for args in (trial.args, *trial.others, trial.args):
+        results += _check_run(staged, compiled.run, args)
+        if not all(_same_bits(out, copy) for out, copy in results):
+            raise _Wrong("a result changes at a later call")
+    _check_jit(backend, trial)
+    if trial.kind in _DERIVED:
+        _check_derived(backend, trial)
+    return True
+
+
+def _prepared(backend: Backend, program: Program) -> Program:
+    prepared = backend.prepare(program, False)
+    if not isinstance(prepared, Program):
+        raise _Wrong(f"prepare() returned {type(prepared).__name__}, not a Program")
+    prepared.verify()
+    for what, specs, others in (
+        ("inputs", prepared.inputs, program.inputs),
+        ("outputs", _output_specs(prepared), _output_specs(program)),
+    ):
+        if specs != others:
+            raise _Wrong(f"prepare() changed the {what} from {_listed(others)} to {_listed(specs)}")
+    return prepared
+
+
+def _output_specs(program: Program) -> tuple[Spec, ...]:
+    specs = program.specs()
+    return tuple([specs[variable] for variable in program.outputs])
+
+
+def _listed(specs: Sequence[Spec]) -> str:
+    return ", ".join([f"{spec}{' (weak)' if spec.weak else ''}" for spec in specs]) or "nothing"
+
+
+def _check_run(
+    staged: Program, run: Callable[..., Any], args: tuple[Any, ...]
+) -> list[tuple[Raw, Raw]]:
+    """Call the compiled function twice on raw values; its results, each with a copy."""
+    raw = [_copied(leaf) for leaf in trees.flatten((args, {}))[0]]
+    try:
+        expected = staged.evaluate([_copied(value) for value in raw])
+    except GuardError:
+        outs = run(*raw)
+        if outs is not None:
+            raise _Wrong(
+                "a guard does not hold for other arguments, and run() did not return None"
+            ) from None
+        return []
+    before = [_copied(value) for value in raw]
+    held = _outputs(run(*raw), expected)
+    first = [_copied(out) for out in held]
+    second = _outputs(run(*raw), expected)
+    for number, (value, old) in enumerate(zip(raw, before, strict=True)):
+        if not _same_bits(value, old):
+            raise _Wrong(f"run() writes to argument {number}")
+    for number, (out, again, wanted) in enumerate(zip(first, second, expected, strict=True)):
+        where = f"result {number} of {len(expected)}"
+        _compare(where, out, wanted)
+        if not _same_bits(out, again):
+            raise _Wrong(f"{where} has other bits at the second call")
+    return [*zip(held, first, strict=True)]
+
+
+def _outputs(outs: object, expected: Sequence[Raw]) -> list[Raw]:
+    if outs is None:
+        raise _Wrong("run() returned None, though all guards hold")
+    if not isinstance(outs, (tuple, list)) or len(outs) != len(expected):
+        text = f"{len(outs)} values" if isinstance(outs, (tuple, list)) else type(outs).__name__
+        raise _Wrong(f"run() returned {text} instead of a tuple of {len(expected)}")
+    return [*outs]
+
+
+def _compare(where: str, out: object, expected: Raw) -> None:
+    """Compare a raw result with that of evaluation."""
+    if type(out) not in RAW:
+        raise _Wrong(f"{where} is of type {type(out).__name__}, which is no raw value")
+    spec, wanted = spec_of(out), spec_of(expected)
+    if spec.weak != wanted.weak:
+        kind = "a Python number, since it is weak" if wanted.weak else f"{wanted} and not weak"
+        raise _Wrong(f"{where} is {type(out).__name__}; it has to be {kind}")
+    if spec != wanted:
+        raise _Wrong(f"{where} is {spec}, evaluation's is {wanted}")
+    _compare_numbers(where, np.asarray(out), np.asarray(expected))
+
+
+def _compare_numbers(where: str, out: Raw, expected: Raw) -> None:
+    if expected.dtype.kind in "fc":
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        x, y = out.astype(wide), expected.astype(wide)
+        size = np.max(np.abs(y), initial=0.0, where=np.isfinite(y))
+        slack = _DIGITS * np.finfo(expected.dtype).eps * (np.abs(y) + size)
+        with np.errstate(all="ignore"):
+            right = (x == y) | ((x != x) & (y != y)) | (np.abs(x - y) <= slack)
+    else:
+        right = out == expected
+    if not np.all(right):
+        index = tuple(map(int, np.argwhere(~right)[0])) if expected.ndim else ()
+        place = f"[{', '.join(map(str, index))}]" if index else ""
+        raise _Wrong(
+            f"{where} is {out[index]!r} at {place or 'its only element'}, evaluation's is"
+            f" {expected[index]!r}"
+        )
+
+
+def _copied(value: Raw) -> Any:
+    """A copy that can be written to, with gaps between its elements where the value has some."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.flags.forc:
+        return np.array(value)
+    wide = np.zeros([2 * n for n in value.shape], value.dtype)
+    copy = wide[(slice(None, None, 2),) * value.ndim]
+    copy[...] = value
+    return copy
+
+
+def _same_bits(one: ArrayLike, other: ArrayLike) -> bool:
+    return np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+# ------------------------------------------------------------------------------------ by jit
+
+
+def _check_jit(backend: Backend, trial: ProgramOfAKind) -> None:
+    """The jitted function, called again and again, also with arguments that are written to."""
+    staged: Any = jit(trial.function, backend=backend)
+    for number in range(_CALLS):
+        for args in (trial.args, *trial.others):
+            mine = trees.map(_copied, args)
+            result = _without_warnings(staged, mine)
+            _compare_trees(f"by jit, call {number + 1}", result, trial.function(*_tensors(args)))
+            before = trees.map(np.array, result)
+            for leaf in trees.flatten(mine)[0]:
+                if isinstance(leaf, np.ndarray):
+                    leaf[...] = 0
+            if not all(map(_same_bits, trees.flatten(result)[0], trees.flatten(before)[0])):
+                raise _Wrong("by jit: a result changes when the caller writes to an argument")
+    if staged.failures:
+        raise _Wrong(f"by jit: compile() failed: {staged.failures[0].error}")
+
+
+def _tensors(args: tuple[Any, ...]) -> Any:
+    return trees.map(lambda leaf: tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, args)
+
+
+def _without_warnings(f: Function, args: tuple[Any, ...]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return f(*args)
+        except (JitWarning, RuntimeWarning) as warning:
+            raise _Wrong(f"by jit: warned {type(warning).__name__}: {warning}") from None
+
+
+def _check_derived(backend: Backend, trial: ProgramOfAKind) -> None:
+    """What transformations make of the jitted function, where they apply."""
+    first = trial.args[0] if trial.args else None
+    if not isinstance(first, np.ndarray) or first.dtype.kind != "f":
+        return
+    staged: Any = jit(trial.function, backend=backend)
+    for name, derived in (("grad", _gradient), ("vmap", _batched)):
+        try:
+            expected = derived(trial.function)(*_tensors(trial.args))
+        except FuncgradError:
+            continue  # it has none
+        for _ in range(2):
+            _compare_trees(f"{name} of jit", derived(staged)(*trial.args), expected)
+
+
+def _gradient(f: Function) -> Function:
+    def total(*args: ArrayLike) -> Tensor:
+        leaves, _ = trees.flatten(f(*args))
+        return fnp.sum(fnp.stack([fnp.sum(fnp.real(leaf) * 1.0) for leaf in leaves]))
+
+    slope: Function = grad(total)
+    return slope
+
+
+def _batched(f: Function) -> Function:
+    return lambda x, *rest: vmap(lambda x: f(x, *rest))(fnp.stack([x, x * 0.5]))
+
+
+def _compare_trees(where: str, found: object, expected: object) -> None:
+    (leaves, tree), (others, other) = trees.flatten(found), trees.flatten(expected)
+    if tree != other:
+        raise _Wrong(f"{where}: the result's tree is {tree}, evaluation's is {other}")
+    for number, (leaf, wanted) in enumerate(zip(leaves, others, strict=True)):
+        name = f"{where}: result {number} of {len(leaves)}"
+        spec, said = spec_of(leaf), spec_of(wanted)
+        if (spec.shape, spec.dtype) != (said.shape, said.dtype):
+            raise _Wrong(f"{name} is {spec}, evaluation's is {said}")
+        _compare_numbers(name, np.asarray(leaf), np.asarray(wanted))
+
+
+# -------------------------------------------------------------------------------- behaviours
+
+
+def _check_threads(backend: Backend) -> bool:
+    """Many threads that call one compiled function get each their own results."""
+
+    def f(x: ArrayLike, k: ArrayLike) -> Any:
+        return fnp.sum(fnp.sin(x * k) * fnp.exp(x)), fnp.multiply(x, k)
+
+    x = np.linspace(0.0, 1.0, 500)
+    staged: Any = jit(f, backend=backend)
+    expected = [np.asarray(f(x, np.float64(k))[0]) for k in range(_THREADS)]
+    staged(x, np.float64(0.0))
+
+    def call(k: int) -> None:
+        for _ in range(50):
+            total, product = staged(x, np.float64(k))
+            _compare_numbers(f"thread {k}: result 0", np.asarray(total), expected[k])
+            _compare_numbers(f"thread {k}: result 1", np.asarray(product), x * k)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for done in [pool.submit(call, k) for k in range(_THREADS)]:
+            done.result()
+    return True
+
+
+def _check_errors(backend: Backend) -> bool:
+    """An error comes out as it is, and the next call is none the worse."""
+
+    def f(a: ArrayLike) -> Tensor:
+        return fnp.linalg.inv(a * 2.0) + fnp.sin(a)
+
+    good, singular = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones((2, 2))
+    staged: Any = jit(f, backend=backend)
+    expected = np.asarray(f(good))
+    kind = _error_of(f, singular)
+    for _ in range(_CALLS):
+        _compare_numbers("a call beside one that raises", np.asarray(staged(good)), expected)
+        found = _error_of(staged, singular)
+        if found is not kind:
+            names = [each.__name__ if each else "no error" for each in (found, kind)]
+            raise _Wrong(f"an operation that fails: {names[0]} by jit, {names[1]} by evaluation")
+    return True
+
+
+def _error_of(f: Function, *args: ArrayLike) -> type[Exception] | None:
+    try:
+        f(*args)
+    except Exception as error:
+        return type(error)
+    return None
+
+
+def _check_warnings(backend: Backend) -> bool:
+    """NumPy's default warnings do not reach users of compiled functions."""
+    staged: Any = jit(lambda x: (fnp.exp(x) * x, 1.0 / (x - x), fnp.log(x)), backend=backend)
+    with np.errstate(all="warn"):
+        for _ in range(_CALLS):
+            _without_warnings(staged, (np.array([1e308, -1.0, 0.0]),))
+    return True
+
+
+def _check_memory(backend: Backend) -> bool:
+    """A compiled function keeps no argument."""
+    staged = stage(lambda x: fnp.sum(fnp.sin(x) * x))(np.ones(50))
+    run = backend.compile(_prepared(backend, optimize(staged))).run
+    gc.disable()
+    try:
+        for number in range(3):
+            x = np.linspace(0.0, 1.0, 50)
+            run(x)
+            reference = weakref.ref(x)
+            del x
+            if reference() is not None:
+                raise _Wrong(f"run() keeps its argument after call {number + 1}")
+    finally:
+        gc.enable()
+    return True
+
+
+def _check_name(backend: Backend) -> bool:
+    if not (isinstance(backend.name, str) and backend.name):
+        raise _Wrong(f"its name is {backend.name!r}, not a text")
+    return True
+
+
+_BEHAVIOURS: Final[Sequence[tuple[str, Callable[[Backend], bool]]]] = (
+    ("name", _check_name),
+    ("threads", _check_threads),
+    ("errors", _check_errors),
+    ("warnings", _check_warnings),
+    ("memory", _check_memory),
+)
