@@ -1,4 +1,4 @@
-"""Declaring operations of one's own: all that is needed, in one place.
+"""Declaring operations, and transformations, of one's own: all that is needed, in one place.
 
 An operation is one frozen record. What it says of itself is all that anything knows of it: it is
 then differentiated in both modes and at every order, batched, staged, costed, fused, printed and
@@ -16,6 +16,9 @@ saved without another line anywhere. Rules are written with the functions of ``f
 ...     return apply(gudermannian, x)
 >>> gd([0.0, 0.5]), fg.vmap(fg.grad(gd))(fg.tensor([0.0, 1.0]))
 (Tensor([0.        , 0.48038108]), Tensor([1.        , 0.64805427]))
+
+A transformation of one's own is a ``Trace``, which says what operations mean to it; the page
+``funcgrad/transforms/README.md`` has an example.
 
 A program that is saved names an operation by its module and its name there, so an operation that is
 to be saved stands at the top of a module.
@@ -49,6 +52,7 @@ from funcgrad.primitives.elementwise import (
 from funcgrad.primitives.movement import movement
 from funcgrad.primitives.recurrence import batch_along_axis
 from funcgrad.primitives.reduction import batch_reduction, numbers, reduction
+from funcgrad.programs.origins import operations_line
 from funcgrad.shape import Spec
 from funcgrad.structure import (
     COMMUTATIVE,
@@ -76,6 +80,8 @@ from funcgrad.structure import (
     Trait,
 )
 from funcgrad.tensor import Tensor, apply, wrap
+from funcgrad.trace import Trace, begin_level, bind
+from funcgrad.transforms.tracer import Tracer
 from funcgrad.users_values import ArrayLike
 
 __all__ = [
@@ -111,12 +117,16 @@ __all__ = [
     "Selection",
     "Spec",
     "Structure",
+    "Trace",
+    "Tracer",
     "Trait",
     "apply",
     "apply_several",
     "batch_along_axis",
     "batch_elementwise",
     "batch_reduction",
+    "begin_level",
+    "bind",
     "combined",
     "complexes",
     "edges",
@@ -124,6 +134,7 @@ __all__ = [
     "elementwise_result",
     "movement",
     "numbers",
+    "operations_line",
     "reals",
     "reduction",
 ]

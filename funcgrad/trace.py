@@ -124,6 +124,10 @@ class TracedValue:
 class Trace:
     """One running transformation: what operations on its tracers mean.
 
+    A transformation of one's own is a subclass with a method ``process``; the others need not be
+    there. ``inner`` takes a tracer's value out of it, ``bind`` computes with such values further
+    out, and a ``Tracer`` follows the result.
+
     Attributes
     ----------
     level : int
@@ -131,7 +135,8 @@ class Trace:
         The transformation, for the text of its tracers.
     has_numbers : bool
         Whether the number inside of a tracer is the one that the user's function would have: not
-        where it stands for many.
+        where it stands for many. Where it is, the text of a tracer shows it, and control flow may
+        look at it.
     """
 
     __slots__ = ("level",)
@@ -146,18 +151,44 @@ class Trace:
             running.traces = (self,)
 
     def check(self) -> None:
-        """Raise ``EscapedTracerError`` if the transformation has ended."""
-        raise NotImplementedError
+        """Raise ``EscapedTracerError`` if the transformation has ended; by default none ends."""
+
+    def inner(self, value: Value) -> Value:
+        """A value as the transformations around this one see it.
+
+        A tracer of this trace gives the value inside it, any other value is handed on.
+        """
+        if type(value) not in RAW and value._trace is self:
+            return value._value
+        return concrete(value)
 
     def process(
         self, primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Interpret an operation of which at least one argument is a tracer of this trace."""
-        raise NotImplementedError
+        """Interpret an operation of which at least one argument is a tracer of this trace.
+
+        Parameters
+        ----------
+        primitive : Primitive
+        args : tuple of values
+            Tracers of this trace, and of those around it, and raw values.
+        params : mapping
+
+        Returns
+        -------
+        value, or a tuple of values
+            As ``bind`` returns them: a tuple where the operation has several results.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method process(self, primitive, args, params)."
+        )
 
     def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
-        """Interpret a whole call that brings its own rules: what its function does, if no trace
-        says more."""
+        """Interpret a whole call that brings rules of its own, as one of a ``custom_vjp``.
+
+        By default its function runs, whose operations are interpreted one by one; rules are for
+        transformations that differentiate or batch.
+        """
         outs: list[Value] = call.run(args)
         return outs
 
@@ -174,8 +205,11 @@ class Trace:
         return None
 
     def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
-        """A tracer of this trace with the values inside it changed."""
-        raise escaped()
+        """A tracer of this trace with the values inside it changed: for checkpoints."""
+        self.check()
+        changed: Any = object.__new__(type(tracer))
+        changed._trace, changed._value = self, change(tracer._value)
+        return changed
 
     def process1(self, primitive: Operation, x: Value) -> Value:
         """Interpret an operation of one argument and no parameter; here for speed only."""

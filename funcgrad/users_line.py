@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy
 
-__all__ = ["libraries_calls", "users_line"]
+__all__ = ["is_users", "libraries_calls", "line_of_frame", "users_line"]
 
 _LIBRARIES: Final = tuple(
     dict.fromkeys(
@@ -26,6 +26,11 @@ _LIBRARIES: Final = tuple(
 _HOME: Final = dirname(__file__) + os.sep
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether the code of a frame is the user's."""
+    return not frame.f_code.co_filename.startswith(_LIBRARIES)
+
+
 def users_line() -> str:
     """File and line of the innermost frame that is the user's; empty if there is none.
 
@@ -33,8 +38,13 @@ def users_line() -> str:
     function that is differentiated and this library there may be ``np.vectorize`` or SciPy.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+    while frame is not None and not is_users(frame):
         frame = frame.f_back
+    return line_of_frame(frame)
+
+
+def line_of_frame(frame: FrameType | None) -> str:
+    """File and line of a frame; empty for none."""
     return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
@@ -43,7 +53,7 @@ def libraries_calls() -> tuple[tuple[str, str], ...]:
     user's first: the module of each, and the name that it is defined under there."""
     calls = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+    while frame is not None and not is_users(frame):
         if not frame.f_code.co_filename.startswith(_HOME):
             calls.append((frame.f_globals.get("__name__", ""), frame.f_code.co_qualname))
         frame = frame.f_back

@@ -37,7 +37,7 @@ from funcgrad.trace import RAW, Value, concrete, rerun
 from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained, operand
 
-__all__ = ["Program"]
+__all__ = ["Program", "bound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,9 @@ class Program:
             operands = tuple([known[variable] for variable in equation.operands])
             if equation.epoch:
                 with rerun(runs.setdefault(equation.epoch, object())):
-                    known += _bound(equation, operands)
+                    known += bound(equation, operands)
             else:
-                known += _bound(equation, operands)
+                known += bound(equation, operands)
             for variable in results[position] if guards else ():
                 for guard in guards.get(variable, ()):
                     _check_guard(self, guard, known[variable])
@@ -396,7 +396,7 @@ class Program:
         return program_fingerprint(self)
 
 
-def _bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
     """The results of an equation, under whatever transformations follow its operands."""
     operation, params = equation.operation, dict(equation.params)
     try:

@@ -22,6 +22,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
 from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad.programs.names import letters
+from funcgrad.programs.origins import staged_line
 from funcgrad.programs.program import Program
 from funcgrad.shape import stand_in
 from funcgrad.structure import Control
@@ -373,7 +374,7 @@ class Stager(Trace):
 
     def _source(self) -> str:
         """The user's line that an equation comes from."""
-        return users_line()
+        return staged_line()
 
     def _epoch(self) -> int:
         """The number of the second run of a checkpointed function that goes on; 0 in first runs."""
