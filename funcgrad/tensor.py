@@ -51,6 +51,7 @@ __all__ = [
     "apply1",
     "apply2",
     "operate_generally",
+    "strong_truth",
     "tensor",
     "wrap",
 ]
@@ -351,7 +352,7 @@ def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
     """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``."""
     if not primitive.operator:
         return wrap(_operated(primitive, args, params))
-    values = tuple([_truth(operand(arg, primitive.name)) for arg in args])
+    values = tuple([strong_truth(operand(arg, primitive.name)) for arg in args])
     return strong(_operated(primitive, values, params))
 
 
@@ -370,11 +371,10 @@ def strong(value: Value) -> Tensor:
     return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
 
 
-def _truth(x: Value) -> Value:
-    """An argument of a function, with truth values as NumPy's: operators count them as 0 and 1."""
-    if type(x) is not bool and (type(x) in RAW or dtype_of(x).kind != "b" or not is_weak(x)):
-        return x
-    return cast(x, dtype=np.dtype(np.bool_))
+def strong_truth(x: Value) -> Value:
+    """A value, but a truth value as NumPy's: of Python's, operators count it as 0 or 1."""
+    weak = type(x) is bool or (type(x) not in RAW and dtype_of(x).kind == "b" and is_weak(x))
+    return cast(x, dtype=np.dtype(np.bool_)) if weak else x
 
 
 def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Tensor:
@@ -386,7 +386,7 @@ def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Ten
         if trace is None and (not primitive.operator or type(x._value) in STRONG):
             value = primitive.evaluate(x._value)
         elif primitive.operator and not as_operator:
-            value = bind1(primitive, _truth(x._value if trace is None else x))
+            value = bind1(primitive, strong_truth(x._value if trace is None else x))
         else:
             value = bind1(primitive, x) if trace is None else trace.process1(primitive, x)
             if type(value) is type(x) is not Tensor:
@@ -413,8 +413,8 @@ def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool =
     elif type(y) not in FREE and not isinstance(y, Tensor):
         y = operand(y, primitive.name)
     if primitive.operator and not as_operator:
-        x = x if type(x) in STRONG else _truth(x)
-        y = y if type(y) in STRONG else _truth(y)
+        x = x if type(x) in STRONG else strong_truth(x)
+        y = y if type(y) in STRONG else strong_truth(y)
     try:
         value = bind2(primitive, x, y)
     except (ValueError, TypeError, OverflowError) as error:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,15 @@ from funcgrad import trees
 from funcgrad.control.values import as_spec, strong
 from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError, TreeError
 from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, TracedValue, Value, concrete
+from funcgrad.tensor import Tensor, strong_truth, wrap
+from funcgrad.trace import RAW, STRONG, TracedValue, Value, concrete
 from funcgrad.transforms.arguments import values_of
+from funcgrad.transforms.numberless import staged_body
+from funcgrad.transforms.probe import probe_again, running_probes
+from funcgrad.transforms.stager import Stager
 from funcgrad.trees import Structure
 from funcgrad.users_line import users_line
 from funcgrad.users_values import ArrayLike, described, operand
@@ -31,6 +36,7 @@ __all__ = [
     "common_specs",
     "described_spec",
     "gives_way",
+    "handed",
     "pair_of",
     "placed",
     "placed_operand",
@@ -52,6 +58,14 @@ def placed_values(
         return values_of(operation, leaves, structure, name)
     except FuncgradError as error:
         raise type(error)(placed(str(error))) from None
+
+
+def handed(values: Sequence[Value]) -> list[Value]:
+    """Values as bodies get them: Python's numbers stay so, truth values become NumPy's.
+
+    Of Python's, ``~`` would be -1 or -2, and ``+`` a sum.
+    """
+    return [value if type(value) in STRONG else strong_truth(value) for value in values]
 
 
 def placed_operand(operation: str, what: str, value: ArrayLike) -> Value:
@@ -125,19 +139,40 @@ class Kinds:
     specs : list of Spec
     values : list of values
         The first.
+    numbers : list of bool
+        Where the loop begins with a Python number.
     """
 
     operation: str
     structure: Structure
     specs: list[Spec]
     values: list[Value]
+    numbers: list[bool]
 
     @classmethod
     def of(cls, operation: str, name: str, tree: Any) -> Kinds:
         """Of what a user gives a loop to begin with."""
         leaves, structure = trees.flatten(tree)
-        values = placed_values(operation, leaves, structure, lambda: name)
-        return cls(operation, structure, [*map(spec_inside, values)], values)
+        begun = placed_values(operation, leaves, structure, lambda: name)
+        values = handed(begun)
+        numbers = [spec_inside(value).weak for value in begun]
+        return cls(operation, structure, [*map(spec_inside, values)], values, numbers)
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether any leaf can still become an array, or a number of a later kind."""
+        return True in self.numbers
+
+    def _becomes(self, k: int, new: Spec) -> bool:
+        """Whether what began as a Python number becomes something of another kind.
+
+        It may have become an array of one kind while another leaf was a Python number yet.
+        """
+        spec = self.specs[k]
+        if not self.numbers[k] or not gives_way(replace(spec, weak=True), new):
+            return False
+        higher = np.promote_types(spec.dtype, new.dtype) == new.dtype != spec.dtype
+        return higher or (spec.weak and not new.weak)
 
     def tree(self, values: Sequence[Value] | None = None) -> Any:
         """Values as the user's function gets them."""
@@ -169,8 +204,8 @@ class Kinds:
                 fitted.append(value)
             elif gives_way(own, spec):
                 fitted.append(as_spec(value, spec))
-            elif gives_way(spec, own):
-                self.specs[k] = strong(own) if not own.weak else own
+            elif self._becomes(k, own):
+                self.specs[k] = own if spec.weak else strong(own)
                 promoted = True
                 fitted.append(value)
             else:
@@ -181,20 +216,42 @@ class Kinds:
         """Begin with values of the kinds that are known now."""
         self.values = [as_spec(x, spec) for x, spec in zip(self.values, self.specs, strict=True)]
 
+    def staged(
+        self,
+        stager: Stager | None,
+        run: Callable[[Sequence[Value]], list[Value]],
+        others: Sequence[Spec],
+        name: str,
+    ) -> tuple[Program, list[Value]]:
+        """A body as a program of what is carried, and of other values; see ``staged_body``.
+
+        It is staged until the kind of what it carries is known, with which the loop then begins.
+        """
+        place = f"fg.{self.operation}"
+        while True:
+            before = [*self.specs]
+            staged = staged_body(stager, place, run, [*before, *others], name)
+            if self.specs == before:
+                return staged
+            self.promote()
+
     def next(self, tree: Any, step: str, is_first: bool, again: Callable[[], Any]) -> Any:
         """What a loop carries on, of what the user's function returned.
 
-        Where the first step makes an array of a Python number, of another dtype, it runs once more,
-        with an array from the beginning.
+        Where the first step makes an array of a Python number, it runs once more, with an array
+        from the beginning: a number may have given way to arrays of a lower precision.
         """
         before = [*self.specs]
         values, promoted = self.fit(self.flatten(tree, step), step)
-        changed = zip(before, self.specs, strict=True)
-        if promoted and any(own.dtype != new.dtype for own, new in changed):
-            if not is_first:
+        if promoted and not is_first:
+            changed = zip(before, self.specs, strict=True)
+            if any(own.dtype != new.dtype for own, new in changed):
                 raise self.late(before, step)
+            return self.tree(values)
+        while promoted:
             self.promote()
-            values, _ = self.fit(self.flatten(again(), step), step)
+            with probe_again(running_probes()):
+                values, promoted = self.fit(self.flatten(again(), step), step)
         return self.tree(values)
 
     def late(self, before: Sequence[Spec], step: str) -> Exception:
@@ -224,7 +281,11 @@ class Kinds:
 def common_specs(
     operation: str, names: Sequence[str], structures: Sequence[Structure], specs: Sequence[Any]
 ) -> list[Spec]:
-    """The specs that branches return, of which Python numbers become arrays where others are.
+    """The specs of a choice's results, of those that its branches return.
+
+    A Python number gives way to an array of its kind or a later one (bool, int, float, complex),
+    and to a Python number of a later kind: the order of the branches is of no importance. No
+    array's dtype depends on other branches.
 
     Raises
     ------
@@ -254,4 +315,4 @@ def common_specs(
                         " of one shape and dtype."
                     )
                 )
-    return found
+    return [strong(spec) if spec.dtype.kind == "b" else spec for spec in found]

@@ -32,7 +32,7 @@ from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
-from funcgrad.transforms.numberless import running_stager, staged_body
+from funcgrad.transforms.numberless import running_stager
 from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
 from funcgrad.trees import Structure
@@ -58,7 +58,8 @@ def scan(
         From the carry and one slice of each array to a pair: the next carry, of the same structure,
         shapes and dtypes, and what this step gives, which may be None.
     init : pytree
-        The first carry. A Python number becomes an array where ``f`` makes one of it.
+        The first carry. A Python number becomes, from the beginning, what ``f`` makes of it: an
+        array or a number of its kind or a later one (int, float, complex).
     xs : pytree of arrays, optional
         Each step gets a slice along axis 0 of every leaf.
     length : int, optional
@@ -161,14 +162,7 @@ def _staged(
         ys = placed_values(operation, leaves, structure, lambda: "what a step gives")
         return [*state, *ys]
 
-    while True:
-        before = [*kinds.specs]
-        program, closed = staged_body(
-            stager, f"fg.{operation}", run, [*before, *slices.specs], name_of(f)
-        )
-        if kinds.specs == before:
-            break
-        kinds.promote()  # and once more, with arrays from the beginning
+    program, closed = kinds.staged(stager, run, slices.specs, name_of(f))
     inputs = range(len(program.inputs))
     order = [*inputs[count + len(slices.values) :], *inputs[: count + len(slices.values)]]
     body = extract(program, order, program.outputs)
@@ -256,7 +250,7 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     f : callable
         Of one slice of every leaf; it returns a pytree.
     xs : pytree of arrays
-        ScannedArrays are taken along axis 0.
+        Slices are taken along axis 0.
     batch_size : int, optional
         So many slices at once, by ``vmap``; what is left over is a smaller batch.
 

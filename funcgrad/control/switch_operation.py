@@ -32,6 +32,7 @@ from funcgrad.control.values import (
     as_spec,
     batched_program,
     inputs_read,
+    of_one_kind,
     part_of,
     specs_inside,
     strong,
@@ -61,7 +62,7 @@ def _branches(params: Params) -> list[Program]:
 def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
     """The results of the branch that a number names; the first or the last where it is outside."""
     width = len(str(len(branches) - 1))
-    params = {f"branch_{k:0{width}}": branch for k, branch in enumerate(branches)}
+    params = {f"branch_{k:0{width}}": own for k, own in enumerate(of_one_kind(branches))}
     own = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
     return list(SWITCH(index, *own, **params))
 

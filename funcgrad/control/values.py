@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitives.elementwise import add
 from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.extract import extract, needed
@@ -25,7 +26,9 @@ __all__ = [
     "as_spec",
     "batched_program",
     "inputs_read",
+    "of_one_kind",
     "part_of",
+    "result_specs",
     "specs_inside",
     "strong",
     "strong_program",
@@ -34,19 +37,49 @@ __all__ = [
 
 
 def as_spec(value: Value, spec: Spec) -> Value:
-    """A value in the dtype, and of the weakness, that a program's input has."""
+    """A value in the dtype, and of the weakness, that a program's input has.
+
+    What an array is made of stays one.
+    """
     own = spec_inside(value)
     if own == spec or (spec.weak and own.dtype == spec.dtype and type(value) not in RAW):
         return value
     if type(value) in RAW and not own.shape:
         made: Any = spec.dtype.type(value)
         return made.item() if spec.weak else made
+    if spec.weak and own.weak:  # the number that changes no other, not even -0.0
+        return add(value, spec.dtype.type(-0.0).item())
     return cast(value, dtype=spec.dtype)
 
 
 def specs_inside(values: Sequence[Value]) -> list[Spec]:
     """The specs of values."""
     return [spec_inside(value) for value in values]
+
+
+def result_specs(program: Program) -> list[Spec]:
+    """The specs of a program's results."""
+    specs = program.specs()
+    return [specs[variable] for variable in program.outputs]
+
+
+def of_one_kind(programs: Sequence[Program]) -> Sequence[Program]:
+    """Programs of one choice, with arrays for those results of which some have Python numbers."""
+    found = [result_specs(program) for program in programs]
+    if all(specs == found[0] for specs in found):
+        return programs
+    wanted = [
+        specs[0] if len({*specs}) == 1 else strong(specs[0]) for specs in zip(*found, strict=True)
+    ]
+
+    def with_results(program: Program) -> Program:
+        def run(values: Sequence[Value]) -> list[Value]:
+            outs = program.evaluate(values)
+            return [*map(as_spec, outs, wanted)]
+
+        return flat_program(program.name, run, program.inputs)
+
+    return [*map(with_results, programs)]
 
 
 def strong(spec: Spec) -> Spec:

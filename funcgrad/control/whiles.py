@@ -8,9 +8,10 @@ Tensor(256.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import index as as_index
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,9 +26,10 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
+from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
-from funcgrad.shape import Spec, dtype_of, shape_of
-from funcgrad.tensor import wrap
+from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
@@ -36,6 +38,8 @@ from funcgrad.transforms.stager import Stager
 from funcgrad.users_values import ArrayLike
 
 __all__ = ["fori_loop", "while_loop"]
+
+_INT64: Final = np.dtype(np.int64)
 
 
 @answering
@@ -54,7 +58,8 @@ def while_loop(
     body_fun : callable
         From the value to the next, of the same structure, shapes and dtypes.
     init_val : pytree
-        The first value. A Python number becomes an array where ``body_fun`` makes one of it.
+        The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
+        an array or a number of its kind or a later one (int, float, complex).
     checkpoints : int, optional
         In a program, about how many values reverse mode holds at once; it computes the others
         again. Without it reverse mode holds all.
@@ -118,9 +123,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         The first integer, and the one that is not reached.
     body_fun : callable
         From an integer and the value to the next value, of the same structure, shapes and dtypes.
-        The integer is Python's own where nothing is staged, and a traced one in programs.
+        The integer is a tensor of the dtype that the bounds have together, and gives way to arrays
+        where both are Python's.
     init_val : pytree
-        The first value. A Python number becomes an array where ``body_fun`` makes one of it.
+        The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
+        an array or a number of its kind or a later one (int, float, complex).
 
     Returns
     -------
@@ -150,8 +157,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """
     check_function("fori_loop", body_fun)
     first, stop = _bound("lower", lower), _bound("upper", upper)
+    spec = _counter(spec_inside(first), spec_inside(stop))
     if is_unknown(first) or is_unknown(stop):
-        return _counted(first, stop, body_fun, init_val)
+        return _counted(as_spec(first, spec), stop, body_fun, init_val)
     start, end = int(wrap(first)), int(wrap(stop))
 
     def step(carry: Any, _: object) -> Any:
@@ -159,9 +167,19 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         return (i + 1, body_fun(i, value)), None
 
     if running_stager() is None:
-        return _for(range(start, end), body_fun, Kinds.of("fori_loop", "init_val", init_val))
+        kinds = Kinds.of("fori_loop", "init_val", init_val)
+        return _for(range(start, end), spec, body_fun, kinds)
     length = max(0, end - start)
-    return counted(named_like(body_fun, step), (start, init_val), length, "fori_loop")[1]
+    init = wrap(as_spec(start, spec)), init_val
+    return counted(named_like(body_fun, step), init, length, "fori_loop")[1]
+
+
+def _counter(lower: Spec, upper: Spec) -> Spec:
+    """The spec of the integers between two bounds, which holds them all."""
+    if lower.weak == upper.weak:
+        dtype = np.promote_types(lower.dtype, upper.dtype)
+        return Spec((), dtype if dtype.kind in "iu" else _INT64, lower.weak)
+    return strong(upper if lower.weak else lower)
 
 
 def _bound(name: str, bound: ArrayLike) -> Value:
@@ -177,18 +195,33 @@ def _bound(name: str, bound: ArrayLike) -> Value:
     return value
 
 
-def _for(steps: range, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
+def _for(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
     value = kinds.tree()
-    for i in steps:
+    if not steps:
+        return _without_steps(kinds, lambda value: body_fun(wrap(stand_in(spec)), value))
+    for number in steps:
+        i = wrap(number if spec.weak else spec.dtype.type(number))
         found = body_fun(i, value)
         if not alike(found, value):
             again = partial(_once_more, body_fun, i, kinds)
-            found = kinds.next(found, f" at i = {i}", i == steps[0], again)
+            found = kinds.next(found, f" at i = {number}", number == steps[0], again)
         value = found
     return value
 
 
-def _once_more(body_fun: Callable[[Any, Any], Any], i: int, kinds: Kinds) -> Any:
+def _without_steps(kinds: Kinds, body: Callable[[Any], Any]) -> Any:
+    """The first value, of the kind that it would have after a step, as far as that is known."""
+    if not kinds.gives_way:
+        return kinds.tree()
+    settled = replace(kinds, specs=[*kinds.specs])
+    try:
+        settled.staged(None, _step(settled, body), (), kinds.operation)
+    except Exception:  # a body that does not run may be one that cannot be staged
+        return kinds.tree()
+    return settled.tree()
+
+
+def _once_more(body_fun: Callable[[Any, Any], Any], i: Tensor, kinds: Kinds) -> Any:
     return body_fun(i, kinds.tree())
 
 
@@ -213,10 +246,10 @@ def _looped(
         goes_on = truth(operation, what, cond_fun(value))
         if type(goes_on) is not np.bool_:
             if is_unknown(goes_on):
-                return _masked(operation, cond_fun, body_fun, kinds, value, goes_on)
+                return _masked(operation, cond_fun, body_fun, kinds, value, goes_on, not number)
             goes_on = bool(wrap(goes_on))
         if not goes_on:
-            return value
+            return value if number else _without_steps(kinds, body_fun)
         found = body_fun(value)
         if not alike(found, value):
             found = kinds.next(
@@ -233,8 +266,11 @@ def _masked(
     kinds: Kinds,
     value: Any,
     active: Value,
+    is_first: bool,
 ) -> Any:
     """The loop for a batch, each example of which ends by itself."""
+    if not np.any(_number(active)):
+        return _without_steps(kinds, body_fun) if is_first else value
     numbers: list[bool] | None = None
     while np.any(_number(active)):
         found = body_fun(value)
@@ -245,7 +281,8 @@ def _masked(
                 for each in zip(kinds.flatten(found, ""), kinds.specs, strict=True)
             ]
             found = kinds.tree(own)
-        found = kinds.next(found, "", numbers is None, lambda: body_fun(kinds.tree()))
+        found = kinds.next(found, "", is_first, lambda: body_fun(kinds.tree()))
+        is_first = False
         numbers = [spec.weak for spec in kinds.specs] if numbers is None else numbers
         new, old = trees.leaves(found), kinds.flatten(value, "")
         kept = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
@@ -277,23 +314,14 @@ def _staged(
     kinds: Kinds,
     checkpoints: int | None,
 ) -> Any:
-    place = f"fg.{operation}"
-
-    def step(values: Sequence[Value]) -> list[Value]:
-        return kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
-
     def goes_on(values: Sequence[Value]) -> list[Value]:
         return [truth(operation, "the result of cond_fun", cond_fun(kinds.tree(values)))]
 
-    while True:
-        before = [*kinds.specs]
-        body, body_closed = staged_body(stager, place, step, before, name_of(body_fun))
-        if kinds.specs == before:
-            break
-        kinds.promote()
-    cond, cond_closed = staged_body(stager, place, goes_on, before, name_of(cond_fun))
+    body, body_closed = kinds.staged(stager, _step(kinds, body_fun), (), name_of(body_fun))
+    place = f"fg.{operation}"
+    cond, cond_closed = staged_body(stager, place, goes_on, kinds.specs, name_of(cond_fun))
     closed = [*{id(x): x for x in (*cond_closed, *body_closed)}.values()]
-    specs = [*specs_inside(closed), *before]
+    specs = [*specs_inside(closed), *kinds.specs]
     places = {id(x): k for k, x in enumerate(closed)}
 
     def over(program: Program, own: list[Value]) -> Program:
@@ -308,6 +336,11 @@ def _staged(
     most = None if checkpoints is None else as_index(checkpoints)
     outs = apply_while([*closed, *kinds.values], WhileSettings(loop, most))
     return kinds.tree(outs)
+
+
+def _step(kinds: Kinds, body_fun: Callable[[Any], Any]) -> Callable[[Sequence[Value]], list[Value]]:
+    """A body of values."""
+    return lambda values: kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
 
 
 def named_like(f: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:

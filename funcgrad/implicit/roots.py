@@ -18,6 +18,7 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from funcgrad import trees
+from funcgrad.control.carry import handed
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.linear_solves import LinearSystem, Solve, filled, minus, pushed
@@ -141,7 +142,7 @@ def root_of(
     """
     unknown, guess = Unknown.of(name, what, init)
     leaves, structure = trees.flatten(params)
-    given = values_of(name, leaves, structure, lambda: "params")
+    given = handed(values_of(name, leaves, structure, lambda: "params"))
     count, form = len(guess), [unknown.structure]
 
     def flat(own: Sequence[Value]) -> list[Value]:

@@ -15,7 +15,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import trees
-from funcgrad.control.carry import placed
+from funcgrad.control.carry import handed, placed
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, shape_of
@@ -63,7 +63,7 @@ class System:
             leaf.astype(leaf.dtype if leaf.dtype.kind in "fc" else np.float64) for leaf in start
         ]
         others, arguments = trees.flatten(args)
-        parameters = values_of("odeint", others, arguments, lambda: "args")
+        parameters = handed(values_of("odeint", others, arguments, lambda: "args"))
         return cls(function, state, arguments, start, [wrap(value) for value in parameters])
 
     def tree(self, leaves: Sequence[Tensor]) -> Any:

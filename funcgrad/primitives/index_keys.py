@@ -28,10 +28,19 @@ from funcgrad.errors import (
 )
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.trace import RAW, Raw, TracedValue, Value
+from funcgrad.trace import RAW, Raw, TracedValue, Value, concrete
 from funcgrad.users_values import operand
 
-__all__ = ["IndexPlan", "Key", "explain_index", "index_text", "is_basic", "part_at", "plan_index"]
+__all__ = [
+    "IndexPlan",
+    "Key",
+    "explain_index",
+    "index_text",
+    "is_basic",
+    "part_at",
+    "plan_index",
+    "with_plain_integers",
+]
 
 _BOUNDS: Final = frozenset({int, type(None)})
 _WHOLE: Final = slice(None)
@@ -119,6 +128,17 @@ def is_basic(key: tuple[Any, ...]) -> bool:
         elif kind is not int and entry is not None and entry is not ...:
             return False
     return True
+
+
+def with_plain_integers(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key with Python's integers for tensors of one integer, as loops count with."""
+    return tuple([_plain(entry) if isinstance(entry, TracedValue) else entry for entry in key])
+
+
+def _plain(entry: TracedValue) -> Any:
+    value = concrete(entry)
+    is_one = type(value) is int or isinstance(value, np.integer)
+    return int(value) if is_one else entry
 
 
 def index_text(key: Iterable[Any]) -> str:

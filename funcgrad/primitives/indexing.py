@@ -19,7 +19,13 @@ import numpy as np
 
 from funcgrad.primitive import Linear, OperandText, Patch, Primitive, Sample, Transposes
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.index_keys import IndexPlan, explain_index, is_basic, plan_index
+from funcgrad.primitives.index_keys import (
+    IndexPlan,
+    explain_index,
+    is_basic,
+    plan_index,
+    with_plain_integers,
+)
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
@@ -315,6 +321,9 @@ def index(x: Value, key: Any) -> Value:
     """
     entries = key if type(key) is tuple else (key,)
     try:
+        if not is_basic(entries):
+            entries = with_plain_integers(entries)
+            key = entries if type(key) is tuple else entries[0]
         if is_basic(entries):  # by far the commonest, and worth no more than a look
             if type(x) in RAW or x._trace is None:
                 return view.evaluate(concrete(x), key)

@@ -75,7 +75,9 @@ class ProbeSet:
         """Follow a value under a name."""
         data = self.recorder.inner(value)
         if self._again:
-            return self._follow(data, value, self._marked[name][1])
+            slot = self._marked[name][1]
+            self._marked[name] = spec_of(data), slot  # a loop may begin again in another precision
+            return self._follow(data, value, slot)
         if name in self._marked:
             raise DifferentiationError(
                 f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
@@ -127,7 +129,7 @@ def running_probes() -> ProbeSet | None:
 
 @contextmanager
 def probe_again(probes: ProbeSet | None) -> Iterator[None]:
-    """While a checkpointed function runs once more, find the probes of the first time."""
+    """While a function runs once more, as a checkpointed one, find the probes of the first time."""
     token = _PROBES.set(probes.again() if probes is not None else None)
     try:
         yield
