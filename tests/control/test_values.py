@@ -340,3 +340,14 @@ def test_a_tensor_of_one_integer_is_a_basic_index() -> None:
         sources=False
     )
     np.testing.assert_array_equal(x[fg.tensor(np.int8(-1))], x[-1])
+
+
+@pytest.mark.parametrize("number", [2, 2.0])
+def test_branches_of_a_number_that_is_known_are_compiled(number: Any) -> None:
+    def f(x: Any) -> Any:
+        return x * fg.cond(fnp.sum(x) > 0.5, lambda k: k, lambda k: k * 2.5, number)
+
+    staged = fg.jit(f)
+    for x in (fnp.ones(3), -fnp.ones(3)):
+        np.testing.assert_array_equal(staged(x), f(x))
+    assert not staged.failures

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 from unittest.mock import patch
@@ -52,7 +52,8 @@ class Check:
     run : callable
         Raises where something is wrong.
     needs : str
-        Words of ``derivatives`` and ``batch`` (no looks at numbers).
+        Words of ``derivatives``, ``batch`` (no looks at numbers), ``linear`` (all rules are linear
+        maps) and ``symmetric`` (all rules are derivatives).
     rounds : bool
         Whether it rounds otherwise, so that a number that was looked at may be another.
     """
@@ -66,6 +67,10 @@ class Check:
         if self.rounds and subject.looks:
             return False
         if "derivatives" in self.needs and not subject.is_differentiable:
+            return False
+        if "linear" in self.needs and subject.is_clipped:
+            return False
+        if "symmetric" in self.needs and subject.is_ruled_otherwise:
             return False
         return not ("batch" in self.needs and subject.looks)
 
@@ -270,7 +275,8 @@ def derived(
                     raise
                 assert_agree(actual, merged(subject), measured, margin)
 
-    return Check(run, "derivatives", rounds=margin > 4.0)
+    needs = "derivatives linear" if quantity == "push" else "derivatives"
+    return Check(run, needs, rounds=margin > 4.0)
 
 
 def _batched_derivative(quantity: str) -> Check:
@@ -282,7 +288,12 @@ def _batched_derivative(quantity: str) -> Check:
 
         _assert_batch(subject, function, subject.xs, quantity)
 
-    return Check(run, "derivatives batch")
+    return Check(run, f"derivatives batch{' linear' * (quantity == 'push')}")
+
+
+def _symmetric(way: Way) -> Check:
+    """Second derivatives in another order."""
+    return replace(derived("second", way, 4.0, True), needs="derivatives symmetric")
 
 
 def _push(make: Callable[[Subject], Callable[..., Any]]) -> Check:
@@ -483,12 +494,12 @@ def _checks() -> dict[str, Check]:
                 fg.vmap(fg.jit(s.pull), axis_size=2, in_axes=None)(*s.point),
             ),
         ),
-        "forward = reverse": Check(_both_modes, "derivatives"),
+        "forward = reverse": Check(_both_modes, "derivatives linear"),
         "differences": Check(_differences, "derivatives"),
         "complex step": Check(_complex_step, "derivatives"),
-        "reverse over forward": derived("second", _reverse_over_forward, 4.0, True),
-        "reverse over reverse": derived("second", _reverse_over_reverse, 4.0, True),
-        "forward over forward": Check(_forward_over_forward, "derivatives"),
+        "reverse over forward": _symmetric(_reverse_over_forward),
+        "reverse over reverse": _symmetric(_reverse_over_reverse),
+        "forward over forward": Check(_forward_over_forward, "derivatives symmetric"),
         "second differences": Check(_second_differences, "derivatives"),
         "jit of hvp": derived("second", lambda s: fg.jit(s.second)(*s.point), 4.0),
         "hvp of jit": _second(lambda s: fg.jit(s.f), True),

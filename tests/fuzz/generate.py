@@ -56,7 +56,11 @@ SCOPE: Final[Mapping[str, Any]] = {
 _REFUSED: Final = (FuncgradError, TypeError, ValueError, IndexError, ArithmeticError)
 _DERIVED: Final = frozenset("grad jvp vjp linearize hvp jit_grad".split())
 _BATCHED: Final = frozenset("vmap vmap_last".split())
-_RULED: Final = frozenset("checkpoint custom_jvp custom_vjp linear_rule".split())
+_CONTROLLED: Final = frozenset(
+    "branch branch_of_numbers switch fori_loop while_loop scan map".split()
+)
+"""Ways to call a function that is staged without numbers."""
+_RULED: Final = frozenset("checkpoint custom_jvp custom_vjp linear_rule halved clipped".split())
 _BROADCAST: Final = frozenset(
     name for name, each in PRIMITIVES.items() if each.batch is batch_elementwise
 )
@@ -336,8 +340,8 @@ class _Maker:
         """A branch, a loop, or a function that is called in a way of its own."""
         if self.batched and kind in ("if", "while"):
             return False
-        inexact = kind not in ("closure", "jit", "program", "if", *_BATCHED)
-        needs_rows = kind in (*_BATCHED, "rows", "stacked_rows")
+        inexact = kind not in ("closure", "jit", "program", "if", *_BATCHED, *_CONTROLLED)
+        needs_rows = kind in (*_BATCHED, "rows", "stacked_rows", "map")
         chosen = self.anywhere(
             lambda value: (
                 isinstance(value, fg.Tensor)
@@ -355,7 +359,7 @@ class _Maker:
             bodies = tuple([self._body(depth, {}, False, like=chosen) for _ in range(2)])
             test = f"bool(total({{}}) > {float(self.rng.normal()):.3f})"
             return self._ended(Nest(self.name("v"), kind, (), (), bodies, test, (chosen,)))
-        batched, self.batched = self.batched, self.batched or kind in _BATCHED
+        batched, self.batched = self.batched, self.batched or kind in _BATCHED | _CONTROLLED
         parameter = self.name("p")
         hidden = kind in _RULED and not self.style.closes
         body = self._body(depth, {parameter: row}, hidden, inexact=kind in _DERIVED | _RULED)

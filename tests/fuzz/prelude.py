@@ -23,6 +23,7 @@ from tests.passes.generator import FORMS, Pick, every_rule
 __all__ = [
     "above",
     "between",
+    "branched",
     "definite",
     "fg",
     "fit",
@@ -32,12 +33,19 @@ __all__ = [
     "image",
     "matrix",
     "np",
+    "numbered",
     "rebuilt",
     "regular",
+    "repeated",
     "run",
+    "scanned",
     "simplex",
     "spectral",
+    "switched",
     "total",
+    "until",
+    "with_clipped_vjp",
+    "with_halved_vjp",
     "with_jvp",
     "with_linear_jvp",
     "with_vjp",
@@ -139,6 +147,93 @@ def with_linear_jvp(f: Callable[..., Any]) -> Any:
         return scaled(*primals), scaled(*tangents)
 
     return lambda *args: scaled(f(*args))
+
+
+def with_halved_vjp(f: Callable[..., Any]) -> Any:
+    """The function with half of its derivative, which no difference finds."""
+    ruled = fg.custom_vjp(f)
+    ruled.defvjp(
+        lambda *args: (f(*args), args),
+        lambda args, ct: fg.tree.map(lambda own: own * 0.5, fg.vjp(f, *args)[1](ct)),
+    )
+    return ruled
+
+
+def with_clipped_vjp(f: Callable[..., Any]) -> Any:
+    """The function with clipped cotangents: no linear map, and so none that is pushed."""
+    ruled = fg.custom_vjp(f)
+
+    def clipped(args: Any, ct: Any) -> Any:
+        size = abs(ct)
+        return fg.vjp(f, *args)[1](fnp.where(size > 0.25, 0.25 * ct, ct))
+
+    ruled.defvjp(lambda *args: (f(*args), args), clipped)
+    return ruled
+
+
+# Loops and branches, which carry and return numbers of Python beside arrays.
+
+
+def branched(f: Callable[[Any], Any], x: Any) -> Any:
+    """One of two functions by a number."""
+    return fg.cond(total(x) > 0.5, f, lambda x: f(fit(x, x)), x)
+
+
+def numbered(f: Callable[[Any], Any], x: Any) -> Any:
+    """Numbers of Python of two kinds, and beside an array, as factors of a function."""
+    large = total(x) > 0.5
+    first = fg.cond(large, lambda k: k, lambda k: k * 2.5, 2)
+    second = fg.cond(~large, lambda: total(x), lambda: 1)
+    third = fg.cond(large, lambda done: ~done, lambda done: done, False)
+    return f(x) * first * second * fnp.where(third, 1, 2)
+
+
+def switched(f: Callable[[Any], Any], x: Any) -> Any:
+    """One of four functions by an integer."""
+    index = fnp.clip(total(x), -1.0, 4.0).astype(int)
+    functions = [f, lambda x: f(fit(x, x)), lambda x: fnp.flip(f(x)), lambda x: f(x) + f(x)]
+    factors = [lambda: True, lambda: 3, lambda: 0.5, lambda: 2]
+    return fg.switch(index, functions, x) * fg.switch(index, factors)
+
+
+def repeated(f: Callable[[Any], Any], x: Any) -> Any:
+    """A loop that counts, and carries an array, a number of Python that changes and a flag."""
+
+    def step(i: Any, carry: Any) -> Any:
+        x, k, done = carry
+        return fit(x, f(x)), (k + i) * 0.5, ~done
+
+    x, k, done = fg.fori_loop(1, 4, step, (x, 1, False))
+    return fnp.where(done, x, x * k)
+
+
+def until(f: Callable[[Any], Any], x: Any) -> Any:
+    """A loop that stops by a number, a count or a flag."""
+
+    def goes_on(carry: Any) -> Any:
+        x, count, done = carry
+        return (count < 3) & ~done & (total(x) < 1.5)
+
+    def step(carry: Any) -> Any:
+        x, count, _ = carry
+        x = fit(x, f(x))
+        return x, count + 1, total(x) < -1.0
+
+    x, count, _ = fg.while_loop(goes_on, step, (x, 0, False))
+    return x * count
+
+
+def scanned(f: Callable[[Any], Any], x: Any) -> Any:
+    """A loop over an array, which carries and stacks numbers that begin as Python's."""
+
+    def step(carry: Any, row: Any) -> Any:
+        x, a, b = carry
+        x = fit(x, f(x))
+        return (x, b, (b + 1) * 0.5), (total(x) * a + row, b)
+
+    rows = fnp.resize(fnp.asarray(x), (3,))
+    (x, a, b), (first, second) = fg.scan(step, (x, 0, 2), rows)
+    return x * a + b * fnp.sum(first * second)
 
 
 def fit(like: Any, x: Any) -> Any:

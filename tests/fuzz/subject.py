@@ -25,6 +25,8 @@ from tests.fuzz.values import drawn, varied
 __all__ = ["Subject", "is_inexact", "quietly", "several", "stacked", "tensored"]
 
 _CONTROL = frozenset("if while".split())
+_HELD = ("stop_gradient", "constant_max", "nextafter", "with_halved_vjp", "with_clipped_vjp")
+"""Whose derivative is not that of the values."""
 _RAISING = ("nanargmax", "nanargmin")
 """Functions that refuse some numbers."""
 
@@ -108,7 +110,17 @@ class Subject:
     @cached_property
     def is_held(self) -> bool:
         """Whether a derivative is on purpose not that of the values."""
-        return any(word in self.text for word in ("stop_gradient", "constant_max", "nextafter"))
+        return any(word in self.text for word in _HELD)
+
+    @cached_property
+    def is_clipped(self) -> bool:
+        """Whether a rule for cotangents is no linear map, which has no forward mode."""
+        return "with_clipped_vjp" in self.text
+
+    @cached_property
+    def is_ruled_otherwise(self) -> bool:
+        """Whether a rule is no derivative: what it is made of is differentiated for the second."""
+        return self.is_clipped or "with_halved_vjp" in self.text
 
     @cached_property
     def others(self) -> list[tuple[Any, ...]]:

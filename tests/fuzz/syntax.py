@@ -102,6 +102,15 @@ CALLS: Final[Mapping[str, str]] = MappingProxyType(
         "linearize": "fg.linearize({h}, {a})[1]({a})",
         "hvp": "fg.hvp(lambda *p: total({h}(*p)), ({a},), ({a},))",
         "jit_grad": "fg.jit(fg.grad(lambda *p: total({h}(*p))))({a})",
+        "halved": "with_halved_vjp({h})({a})",
+        "clipped": "with_clipped_vjp({h})({a})",
+        "branch": "branched({h}, {a})",
+        "branch_of_numbers": "numbered({h}, {a})",
+        "switch": "switched({h}, {a})",
+        "fori_loop": "repeated({h}, {a})",
+        "while_loop": "until({h}, {a})",
+        "scan": "scanned({h}, {a})",
+        "map": "fg.map({h}, {a})",
         "stacked_rows": "fnp.stack([{h}(row) for row in {a}])",
     }
 )

@@ -94,7 +94,8 @@ def _write_branch(
             if operand in block.texts:
                 inner.texts[v] = block.texts[operand]
             elif v in branch.scalars.kept or v in program.outputs:
-                inner.texts[v] = scope.fresh(f"{inputs[v]}_")
+                like = f"{inputs[v]}_" if inputs[v].isidentifier() else "number"
+                inner.texts[v] = scope.fresh(like)
                 block.line(f"{inner.texts[v]} = {block.output(operand)}")
     inner.begin()
     room = inner.memory()

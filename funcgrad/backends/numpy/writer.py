@@ -393,7 +393,8 @@ class _Writer:
         for variable in variables:
             if variable in self.scalars.entering and variable not in self.numbers:
                 text = self.text(variable)
-                name = text if self.enters_for_good(variable) else self.scope.fresh(f"{text}_")
+                like = f"{text}_" if text.isidentifier() else "number"
+                name = text if self.enters_for_good(variable) else self.scope.fresh(like)
                 self.numbers[variable] = name
                 self.line(f"{name} = {self.python_type(variable)}({text})")
 
