@@ -231,4 +231,4 @@ class UnknownFunctionError(FuncgradError, NotImplementedError):
 
 
 class CheckError(FuncgradError, AssertionError):
-    """A check of derivatives found two results that should agree and do not."""
+    """A check found two results that should agree and do not."""

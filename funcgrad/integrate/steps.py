@@ -36,7 +36,6 @@ __all__ = [
     "Settings",
     "solved",
     "stage_slopes",
-    "weighted",
 ]
 
 Leaves: TypeAlias = list[Tensor]
@@ -190,12 +189,12 @@ def stage_slopes(
     slopes = [slope]
     end = y
     for row, node in zip(STAGES, NODES, strict=True):
-        end = [leaf + part for leaf, part in zip(y, weighted(row, slopes, step), strict=True)]
+        end = [leaf + part for leaf, part in zip(y, _weighted(row, slopes, step), strict=True)]
         slopes.append(f(end, t + node * step))
     return end, slopes
 
 
-def weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
+def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
     """The size of a step times a sum of slopes with weights, for each leaf."""
     sums = []
     for own in zip(*slopes, strict=True):
@@ -215,7 +214,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
     end = fnp.where(reaches, last, state.end + way * state.size)
     step = end - state.end  # as the time has it, which rounds
     new, slopes = stage_slopes(f, state.new, state.new_slope, state.end, step)
-    error = _norm(weighted(ERROR, slopes, step), state.new, new, settings, state.end.dtype)
+    error = _norm(_weighted(ERROR, slopes, step), state.new, new, settings, state.end.dtype)
     accepted = error <= 1.0  # not so where it is no number
     size = _next_size(abs(step), error, accepted, state)
     size = fnp.minimum(size, settings.hmax).astype(size.dtype)
@@ -241,7 +240,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
         kept(new, state.new),
         kept(state.new_slope, state.old_slope),
         kept(slopes[-1], state.new_slope),
-        kept(weighted(CONTINUATION, slopes, step), state.bend),
+        kept(_weighted(CONTINUATION, slopes, step), state.bend),
     )
 
 
@@ -271,7 +270,7 @@ def _first_size(
     size = fnp.where(flat, 1e-6, 0.01 * of_y / fnp.where(flat, 1.0, of_slope))
     size = fnp.minimum(size, abs(length))
     step = (fnp.where(length < 0, -1.0, 1.0) * size).astype(dtype)
-    euler = [leaf + part for leaf, part in zip(y, weighted([1.0], [slope], step), strict=True)]
+    euler = [leaf + part for leaf, part in zip(y, _weighted([1.0], [slope], step), strict=True)]
     bend = [x - k for x, k in zip(stop_gradient(f(euler, t + step)), slope, strict=True)]
     of_bend = norm(bend) / fnp.where(size == 0, 1.0, size)
     greatest = fnp.maximum(of_slope, of_bend)

@@ -241,7 +241,7 @@ def zeros(
     Tensor([[0., 0.]])
     """
     checked_device(device, "zeros")
-    return made(np.zeros, "zeros", shape_argument(shape, "zeros"), float_dtype(dtype, "zeros"))
+    return made(np.zeros, "zeros", shape_argument(shape, "zeros"), _float_dtype(dtype, "zeros"))
 
 
 def ones(
@@ -255,7 +255,7 @@ def ones(
     Tensor([1, 1])
     """
     checked_device(device, "ones")
-    return made(np.ones, "ones", shape_argument(shape, "ones"), float_dtype(dtype, "ones"))
+    return made(np.ones, "ones", shape_argument(shape, "ones"), _float_dtype(dtype, "ones"))
 
 
 def empty(
@@ -297,7 +297,7 @@ def full(
     return result
 
 
-def float_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
+def _float_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
     return checked_dtype(np.float64 if dtype is None else dtype, operation)
 
 
@@ -399,7 +399,7 @@ def eye(
             [0., 1.]])
     """
     checked_device(device, "eye")
-    return made(np.eye, "eye", *_matrix("eye", N, M, k), float_dtype(dtype, "eye"))
+    return made(np.eye, "eye", *_matrix("eye", N, M, k), _float_dtype(dtype, "eye"))
 
 
 def _matrix(operation: str, rows: object, columns: object, offset: object) -> tuple[int, int, int]:
@@ -434,4 +434,4 @@ def tri(
     Tensor([[1., 0.],
             [1., 1.]])
     """
-    return made(np.tri, "tri", *_matrix("tri", N, M, k), float_dtype(dtype, "tri"))
+    return made(np.tri, "tri", *_matrix("tri", N, M, k), _float_dtype(dtype, "tri"))

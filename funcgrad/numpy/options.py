@@ -24,7 +24,6 @@ from funcgrad.trace import NUMBERS, RAW, Value, concrete
 from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
 __all__ = [
-    "check_lossless",
     "checked_device",
     "choice",
     "common_dtype",
@@ -282,7 +281,9 @@ def converted(x: Value, dtype: np.dtype[Any], operation: str) -> Value:
 _RANKS = "biufc"
 
 
-def check_lossless(source: np.dtype[Any], target: np.dtype[Any], operation: str, hint: str) -> None:
+def _check_lossless(
+    source: np.dtype[Any], target: np.dtype[Any], operation: str, hint: str
+) -> None:
     """Refuse what would lose the fraction or the imaginary part.
 
     Raises
@@ -310,5 +311,5 @@ def initial_value(x: object, dtype: np.dtype[Any], operation: str) -> Value:
     raw = concrete(value)
     fits = type(raw) in RAW and not np.iscomplexobj(raw) and np.all(raw == np.floor(raw))
     if not fits:
-        check_lossless(dtype_of(value), dtype, operation, "Cast initial, or give dtype=.")
+        _check_lossless(dtype_of(value), dtype, operation, "Cast initial, or give dtype=.")
     return converted(value, dtype, operation)

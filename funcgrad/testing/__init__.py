@@ -1,4 +1,4 @@
-"""Checks for your own code: whether its derivatives are right.
+"""Checks for your own code: whether its derivatives, and your own operations, are right.
 
 ``check_grads`` compares the derivatives that funcgrad computes with numerical ones, and raises a
 ``CheckError`` that says where they differ:
@@ -20,6 +20,9 @@ Traceback (most recent call last):
 funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1).
 ...
 
+``check_primitive`` tries an operation that was declared with ``fg.extend`` at all of its samples:
+its rules, its structure, batches, programs and files. The report has all that is wrong.
+
 ``check_backend`` says whether a backend of one's own runs every kind of program as it should.
 """
 
@@ -28,8 +31,9 @@ from typing import TYPE_CHECKING
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.testing.backend_check import check_backend
 from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
+from funcgrad.testing.operations.conformance import check_primitive
 
-__all__ = ["check_backend", "check_grads", "check_jvp", "check_vjp"]
+__all__ = ["check_backend", "check_grads", "check_jvp", "check_primitive", "check_vjp"]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

@@ -12,14 +12,18 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.errors import DtypeError
 from funcgrad.primitive import DISCRETE
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.primitives.structural import cast_discrete, cast_inexact
 from funcgrad.shape import dtype_of, spec_of
+from funcgrad.testing.operations.cases import cases_of
 from tests.conformance import (
     Case,
     assert_near,
+    at_all,
     batch_of,
+    by_primitive,
     direction,
     directions,
     every_case,
@@ -78,17 +82,17 @@ def _quiet():
         yield
 
 
-def by_case(cases: Any) -> Any:
-    return pytest.mark.parametrize("case", cases, ids=str)
-
-
 def test_there_are_subjects() -> None:
     assert len(CASES) > 900
     assert len(SMOOTH) > 300
 
 
-@by_case(representatives(CASES))
-def test_the_result_is_of_half_precision(case: Case) -> None:
+@by_primitive(representatives(CASES))
+def test_the_result_is_of_half_precision(cases: list[Case]) -> None:
+    at_all(cases, assert_half)
+
+
+def assert_half(case: Case) -> None:
     value = case.value()
     single = case.cast_to(TO_SINGLE).value()
     assert half_or_whole(value.dtype)
@@ -97,13 +101,21 @@ def test_the_result_is_of_half_precision(case: Case) -> None:
     assert (said.shape, said.dtype) == (value.shape, value.dtype)
 
 
-@by_case(CASES[::5])
-def test_staged_it_is_the_same_to_the_last_bit(case: Case) -> None:
+@by_primitive(CASES[::5])
+def test_staged_it_is_the_same_to_the_last_bit(cases: list[Case]) -> None:
+    at_all(cases, assert_staged)
+
+
+def assert_staged(case: Case) -> None:
     assert bits(fg.jit(case.function())(*case.args)) == bits(fg.tensor(case.value()))
 
 
-@by_case(SMOOTH[::3])
-def test_derivatives_are_of_half_precision_and_those_of_single(case: Case) -> None:
+@by_primitive(SMOOTH[::3])
+def test_derivatives_are_of_half_precision_and_those_of_single(cases: list[Case]) -> None:
+    at_all(cases, assert_derivatives)
+
+
+def assert_derivatives(case: Case) -> None:
     positions = case.differentiable
     f, point, rng = case.function(positions), case.point(positions), case.rng()
     along, u = directions(rng, point), direction(rng, case.value())
@@ -126,8 +138,12 @@ def widened(x: Any) -> Any:
     return x.astype(TO_SINGLE.get(x.dtype, x.dtype))
 
 
-@by_case(SMOOTH[1::6])
-def test_staged_derivatives_are_those_of_the_function(case: Case) -> None:
+@by_primitive(SMOOTH[1::6])
+def test_staged_derivatives_are_those_of_the_function(cases: list[Case]) -> None:
+    at_all(cases, assert_staged_derivatives)
+
+
+def assert_staged_derivatives(case: Case) -> None:
     positions = case.differentiable
     f, point = case.function(positions), case.point(positions)
     u = direction(case.rng(), case.value())
@@ -141,8 +157,12 @@ def test_staged_derivatives_are_those_of_the_function(case: Case) -> None:
         assert_near(staged, plain, 4e-3, "staged")
 
 
-@by_case([case for case in CASES if case.primitive.differential is not DISCRETE][::6])
-def test_a_batch_is_a_loop(case: Case) -> None:
+@by_primitive([case for case in CASES if case.primitive.differential is not DISCRETE][::6])
+def test_a_batch_is_a_loop(cases: list[Case]) -> None:
+    at_all(cases, assert_batched)
+
+
+def assert_batched(case: Case) -> None:
     flags = [is_half(arg) for arg in case.args]
     args = [batch_of(arg, 2) if flag else arg for arg, flag in zip(case.args, flags, strict=True)]
     axes = tuple(0 if flag else None for flag in flags)
@@ -233,3 +253,17 @@ def test_functions_of_the_namespace_have_numpy_s_dtype(name: str) -> None:
         np.testing.assert_allclose(np.asarray(found), expected, rtol=5e-3, atol=1e-3)
     slope = fg.grad(lambda x: fnp.sum(f(x, *more)))(x)
     assert slope.dtype == HALF
+
+
+# What is refused.
+
+
+def test_what_has_no_meaning_in_half_precision_is_refused_by_name() -> None:
+    primitives = (*every_primitive(), *every_primitive(several=True))
+    first = [next(cases_of(primitive), None) for primitive in primitives]
+    halves = [case.cast_to(TO_HALF) for case in first if case is not None]
+    refused = [case for case in halves if case.is_refused]
+    assert len(refused) > 30
+    for case in refused:
+        with pytest.raises(DtypeError, match="float16"):
+            case.function()(*case.args)

@@ -18,6 +18,8 @@ from funcgrad.tensor import apply
 from tests.conformance import (
     Case,
     assert_near,
+    at_all,
+    by_primitive,
     direction,
     directions,
     every_case,
@@ -35,10 +37,6 @@ LINEARIZED = [case for case in CASES if isinstance(case.primitive.differential, 
 def _quiet():
     with np.errstate(all="ignore"):
         yield
-
-
-def by_case(cases: Any) -> Any:
-    return pytest.mark.parametrize("case", cases, ids=str)
 
 
 def pushed(f: Callable[..., Any], point: Any) -> Callable[..., Any]:
@@ -101,8 +99,12 @@ def for_case(case: Case, ways: Sequence[Any], count: int) -> Sequence[Any]:
     return [ways[(case.number * count + k) % len(ways)] for k in range(count)]
 
 
-@by_case(SUBJECTS)
-def test_a_push_is_transposed(case: Case) -> None:
+@by_primitive(SUBJECTS)
+def test_a_push_is_transposed(cases: list[Case]) -> None:
+    at_all(cases, assert_transposed)
+
+
+def assert_transposed(case: Case) -> None:
     positions = case.differentiable
     f, point = case.function(positions), tuple([fg.tensor(x) for x in case.point(positions)])
     out, pull = fg.vjp(f, *point)
@@ -112,8 +114,12 @@ def test_a_push_is_transposed(case: Case) -> None:
         assert_near(pullback(f, ct, *point), expected, 1e-10, way)
 
 
-@by_case(MODERATE)
-def test_a_transposed_push_differentiates(case: Case) -> None:
+@by_primitive(MODERATE)
+def test_a_transposed_push_differentiates(cases: list[Case]) -> None:
+    at_all(cases, assert_differentiated)
+
+
+def assert_differentiated(case: Case) -> None:
     """In either mode, as the pullback does."""
     positions = case.differentiable
     f, point = case.function(positions), tuple([fg.tensor(x) for x in case.point(positions)])
@@ -133,8 +139,12 @@ def test_a_transposed_push_differentiates(case: Case) -> None:
         assert_near(fg.vjp(other, *point)[1](along), reverse, 1e-9, pullback.__name__)
 
 
-@by_case(LINEARIZED)
-def test_linear_arguments_of_linearized_operations(case: Case) -> None:
+@by_primitive(LINEARIZED)
+def test_linear_arguments_of_linearized_operations(cases: list[Case]) -> None:
+    at_all(cases, assert_linear)
+
+
+def assert_linear(case: Case) -> None:
     """Sums and multiples go through, and nothing comes of zeros."""
     differential: Any = case.primitive.differential
     linear = differential.linear_in

@@ -29,7 +29,7 @@ from funcgrad import buffers
 from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.transforms import large_entries, record
 from funcgrad.transforms.large_entries import evaluated
-from tests.conformance import every_case, every_primitive, representatives
+from tests.conformance import at_all, by_primitive, every_case, every_primitive, representatives
 
 Values = list[Any]
 
@@ -188,8 +188,12 @@ ELEMENTWISE = representatives(
 )
 
 
-@pytest.mark.parametrize("case", ELEMENTWISE, ids=str)
-def test_every_operation_gives_the_same_bits(case: Any) -> None:
+@by_primitive(ELEMENTWISE)
+def test_every_operation_gives_the_same_bits(cases: list[Any]) -> None:
+    at_all(cases, assert_same_bits)
+
+
+def assert_same_bits(case: Any) -> None:
     def pulled() -> list[Any]:
         def f(*varied: Any) -> Any:
             args = list(case.args)
@@ -214,8 +218,12 @@ def test_every_operation_gives_the_same_bits(case: Any) -> None:
         assert_allclose(one, other, rtol=rounding, atol=0)
 
 
-@pytest.mark.parametrize("case", ELEMENTWISE, ids=str)
-def test_results_are_those_of_the_operation(case: Any) -> None:
+@by_primitive(ELEMENTWISE)
+def test_results_are_those_of_the_operation(cases: list[Any]) -> None:
+    at_all(cases, assert_results)
+
+
+def assert_results(case: Any) -> None:
     if case.sample.params or not any(np.ndim(arg) for arg in case.args):
         return
     with np.errstate(all="ignore"):

@@ -1,0 +1,252 @@
+"""Whether numbers agree, and an error that says where they do not; directions and references.
+
+What flows in are arrays, or lists of them; what flows out is nothing, or a ``CheckError``.
+
+>>> require_near([1.0, 2.0], [1.0, 2.5], 1e-9, "forward mode")
+Traceback (most recent call last):
+    ...
+funcgrad.errors.CheckError: forward mode: 2.0 is not 2.5 at [1]
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import CheckError
+from funcgrad.floating_errors import quiet
+from funcgrad.testing.operations.cases import Case
+from funcgrad.trace import Raw, Value, bind
+from funcgrad.users_values import ArrayLike
+
+__all__ = [
+    "ROUNDING",
+    "batch_of",
+    "bits",
+    "coarsest",
+    "complex_step",
+    "differences",
+    "direction",
+    "directions",
+    "inner",
+    "inner_all",
+    "loop",
+    "require",
+    "require_all_near",
+    "require_bits",
+    "require_near",
+    "require_specs",
+    "specs_of",
+]
+
+ROUNDING: Final = MappingProxyType({2: 1e-2, 4: 1e-4, 8: 1e-9})
+"""By the bytes of a real number: how far two ways to one derivative may part."""
+
+# What central differences, extrapolated once, can tell in each precision: step and tolerance.
+_DIFFERENCES: Final = MappingProxyType({2: (0.1, 0.1), 4: (3e-2, 2e-3), 8: (1e-4, 1e-6)})
+
+
+def require(holds: object, text: str) -> None:
+    """Raise a ``CheckError`` with a text unless something holds."""
+    if not holds:
+        raise CheckError(text)
+
+
+def require_near(
+    actual: ArrayLike, expected: ArrayLike, tolerance: float, subject: str, scaled: bool = True
+) -> None:
+    """Compare two arrays, of which NaN agrees with NaN alone, and an infinity with itself.
+
+    Parameters
+    ----------
+    actual, expected : array_like
+    tolerance : float
+        Relative to each number, and if ``scaled`` to the greatest finite one, or to 1, also.
+    subject : str
+        What is compared, as the message has it.
+    scaled : bool
+    """
+    one, other = np.asarray(actual), np.asarray(expected)
+    require(
+        one.shape == other.shape, f"{subject}: its shape is {one.shape} instead of {other.shape}"
+    )
+    agree = _agree(one, other, tolerance, scaled)
+    if not agree.all():
+        raise CheckError(_difference(one, other, agree, subject))
+
+
+def _agree(one: Raw, other: Raw, tolerance: float, scaled: bool) -> Raw:
+    same = (one == other) | ((one != one) & (other != other))
+    if "b" in (one.dtype.kind, other.dtype.kind) or not {one.dtype.kind, other.dtype.kind} & {
+        *"fc"
+    }:
+        return np.asarray(same)
+    with quiet():
+        size = abs(other)
+        largest = size[np.isfinite(size)].max(initial=1.0) if scaled else 0.0
+        close = abs(one.astype(np.result_type(one, float)) - other) <= tolerance * (size + largest)
+    return np.asarray(same | (close & np.isfinite(other)))
+
+
+def _difference(one: Raw, other: Raw, agree: Raw, subject: str) -> str:
+    """Say where arrays differ first, and at how many places."""
+    index = tuple(int(k[0]) for k in np.nonzero(~agree)) if agree.ndim else ()
+    place = f" at [{', '.join(map(str, index))}]" if index else ""
+    text = f"{subject}: {one[index].item()!r} is not {other[index].item()!r}{place}"
+    count = int((~agree).sum())
+    return text if count == 1 else f"{text}, and so at {count} of {agree.size} places"
+
+
+def require_all_near(
+    actual: Sequence[Value], expected: Sequence[Value], tolerance: float, subject: str
+) -> None:
+    """Compare two lists of arrays."""
+    require(
+        len(actual) == len(expected), f"{subject}: there are {len(actual)}, not {len(expected)}"
+    )
+    for k, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        name = subject if len(actual) == 1 else f"{subject} [{k}]"
+        require_near(one, other, tolerance, name)
+
+
+def bits(value: ArrayLike) -> tuple[Any, ...]:
+    """Reduce an array to what those share that are the same to the bit; all NaN count as one."""
+    array = np.asarray(value)
+    if array.dtype.kind == "c":
+        return bits(array.real), bits(array.imag)
+    if array.dtype.kind == "f":
+        array = np.where(array != array, array.dtype.type(np.nan), array)
+    return array.dtype, array.shape, array.tobytes()
+
+
+def require_bits(actual: ArrayLike, expected: ArrayLike, subject: str) -> None:
+    """Compare two arrays to the last bit, but for which NaN it is."""
+    if bits(actual) == bits(expected):
+        return
+    one, other = np.asarray(actual), np.asarray(expected)
+    require_specs([one], [other], subject)
+    require_near(one, other, 0.0, subject, scaled=False)
+    raise CheckError(f"{subject}: the signs of zeros differ")
+
+
+def specs_of(values: Sequence[Value]) -> str:
+    """Write the dtypes and the shapes of values."""
+    return ", ".join(f"{np.asarray(x).dtype} {np.shape(x)}" for x in values) or "nothing"
+
+
+def require_specs(actual: Sequence[Value], expected: Sequence[Value], subject: str) -> None:
+    """Compare the dtypes and the shapes of lists of values."""
+    one, other = (
+        [(np.shape(x), np.asarray(x).dtype) for x in values] for values in (actual, expected)
+    )
+    require(one == other, f"{subject}: {specs_of(actual)} instead of {specs_of(expected)}")
+
+
+# ------------------------------------------------------------------------------ directions
+
+
+def direction(rng: np.random.Generator, x: ArrayLike) -> Raw:
+    """Draw an array of the shape and the dtype of another, of magnitudes around 1.
+
+    Where the other is extreme it is of that magnitude, so that a step along it is neither lost nor
+    a leap.
+    """
+    like = np.asarray(x)
+    drawn: Any = rng.uniform(0.5, 1.5, like.shape) * rng.choice([-1.0, 1.0], like.shape)
+    if like.dtype.kind == "c":
+        drawn = drawn * np.exp(2j * np.pi * rng.uniform(size=like.shape))
+    sizes = abs(like.astype(complex))
+    extreme = np.isfinite(sizes) & ((sizes > 1e6) | (sizes < 1e-6)) & (sizes > 0)
+    drawn = np.where(extreme, sizes, 1) * drawn
+    return np.asarray(drawn).astype(like.dtype)
+
+
+def directions(rng: np.random.Generator, point: Sequence[Value]) -> tuple[Any, ...]:
+    """Draw a direction for each array."""
+    return tuple(direction(rng, x) for x in point)
+
+
+def inner(first: ArrayLike, second: ArrayLike) -> float:
+    """Compute the real inner product: a complex number counts as the pair of its parts."""
+    one, other = np.asarray(first, complex), np.asarray(second, complex)
+    return float(np.sum(one.real * other.real + one.imag * other.imag))
+
+
+def inner_all(first: Sequence[Value], second: Sequence[Value]) -> float:
+    """Compute the inner product of lists of arrays."""
+    return sum(inner(a, b) for a, b in zip(first, second, strict=True))
+
+
+# ------------------------------------------------------------------------------ references
+
+
+def coarsest(arrays: Sequence[Value]) -> int:
+    """Count the bytes of a real number in the coarsest floating dtype among arrays."""
+    dtypes = [np.asarray(a).dtype for a in arrays]
+    return min(d.itemsize // (2 if d.kind == "c" else 1) for d in dtypes if d.kind in "fc")
+
+
+def differences(
+    f: Callable[..., Sequence[Value]], point: Sequence[Value], along: Sequence[Value]
+) -> tuple[list[Raw], float]:
+    """Differentiate a function of arrays along a direction; say how far that can be trusted."""
+    step, tolerance = _DIFFERENCES[coarsest([*point, *f(*point)])]
+
+    def central(h: float) -> list[Raw]:
+        ahead = f(
+            *[np.asarray(x + h * v).astype(v.dtype) for x, v in zip(point, along, strict=True)]
+        )
+        behind = f(
+            *[np.asarray(x - h * v).astype(v.dtype) for x, v in zip(point, along, strict=True)]
+        )
+        return [(np.asarray(a) - b) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+
+    with quiet():
+        near, far = central(step), central(2 * step)
+        return [n + (n - f) / 3 for n, f in zip(near, far, strict=True)], tolerance
+
+
+def complex_step(case: Case, positions: Sequence[int], along: Sequence[Value]) -> list[Raw] | None:
+    """Differentiate by a step along the imaginary axis; None where NumPy refuses."""
+    point = [x + 1e-30j * v for x, v in zip(case.point(positions), along, strict=True)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # "casting discards the imaginary part" is a refusal
+            values = case.results_at(positions, point)
+    except (TypeError, ValueError, np.exceptions.ComplexWarning):
+        return None
+    return [value.imag / 1e-30 for value in values]
+
+
+# ------------------------------------------------------------------------------ batches
+
+
+def batch_of(x: ArrayLike, size: int) -> Raw:
+    """Make examples that differ, on axis 0: floats scaled, which keeps order, zeros and ties."""
+    array = np.asarray(x)
+    examples = [
+        (array * array.dtype.type(1 - 0.0625 * k)).astype(array.dtype)
+        if array.dtype.kind in "fc"
+        else np.roll(array, k)
+        for k in range(size)
+    ]
+    return np.stack(examples) if size else np.zeros((0, *array.shape), array.dtype)
+
+
+def loop(case: Case, args: Sequence[Value], flags: Sequence[bool], size: int) -> list[Raw]:
+    """Apply the operation to one example after the other, and stack each of its results."""
+    with quiet():
+        rows = [
+            bind(
+                case.primitive,
+                tuple([a[i] if flag else a for a, flag in zip(args, flags, strict=True)]),
+                case.sample.params,
+            )
+            for i in range(size)
+        ]
+    several = [row if isinstance(row, tuple) else (row,) for row in rows]
+    return [np.stack(column) for column in zip(*several, strict=True)]

@@ -1,0 +1,273 @@
+"""An operation at one of its samples, and what derivatives there are compared with.
+
+The references are NumPy's own: values of ``evaluate``, differences of values, loops over examples.
+
+>>> from funcgrad.primitives.elementwise import multiply
+>>> case = next(cases_of(multiply))
+>>> case.described()
+'multiply(float64 (3,), float64 (3,))'
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.floating_errors import quiet
+from funcgrad.primitive import DISCRETE, Primitive, Sample
+from funcgrad.primitives.elementwise import batch_elementwise
+from funcgrad.shape import is_inexact
+from funcgrad.tensor import apply, wrap
+from funcgrad.trace import Raw, Value
+from funcgrad.users_values import read_only
+
+__all__ = [
+    "LOWER",
+    "Case",
+    "cases_of",
+    "representatives",
+    "subsets",
+]
+
+Arrays: TypeAlias = tuple[Any, ...]
+Dtypes: TypeAlias = Mapping[np.dtype[Any], np.dtype[Any]]
+
+LOWER: Final[Dtypes] = MappingProxyType(
+    {np.dtype("d"): np.dtype("f"), np.dtype("D"): np.dtype("F")}
+)
+"""Double precision to single precision."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A primitive at one of its samples.
+
+    Attributes
+    ----------
+    primitive : Primitive
+    number : int
+        The position of the sample, counted from 0.
+    sample : Sample
+    """
+
+    primitive: Primitive
+    number: int
+    sample: Sample
+
+    def __str__(self) -> str:
+        return f"{self.primitive.name}-{self.number}"
+
+    def described(self) -> str:
+        """Write the call of the operation at the sample, with dtypes and shapes."""
+        words = [_described(arg) for arg in self.sample.args]
+        words += [f"{key}={_short(value)}" for key, value in self.sample.params.items()]
+        return f"{self.primitive.name}({', '.join(words)})"
+
+    @property
+    def args(self) -> Arrays:
+        """The arguments; arrays are read-only views with the sample's strides."""
+        return tuple(
+            read_only(arg) if isinstance(arg, np.ndarray) else arg for arg in self.sample.args
+        )
+
+    @cached_property
+    def differentiable(self) -> tuple[int, ...]:
+        """The positions of the arguments through which a derivative flows."""
+        args = self.sample.args
+        if self.primitive.differential is DISCRETE or not self.followed:
+            return ()
+        routes = self.primitive.routes(len(args))
+        return tuple(
+            k
+            for k, (arg, route) in enumerate(zip(args, routes, strict=True))
+            if route is not None and is_inexact(np.asarray(arg).dtype)
+        )
+
+    @cached_property
+    def followed(self) -> tuple[int, ...]:
+        """The positions of the results through which a derivative flows."""
+        return tuple([k for k, x in enumerate(self.values()) if is_inexact(x.dtype)])
+
+    @cached_property
+    def has_several(self) -> bool:
+        """Whether the operation has a tuple of results here."""
+        return isinstance(self.evaluate(*self.args), tuple)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether differences say what the derivative is here, and there is one."""
+        return self.sample.smooth and bool(self.differentiable)
+
+    @property
+    def is_moderate(self) -> bool:
+        """Whether that holds of second derivatives, and in single precision."""
+        return self.is_smooth and not self.is_extreme
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether squares of the sample's numbers overflow, or vanish, in some precision."""
+        sizes = abs(np.concatenate([np.ravel(arg).astype(complex) for arg in self.sample.args]))
+        sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+        return bool(np.any((sizes > 1e18) | (sizes < 1e-18)))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the operation has no meaning for these dtypes: linear algebra in float16."""
+        try:
+            self.values()
+        except TypeError:
+            return True
+        return False
+
+    def rng(self) -> np.random.Generator:
+        """Begin a stream of numbers that are the same on every run."""
+        return np.random.default_rng(zlib.crc32(str(self).encode()))
+
+    def value(self) -> Raw:
+        """Evaluate an operation with one result."""
+        (value,) = self.values()
+        return value
+
+    def values(self) -> list[Raw]:
+        """Evaluate the operation at the sample, to a list of results."""
+        return [np.asarray(x) for x in _listed(self.evaluate(*self.args))]
+
+    def evaluate(self, *args: Value) -> Raw:
+        """Evaluate the operation at other arguments, with the sample's parameters."""
+        with quiet():
+            return self.primitive.evaluate(*args, **self.sample.params)
+
+    def results_at(self, positions: Sequence[int], point: Sequence[Value]) -> list[Raw]:
+        """Evaluate the results that a derivative flows through, with some arguments replaced."""
+        outs = _listed(self.evaluate(*self.merged(positions, point)))
+        return [np.asarray(outs[k]) for k in self.followed]
+
+    def merged(self, positions: Sequence[int], point: Sequence[Value]) -> list[Value]:
+        """List the arguments, some of them replaced."""
+        args = list(self.args)
+        for k, arg in zip(positions, point, strict=True):
+            args[k] = arg
+        return args
+
+    def function(self, positions: Sequence[int] | None = None) -> Callable[..., Any]:
+        """Make a function of some of the arguments, the others fixed, that applies the operation.
+
+        It returns a tensor, or a tuple of tensors from an operation with several results.
+        """
+        chosen = range(len(self.args)) if positions is None else positions
+        if not self.has_several:
+            return lambda *point: apply(
+                self.primitive, *self.merged(chosen, point), **self.sample.params
+            )
+
+        def several(*point: Value) -> tuple[Value, ...]:
+            outs: Any = apply(self.primitive, *self.merged(chosen, point), **self.sample.params)
+            return tuple([wrap(out) for out in outs])
+
+        return several
+
+    def followed_function(self, positions: Sequence[int] | None = None) -> Callable[..., Any]:
+        """Make that function with the results alone that a derivative flows through, as a tuple."""
+        f = self.function(positions)
+        if not self.has_several:
+            return lambda *point: (f(*point),)
+        return lambda *point: tuple([f(*point)[k] for k in self.followed])
+
+    def point(self, positions: Sequence[int]) -> Arrays:
+        """Select some of the arguments."""
+        args = self.args
+        return tuple(args[k] for k in positions)
+
+    def in_single_precision(self) -> Case:
+        """Cast float64 to float32, and complex128 to complex64."""
+        return self.cast_to(LOWER)
+
+    def cast_to(self, dtypes: Dtypes) -> Case:
+        """Cast arrays of some dtypes to others."""
+        args = tuple(
+            arg.astype(dtypes.get(arg.dtype, arg.dtype))
+            if isinstance(arg, (np.ndarray, np.generic))
+            else arg
+            for arg in self.sample.args
+        )
+        return replace(self, sample=replace(self.sample, args=args))
+
+
+def _listed(outs: Raw) -> list[Raw]:
+    return list(outs) if isinstance(outs, tuple) else [outs]
+
+
+def _described(arg: Value) -> str:
+    if isinstance(arg, (np.ndarray, np.generic)):
+        numbers = f" = {arg.ravel()[0]!r}" if arg.size == 1 else ""
+        return f"{arg.dtype} {arg.shape}{numbers}"
+    return _short(arg)
+
+
+def _short(value: Value) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def cases_of(primitive: Primitive) -> Iterator[Case]:
+    """Iterate over a primitive at each of its samples."""
+    for number, sample in enumerate(primitive.samples()):
+        yield Case(primitive, number, sample)
+
+
+def representatives(cases: Iterable[Case]) -> list[Case]:
+    """Choose cases of elementwise operations that differ in kind; of all others, every case.
+
+    What transformations, programs, backends and files make of an elementwise operation comes of
+    one constructor, which sees dtypes, shapes and parameters but no numbers: a case stands for all
+    of its kind. Chosen are the first one that is a smooth array, those at an edge, complex,
+    broadcast and empty, and one of all, another one for another operation. What numbers decide
+    (values, derivatives, their digits) is tried with every case.
+    """
+    by_operation: dict[str, list[Case]] = {}
+    for case in cases:
+        by_operation.setdefault(case.primitive.name, []).append(case)
+    return [case for several in by_operation.values() for case in _of_each_kind(several)]
+
+
+def _of_each_kind(cases: Sequence[Case]) -> Iterator[Case]:
+    """Choose the representatives of the cases of one operation."""
+    name, batch = cases[0].primitive.name, cases[0].primitive.batch
+    in_turn = zlib.crc32(name.encode()) % len(cases)
+    seen: set[str] = set()
+    for place, case in enumerate(cases):
+        kinds = _kinds(case)
+        if batch is not batch_elementwise or place == in_turn or not kinds <= seen:
+            yield case
+        seen |= kinds
+
+
+def _kinds(case: Case) -> set[str]:
+    """Name what sets a case apart from others of the same operation."""
+    shapes = [np.shape(arg) for arg in case.args]
+    said = {
+        "smooth": case.sample.smooth and any(np.size(arg) > 1 for arg in case.args),
+        "at an edge": not case.sample.smooth,
+        "complex": any(map(np.iscomplexobj, case.args)),
+        "broadcast": len(set(shapes)) > 1,
+        "empty": any(0 in shape for shape in shapes),
+    }
+    return {kind for kind, holds in said.items() if holds}
+
+
+def subsets(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Iterate over each alone, then all pairs, ..., then all together; of many only the extremes.
+
+    >>> list(subsets((0, 2)))
+    [(0,), (2,), (0, 2)]
+    """
+    sizes = range(1, len(positions) + 1) if len(positions) <= 3 else (1, len(positions))
+    for size in sizes:
+        yield from combinations(positions, size)

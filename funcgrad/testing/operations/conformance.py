@@ -1,0 +1,143 @@
+"""``check_primitive``: all that the package asks of its own operations, asked of anyone's.
+
+What flows in is an operation; what flows out is nothing, or a ``CheckError`` with all that is wrong
+at all samples. The properties are data: the package's tests try them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from funcgrad.errors import ArgumentError, CheckError
+from funcgrad.primitive import Primitive
+from funcgrad.testing.operations.batches import BATCHES
+from funcgrad.testing.operations.cases import Case, cases_of
+from funcgrad.testing.operations.declarations import DECLARATIONS
+from funcgrad.testing.operations.derivatives import DERIVATIVES
+from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
+from funcgrad.testing.operations.linear_rules import LINEAR_RULES
+from funcgrad.testing.operations.properties import Failure, Property
+from funcgrad.testing.operations.special_numbers import SPECIAL_NUMBERS
+from funcgrad.testing.operations.stages import STAGES
+from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
+from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS
+
+__all__ = ["PROPERTIES", "check_primitive", "raise_failures"]
+
+PROPERTIES: Final[tuple[Property, ...]] = (
+    *DECLARATIONS,
+    *DERIVATIVES,
+    *LINEAR_RULES,
+    *BATCHES,
+    *STAGES,
+    *ELEMENT_MAPS,
+    *TRAIT_LAWS,
+    *WRITTEN_FORMULAS,
+    *SPECIAL_NUMBERS,
+)
+
+_SHOWN: Final = 3
+
+
+def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> None:
+    """Check that an operation keeps all that its declaration says, at all of its samples.
+
+    Each field of the declaration is tried: samples, results, differential, batch, structure,
+    traits, formula and body. Derivatives are compared in both modes, with differences and to second
+    order; batches with loops; what is staged, compiled or read from JSON with what is evaluated.
+
+    Parameters
+    ----------
+    operation : Primitive
+        Declared with ``fg.extend``, with samples: numbers at which it is tried. They should hold
+        what goes wrong elsewhere: 0-d and empty arrays, strides, ties, infinities, edges of the
+        domain.
+    without : collection of str
+        Names of properties that are not tried, as the report has them: ``("saved",)`` for an
+        operation that stands in no module.
+
+    Raises
+    ------
+    CheckError
+        The operation breaks a promise; an ``AssertionError``. The message has every property that
+        does not hold, the samples at which it does not, what differs there, and where to look.
+    ArgumentError
+        ``operation`` is no operation, or ``without`` names no property.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> import numpy as np
+    >>> softsign = fg.extend.elementwise(
+    ...     "softsign",
+    ...     lambda x: x / (1 + np.abs(x)),
+    ...     partials=(lambda y, x: (1 - abs(y)) ** 2,),
+    ...     samples=fg.extend.reals(0.5, 3),
+    ... )
+    >>> check_primitive(softsign, without=("saved",))
+
+    >>> wrong = fg.extend.elementwise(
+    ...     "softsign",
+    ...     lambda x: x / (1 + np.abs(x)),
+    ...     partials=(lambda y, x: 1 - abs(y),),
+    ...     samples=fg.extend.reals(0.5, 3),
+    ... )
+    >>> check_primitive(wrong, without=("saved",))
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.CheckError: check_primitive: softsign breaks 2 of 33 promises.
+    ...
+    """
+    if not isinstance(operation, Primitive):
+        raise ArgumentError(
+            f"check_primitive: {operation!r} is a {type(operation).__name__}, no operation. Pass"
+            " what fg.extend.elementwise, fg.extend.reduction, fg.extend.movement or"
+            " fg.extend.Primitive returned, not the function that applies it."
+        )
+    names = [known.name for known in PROPERTIES]
+    unknown = [name for name in without if name not in names]
+    if isinstance(without, str) or unknown:
+        raise ArgumentError(
+            f"check_primitive: without names {without if isinstance(without, str) else unknown},"
+            f" no collection of properties. Choose of {', '.join(names)}."
+        )
+    first, *others = PROPERTIES
+    tried = [(first, first.failures(operation, ()))]
+    if not tried[0][1]:  # without samples that are samples there is nothing to try
+        cases = list(cases_of(operation))
+        applied = [known for known in others if known.applies(operation)]
+        tried += [
+            (known, known.failures(operation, cases))
+            for known in applied
+            if known.name not in without
+        ]
+    raise_failures(operation, tried)
+
+
+def raise_failures(
+    operation: Primitive, tried: Sequence[tuple[Property, Sequence[Failure]]]
+) -> None:
+    """Raise one error for all failures of the properties that were tried, if there are any."""
+    broken = [(known, failures) for known, failures in tried if failures]
+    if not broken:
+        return
+    lines = [f"check_primitive: {operation.name} breaks {len(broken)} of {_promises(len(tried))}."]
+    for known, failures in broken:
+        lines += ["", f"{known.name}: {known.promise}", *_shown(failures), f"  {known.remedy}"]
+    raise CheckError("\n".join(lines))
+
+
+def _promises(count: int) -> str:
+    return "1 promise" if count == 1 else f"{count} promises"
+
+
+def _shown(failures: Sequence[Failure]) -> list[str]:
+    lines = [f"  {_place(failure.case)}{failure.text}" for failure in failures[:_SHOWN]]
+    numbers = [str(failure.case.number) for failure in failures[_SHOWN:] if failure.case]
+    return [*lines, f"  and at samples {', '.join(numbers)}"] if numbers else lines
+
+
+def _place(case: Case | None) -> str:
+    return "" if case is None else f"sample {case.number}, {case.described()}: "

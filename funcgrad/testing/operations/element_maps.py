@@ -1,0 +1,304 @@
+"""Structures: where the elements of a result come from is as declared, at every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.shape import spec_of
+from funcgrad.structure import (
+    Contraction,
+    Elementwise,
+    Gather,
+    Movement,
+    Reduction,
+    Scan,
+    Scatter,
+)
+from funcgrad.testing.operations.agreement import require, require_bits, require_near
+from funcgrad.testing.operations.cases import Case, cases_of
+from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
+from funcgrad.trace import Raw, Value
+
+__all__ = ["ELEMENT_MAPS", "samples_with_rows_last"]
+
+
+# ------------------------------------------------------------------------------ memory
+
+
+def _is_owned(case: Case) -> None:
+    zeros = replace(case, sample=replace(case.sample, args=tuple(x * 0 for x in case.sample.args)))
+    for at, name in ((case, ""), (zeros, " of zeros")):
+        try:
+            values = at.values()
+        except (ValueError, ArithmeticError, Warning):
+            continue  # of zeros, for which it has no meaning
+        for value in values:
+            for k, arg in enumerate(at.sample.args):
+                shares = isinstance(arg, np.ndarray) and np.may_share_memory(value, arg)
+                require(not shares, f"the result{name} lies in the memory of argument {k}")
+
+
+def _views_share(primitive: Primitive) -> None:
+    require(not primitive.owns, "a view is said to have memory of its own")
+    cases = [case for case in cases_of(primitive) if np.size(case.args[0])]
+    shared = [
+        isinstance(case.args[0], np.ndarray) and np.may_share_memory(case.value(), case.args[0])
+        for case in cases
+    ]
+    require(any(shared) or not cases, "no result lies in the memory of its operand")
+
+
+# ------------------------------------------------------------------------------ elementwise
+
+
+def _is_elementwise(case: Case) -> None:
+    out = case.value()
+    shape = np.broadcast_shapes(*[np.shape(arg) for arg in case.args])
+    require(out.shape == shape, f"the shape is {out.shape} instead of {shape}")
+    args = [np.broadcast_to(arg, shape) for arg in case.args]
+    for place in list(np.ndindex(*shape))[:6]:
+        alone = case.evaluate(*[arg[place] for arg in args])
+        rounding = 1e-2 if out.itemsize == 2 else 1e-5
+        require_near(alone, out[place], rounding, f"the element at {place} alone", False)
+
+
+# ------------------------------------------------------------------------------ reductions
+
+
+def _reduction(primitive: Primitive) -> Reduction | None:
+    return primitive.structure if isinstance(primitive.structure, Reduction) else None
+
+
+def _combines(case: Case) -> None:
+    structure = _reduction(case.primitive)
+    x, axis = case.sample.args[0], next(iter(case.sample.params["axis"]), None)
+    if structure is None or axis is None or x.shape[axis] < 2:
+        return
+    first, second = (case.evaluate(side) for side in np.split(x, [1], axis))
+    combined = structure.combine(first, second)
+    require_near(combined, case.value(), 1e-6, "two parts combined")
+
+
+def _is_put_together(case: Case) -> None:
+    structure = _reduction(case.primitive)
+    if structure is not None:
+        reduced = structure.ufunc.reduce(case.sample.args[0], **case.sample.params)
+        require_near(case.value(), reduced, 1e-6, f"against {structure.ufunc.__name__}.reduce")
+
+
+# ------------------------------------------------------------------------------ movements
+
+
+def _movement(primitive: Primitive) -> Movement:
+    assert isinstance(primitive.structure, Movement)
+    return primitive.structure
+
+
+def _moved(primitive: Primitive, args: tuple[Any, ...], case: Case) -> Raw:
+    """Move the elements of arguments, one by one, as the index map says."""
+    structure, params = _movement(primitive), case.sample.params
+    spec = primitive.results(*map(spec_of, args), **params)[0]
+    pieces = structure.pieces(spec.shape, *map(np.shape, args), **params)
+    require(pieces is not None, "there is no index map: a window is no view of the arrays given")
+    out = np.zeros(int(np.prod(spec.shape)), spec.dtype)
+    for piece in pieces or ():
+        elements = np.ravel(args[piece.operand])
+        for index in np.ndindex(*piece.shape):
+            start = piece.start + int(np.dot(index, piece.strides))
+            to = piece.to + int(np.dot(index, piece.to_strides))
+            require(0 <= start < len(elements), f"an index map reads element {start}")
+            require(0 <= to < len(out), f"an index map writes element {to}")
+            if structure.adds and piece.operand:
+                out[to] += elements[start]
+            else:
+                out[to] = elements[start]
+    return out.reshape(spec.shape)
+
+
+def _moves_as_said(case: Case) -> None:
+    for dtype in "?bHqefdFD":
+        first, args = 1, []
+        for arg in case.sample.args:
+            numbers = np.arange(first, first + np.size(arg)).astype(dtype)
+            args.append(numbers.reshape(np.shape(arg)))
+            first += np.size(arg)
+        moved = _moved(case.primitive, tuple(args), case)
+        name = f"evaluate of {np.dtype(dtype)}, against the index map"
+        require_bits(case.evaluate(*args), moved, name)
+
+
+def samples_with_rows_last(primitive: Primitive) -> Iterator[tuple[Sample, Any]]:
+    """Choose the samples of a movement that are done with rows last; with parameters for that."""
+    rows_last = _movement(primitive).rows_last
+    if rows_last is not None:
+        for sample in primitive.samples():
+            params = rows_last(*map(np.shape, sample.args), **sample.params)
+            if params is not None:
+                yield sample, params
+
+
+def _has_rows_last(case: Case) -> None:
+    """Operands of fewer axes, and with the same for all rows, have one row."""
+    rows_last = _movement(case.primitive).rows_last
+    if rows_last is None:
+        return
+    params = rows_last(*map(np.shape, case.args), **case.sample.params)
+    if params is None:
+        return
+    expected = case.value()
+    args = []
+    for arg in case.sample.args:
+        ones = expected.ndim - np.ndim(arg) if np.shape(arg)[:1] != expected.shape[:1] else 0
+        args.append(np.moveaxis(np.reshape(arg, (1,) * ones + np.shape(arg)), 0, -1))
+    out = case.primitive.evaluate(*args, **params)
+    require_bits(out, np.moveaxis(expected, 0, -1), f"with rows last, by {params}")
+
+
+# ------------------------------------------------------------------------------ others
+
+
+def _takes_among(case: Case) -> None:
+    numbers = np.asarray(case.sample.args[0])
+    out = case.value()
+    among = np.all(np.isin(out, numbers) | (out != out))
+    require(among, "a result is none of the first operand's elements")
+
+
+def _looks_to_one_side(case: Case) -> None:
+    """Changing the last numbers leaves the first results as they are, or the other way round."""
+    axis = case.sample.params["axis"]
+    shape = np.shape(case.sample.args[-1])
+    if not shape or shape[axis] < 2:
+        return
+    whole = np.moveaxis(case.value(), axis, 0)
+    ends = []
+    for end in (0, -1):
+        changed = [np.array(arg) for arg in case.sample.args]
+        for arg in changed:
+            np.moveaxis(arg, axis, 0)[end] += 1.5
+        after = np.moveaxis(np.asarray(case.evaluate(*changed)), axis, 0)
+        ends.append(_are_same(after[-1 - end], whole[-1 - end]))
+    require(any(ends), "a change at either end changes the other")
+
+
+def _are_same(first: Raw, second: Raw) -> bool:
+    return bool(np.array_equal(first, second, equal_nan=first.dtype.kind in "fc"))
+
+
+def _letters_hold(case: Case) -> None:
+    structure = case.primitive.structure
+    assert isinstance(structure, Contraction)
+    specs = [spec_of(np.asarray(arg)) for arg in case.args]
+    first, second, out = structure.letters(*specs, **case.sample.params)
+    letters = f"{first},{second}->{out}"
+    require_near(case.value(), np.einsum(letters, *case.args), 1e-6, f"against einsum {letters}")
+
+
+def _updates_alone_change(case: Case) -> None:
+    structure = case.primitive.structure
+    assert isinstance(structure, Scatter)
+    out = case.value()
+    base = np.zeros(out.shape) if structure.updates == 0 else np.asarray(case.sample.args[0])
+    count = sum(np.size(arg) for arg in case.sample.args[structure.updates :])
+    changed = int(np.sum(out != base))
+    require(changed <= count, f"{changed} elements change, by {count} updates")
+
+
+def _is_view(primitive: Primitive) -> bool:
+    return bool(getattr(primitive.structure, "is_view", False))
+
+
+def _has(kind: type[Any], field: str = "") -> Any:
+    """Ask of a primitive whether its structure is of a kind, and has a field."""
+
+    def asks(primitive: Primitive) -> bool:
+        structure: Value = primitive.structure
+        return isinstance(structure, kind) and (not field or getattr(structure, field) is not None)
+
+    return asks
+
+
+ELEMENT_MAPS: Final = (
+    Property(
+        "structure: memory of its own",
+        "Results lie in the memory of no argument where the structure owns.",
+        "See evaluate: copy what it returns as it came. Or declare that it does not own them.",
+        AtSamples(_is_owned),
+        lambda primitive: primitive.owns,
+    ),
+    Property(
+        "structure: views",
+        "A view lies in the memory of its operand.",
+        "See is_view.",
+        AtOnce(_views_share),
+        _is_view,
+    ),
+    Property(
+        "structure: elementwise",
+        "An element of the result comes from the elements at its place.",
+        "See structure: declare no Elementwise. Or evaluate.",
+        AtSamples(_is_elementwise),
+        _has(Elementwise),
+    ),
+    Property(
+        "structure: combine",
+        "Reductions of two parts, combined, are the reduction of both.",
+        "See combine.",
+        AtSamples(_combines),
+        _has(Reduction, "combine"),
+    ),
+    Property(
+        "structure: ufunc",
+        "A reduction by a ufunc is what its method `reduce` makes.",
+        "See ufunc.",
+        AtSamples(_is_put_together),
+        _has(Reduction, "ufunc"),
+    ),
+    Property(
+        "structure: index map",
+        "The windows of a movement take elements where `evaluate` does.",
+        "See windows, or evaluate.",
+        AtSamples(_moves_as_said),
+        _has(Movement),
+    ),
+    Property(
+        "structure: rows last",
+        "With axis 0 behind the others, a movement moves as it did.",
+        "See rows_last: the parameters for that, or None.",
+        AtSamples(_has_rows_last),
+        _has(Movement, "rows_last"),
+    ),
+    Property(
+        "structure: gather",
+        "Results of a gather are elements of the first operand.",
+        "See structure.",
+        AtSamples(_takes_among),
+        _has(Gather),
+    ),
+    Property(
+        "structure: scan",
+        "Results of a scan depend on elements on one side alone.",
+        "See structure.",
+        AtSamples(_looks_to_one_side),
+        _has(Scan),
+    ),
+    Property(
+        "structure: letters",
+        "The letters of a contraction are those of einsum.",
+        "See letters.",
+        AtSamples(_letters_hold),
+        _has(Contraction),
+    ),
+    Property(
+        "structure: scatter",
+        "Elements without an update stay.",
+        "See updates.",
+        AtSamples(_updates_alone_change),
+        _has(Scatter),
+    ),
+)

@@ -1,0 +1,123 @@
+"""A small compiler of formulas: it emits instructions, and runs them element by element.
+
+It shows that a formula is written in intrinsics alone, and looks at no number.
+
+>>> machine = Machine()
+>>> x = machine.register(np.dtype(float))
+>>> out = machine.sqrt(x * x + 1)
+>>> machine.code
+[('__mul__', (r0, r0), 1), ('__add__', (r1, 1), 2), ('sqrt', (r2,), 3)]
+>>> machine.run(np.array([0.0, 1.0]))[out.place]
+array([1.        , 1.41421356])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from funcgrad import intrinsics
+from funcgrad.trace import Raw
+
+__all__ = ["Machine", "Register"]
+
+Operand = Any
+"""A register, or a Python number that stands in a formula."""
+
+
+def _operator(name: str) -> Callable[..., Operand]:
+    return lambda self, *others: self.machine.emit(f"__{name}__", (self, *others))
+
+
+def _swapped(name: str) -> Callable[..., Operand]:
+    return lambda self, other: self.machine.emit(f"__{name}__", (other, self))
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """A place of which nothing is known but the dtype; it has the operators of formulas."""
+
+    machine: Machine
+    place: int
+    dtype: np.dtype[Any]
+
+    __hash__ = None  # type: ignore[assignment]  # nobody may put values into sets
+
+    __add__, __radd__ = _operator("add"), _swapped("add")
+    __sub__, __rsub__ = _operator("sub"), _swapped("sub")
+    __mul__, __rmul__ = _operator("mul"), _swapped("mul")
+    __truediv__, __rtruediv__ = _operator("truediv"), _swapped("truediv")
+    __and__, __rand__ = _operator("and"), _swapped("and")
+    __or__, __ror__ = _operator("or"), _swapped("or")
+    __neg__, __invert__ = _operator("neg"), _operator("invert")
+    __lt__, __le__ = _operator("lt"), _operator("le")
+    __gt__, __ge__ = _operator("gt"), _operator("ge")
+    __eq__, __ne__ = _operator("eq"), _operator("ne")
+    __rshift__, __lshift__ = _operator("rshift"), _operator("lshift")
+
+    def __repr__(self) -> str:
+        return f"r{self.place}"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a formula looks at a number: write m.where(condition, x, y) instead of if")
+
+    def __getattr__(self, name: str) -> Operand:
+        raise AttributeError(f"an element has no {name}: a formula is written in intrinsics")
+
+
+class Machine:
+    """An algebra, as ``funcgrad.intrinsics`` is one: its functions emit instructions.
+
+    Attributes
+    ----------
+    code : list of (str, tuple, int)
+        The intrinsic or the operator, its operands, and the place of its (first) result.
+    """
+
+    def __init__(self) -> None:
+        """Begin without instructions."""
+        self.code: list[tuple[str, tuple[Operand, ...], int]] = []
+        self._places = 0
+
+    if not TYPE_CHECKING:  # checkers would take any name for an intrinsic
+
+        def __getattr__(self, name: str) -> Callable[..., Operand]:
+            """Return the intrinsic of a name."""
+            if name.startswith("_") or name not in intrinsics.__all__:
+                raise AttributeError(f"{name} is no intrinsic")
+            return lambda *args: self.emit(name, args)
+
+    def register(self, dtype: np.dtype[Any]) -> Register:
+        """Add a place."""
+        self._places += 1
+        return Register(self, self._places - 1, dtype)
+
+    def emit(self, name: str, operands: tuple[Operand, ...]) -> Operand:
+        """Add an instruction; NumPy's result for ones says of what dtype its result is."""
+        examples = [np.ones(1, x.dtype) if type(x) is Register else x for x in operands]
+        made = _done(name, examples)
+        several = type(made) is tuple
+        registers = [self.register(x.dtype) for x in (made if several else (made,))]
+        self.code.append((name, operands, registers[0].place))
+        return tuple(registers) if several else registers[0]
+
+    def run(self, *inputs: Raw) -> list[Raw]:
+        """Run the instructions; return what stands in all places."""
+        places = list(inputs)
+        for name, operands, _ in self.code:
+            values = [places[x.place] if type(x) is Register else x for x in operands]
+            made = _done(name, values)
+            places += made if type(made) is tuple else [made]
+        return places
+
+
+def _done(name: str, operands: Sequence[Operand]) -> Raw:
+    if not name.startswith("__"):
+        return getattr(intrinsics, name)(*operands)
+    first, *others = operands
+    if type(first) in (int, float):  # weak, as it stands in the formula
+        return getattr(others[0], f"__r{name.strip('_')}__")(first)
+    return getattr(np.asarray(first)[()] if others else first, name)(*others)

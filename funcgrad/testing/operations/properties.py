@@ -1,0 +1,135 @@
+"""A property: something that every declaration has to keep, with the check that tries it.
+
+What flows in is an operation; what flows out are failures: at which sample, and what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from funcgrad.errors import CheckError
+from funcgrad.floating_errors import quiet
+from funcgrad.primitive import Primitive
+from funcgrad.testing.operations.cases import Case, representatives
+
+__all__ = ["AtOnce", "AtSamples", "Failure", "Property", "always"]
+
+
+def always(_: object) -> bool:
+    """Hold for everything."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class AtSamples:
+    """A check that is made at each sample for itself.
+
+    Attributes
+    ----------
+    check : callable
+        Of a ``Case``; it raises whatever it finds.
+    wants : callable
+        ``(case) -> bool``: the samples at which that means something.
+    by_kind : bool
+        Whether no numbers decide, but dtypes, shapes and parameters alone: ``representatives`` then
+        are enough for an operation of the package.
+    """
+
+    check: Callable[[Case], None]
+    wants: Callable[[Case], bool] = always
+    by_kind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """A check of the operation with all samples together, or with numbers of the check's own."""
+
+    check: Callable[[Primitive], None]
+
+
+Tries: TypeAlias = AtSamples | AtOnce
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A broken promise.
+
+    Attributes
+    ----------
+    case : Case or None
+        Where; None if that is no single sample.
+    text : str
+        What differs there.
+    """
+
+    case: Case | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A promise of declarations, and how it is tried.
+
+    Attributes
+    ----------
+    name : str
+    promise : str
+        A sentence that is true of every operation to which it applies.
+    remedy : str
+        Where to look if it is not.
+    tries : AtSamples or AtOnce
+    applies : callable
+        ``(primitive) -> bool``, by the declaration alone.
+    """
+
+    name: str
+    promise: str
+    remedy: str
+    tries: Tries
+    applies: Callable[[Primitive], bool] = always
+
+    def __str__(self) -> str:
+        return self.name
+
+    def failures(self, primitive: Primitive, cases: Sequence[Case]) -> list[Failure]:
+        """Try an operation at all of its samples that the property wants."""
+        return list(self._failures(primitive, cases))
+
+    def of_kinds(self, primitive: Primitive, cases: Sequence[Case]) -> list[Failure]:
+        """Try it with representatives, where no numbers decide."""
+        tries = self.tries
+        if isinstance(tries, AtSamples) and tries.by_kind:
+            return self.failures(primitive, representatives(filter(tries.wants, cases)))
+        return self.failures(primitive, cases)
+
+    def _failures(self, primitive: Primitive, cases: Sequence[Case]) -> Iterator[Failure]:
+        tries = self.tries
+        if isinstance(tries, AtOnce):
+            text = _broken(lambda: tries.check(primitive))
+            if text is not None:
+                yield Failure(None, text)
+            return
+        for case in cases:
+            text = _broken(lambda case=case: _tried(tries, case))  # type: ignore[misc]
+            if text is not None:
+                yield Failure(case, text)
+
+
+def _tried(tries: AtSamples, case: Case) -> None:
+    if tries.wants(case):
+        tries.check(case)
+
+
+def _broken(check: Callable[[], None]) -> str | None:
+    """Make a check; say what it raised, if it did. A rule may raise anything."""
+    with quiet():
+        try:
+            check()
+        except CheckError as error:
+            return str(error)
+        except Exception as error:
+            lines = str(error).strip().splitlines() or ["without a word"]
+            return f"{type(error).__name__}: {' '.join(lines)}"
+    return None

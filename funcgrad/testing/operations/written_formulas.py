@@ -1,0 +1,134 @@
+"""Formulas and bodies: they say what ``evaluate`` does, for compilers to read.
+
+A formula has its bits, in every dtype, and is written in intrinsics alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import intrinsics
+from funcgrad.algebra import body_of
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.structure import UNEVEN, Elementwise
+from funcgrad.testing.operations.agreement import require, require_bits, require_near
+from funcgrad.testing.operations.cases import Case
+from funcgrad.testing.operations.machine import Machine, Register
+from funcgrad.testing.operations.properties import AtSamples, Property
+from funcgrad.trace import Value
+from funcgrad.transforms.stage import program
+
+__all__ = ["WRITTEN_FORMULAS", "formula_of"]
+
+
+def formula_of(primitive: Primitive) -> Callable[..., Any] | None:
+    """Return the formula of an elementwise operation that has one."""
+    structure = primitive.structure
+    return structure.formula if isinstance(structure, Elementwise) else None
+
+
+def _in_dtypes(case: Case) -> Iterator[tuple[Case, str]]:
+    """Cast a sample to every dtype that the operation is defined for; name it."""
+    yield case, str(np.result_type(*case.args)) if case.args else ""
+    for char in "?bBhiefF":
+        args = tuple([_cast(arg, np.dtype(char)) for arg in case.sample.args])
+        other = Case(case.primitive, case.number, Sample(args, case.sample.params))
+        try:
+            other.evaluate(*other.args)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        yield other, str(np.dtype(char))
+
+
+def _cast(arg: Value, dtype: np.dtype[Any]) -> Value:
+    array = np.asarray(arg)
+    if array.dtype.kind not in "fc" or isinstance(arg, float | complex) or not array.size:
+        return arg
+    if dtype.kind in "iu":
+        array = np.clip(np.nan_to_num(array.real), -100 if dtype.kind == "i" else 0, 100)
+    return array.real.astype(dtype)[()] if dtype.kind != "c" else array.astype(dtype)[()]
+
+
+def _has_the_bits(sample: Case) -> None:
+    formula = formula_of(sample.primitive)
+    assert formula is not None
+    for case, name in _in_dtypes(sample):
+        out = formula(intrinsics, *case.args, **case.sample.params)
+        require_bits(out, case.evaluate(*case.args), f"the formula in {name}")
+
+
+def _is_compiled(sample: Case) -> None:
+    formula = formula_of(sample.primitive)
+    assert formula is not None
+    for case, name in _in_dtypes(sample):
+        args = [np.asarray(arg) for arg in case.args]
+        machine = Machine()
+        registers = [machine.register(a.dtype) for a in args]
+        out = formula(machine, *registers, **case.sample.params)
+        right = type(out) is Register and out.machine is machine
+        require(right, "the formula returns what was known while it was compiled")
+        expected = np.asarray(case.evaluate(*args))
+        require(out.dtype == expected.dtype, f"{out.dtype} instead of {expected.dtype} in {name}")
+        flat = [np.array(a).reshape(-1) for a in np.broadcast_arrays(*args)]
+        numbers = machine.run(*flat)[out.place].reshape(expected.shape)
+        if UNEVEN in case.primitive.traits:  # those differ by where in memory numbers lie
+            require_near(numbers, expected, 1e-5, f"its instructions in {name}", False)
+        else:
+            require_bits(numbers, expected, f"its instructions in {name}")
+
+
+def _has_body(primitive: Primitive) -> bool:
+    return body_of(primitive) is not None
+
+
+def _body_says_it(case: Case) -> None:
+    primitive = case.primitive
+    body = body_of(primitive)
+    assert body is not None
+
+    def f(*args: Value) -> Value:
+        return body(*args, **case.sample.params)
+
+    staged = program(f)(*case.args)
+    names = [equation.operation.name for equation in staged.equations]
+    require(primitive.name not in names, "the body applies the operation itself")
+    require(not staged.guards, "the body looks at a number")
+    out = np.asarray(staged.evaluate(list(case.sample.args))[0])
+    expected = case.value()
+    if primitive.body is None and UNEVEN not in primitive.traits:
+        require_bits(out, expected, "the body made of the formula")
+    else:
+        require(out.dtype == expected.dtype, f"{out.dtype} instead of {expected.dtype}")
+        require_near(out, expected, 1e-12, "the body")
+
+
+def _has_formula(primitive: Primitive) -> bool:
+    return formula_of(primitive) is not None
+
+
+WRITTEN_FORMULAS: Final = (
+    Property(
+        "formula: values",
+        "The formula has the bits of `evaluate`, in every dtype.",
+        "See formula; leave out evaluate, and it follows from the formula.",
+        AtSamples(_has_the_bits),
+        _has_formula,
+    ),
+    Property(
+        "formula: intrinsics",
+        "The formula is written in intrinsics of `m` alone, and looks at no number.",
+        "See formula: m.absolute(x) rather than np.absolute(x), m.where rather than if.",
+        AtSamples(_is_compiled),
+        _has_formula,
+    ),
+    Property(
+        "body",
+        "The body does what `evaluate` does, in other operations.",
+        "See body, and formula.",
+        AtSamples(_body_says_it),
+        _has_body,
+    ),
+)
