@@ -17,6 +17,9 @@ saved without another line anywhere. Rules are written with the functions of ``f
 >>> gd([0.0, 0.5]), fg.vmap(fg.grad(gd))(fg.tensor([0.0, 1.0]))
 (Tensor([0.        , 0.48038108]), Tensor([1.        , 0.64805427]))
 
+``fg.testing.check_primitive(gudermannian)`` tries all of its rules at all of its samples, and says
+what does not hold.
+
 A transformation of one's own is a ``Trace``, which says what operations mean to it; the page
 ``funcgrad/transforms/README.md`` has an example.
 

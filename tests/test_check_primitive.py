@@ -203,7 +203,9 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "float64",
     ),
     "its operand, returned": (
-        replace(gudermannian, evaluate=np.asarray),
+        extend.elementwise(
+            "itself", np.asarray, partials=(extend.SAME,), samples=extend.reals(1, 2), owns=True
+        ),
         "structure: memory of its own",
         "the result lies in the memory of argument 0",
     ),
@@ -312,9 +314,8 @@ def test_it_is_right_without_the_mistake() -> None:
 
 def test_all_samples_are_tried_and_those_that_fail_are_listed() -> None:
     whole = broken(with_partials(lambda y, _: 2 * fnp.cos(y)))
-    assert {"forward mode", "derivatives in single precision", "saved"} & {*whole} == {
-        "forward mode"
-    }
+    assert {"forward mode", "saved"} <= {*whole}  # the module has another of the name
+    assert "reverse mode" not in whole
     report = whole["forward mode"]
     assert "sample 0, gudermannian(float64 (3,)): " in report
     assert "  and at samples 3\n" in report

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from types import MappingProxyType
@@ -45,9 +44,8 @@ LOWER: Final[Dtypes] = MappingProxyType(
 """Double precision to single precision."""
 
 
-@dataclass(frozen=True)
 class Case:
-    """A primitive at one of its samples.
+    """A primitive at one of its samples; what follows from them is found out once.
 
     Attributes
     ----------
@@ -57,9 +55,11 @@ class Case:
     sample : Sample
     """
 
-    primitive: Primitive
-    number: int
-    sample: Sample
+    def __init__(self, primitive: Primitive, number: int, sample: Sample) -> None:
+        """Note the three; nothing is evaluated."""
+        self.primitive: Final = primitive
+        self.number: Final = number
+        self.sample: Final = sample
 
     def __str__(self) -> str:
         return f"{self.primitive.name}-{self.number}"
@@ -197,7 +197,11 @@ class Case:
             else arg
             for arg in self.sample.args
         )
-        return replace(self, sample=replace(self.sample, args=args))
+        return self.at(Sample(args, self.sample.params, self.sample.smooth))
+
+    def at(self, sample: Sample) -> Case:
+        """Return the primitive at another sample, under the number of this one."""
+        return Case(self.primitive, self.number, sample)
 
 
 def _listed(outs: Raw) -> list[Raw]:

@@ -17,7 +17,7 @@ from funcgrad.testing.operations.declarations import DECLARATIONS
 from funcgrad.testing.operations.derivatives import DERIVATIVES
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
 from funcgrad.testing.operations.linear_rules import LINEAR_RULES
-from funcgrad.testing.operations.properties import Failure, Property
+from funcgrad.testing.operations.properties import BrokenPromise, Property
 from funcgrad.testing.operations.special_numbers import SPECIAL_NUMBERS
 from funcgrad.testing.operations.stages import STAGES
 from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
@@ -87,15 +87,10 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
     >>> check_primitive(wrong, without=("saved",))
     Traceback (most recent call last):
         ...
-    funcgrad.errors.CheckError: check_primitive: softsign breaks 2 of 33 promises.
+    funcgrad.errors.CheckError: check_primitive: softsign breaks 2 of ... promises.
     ...
     """
-    if not isinstance(operation, Primitive):
-        raise ArgumentError(
-            f"check_primitive: {operation!r} is a {type(operation).__name__}, no operation. Pass"
-            " what fg.extend.elementwise, fg.extend.reduction, fg.extend.movement or"
-            " fg.extend.Primitive returned, not the function that applies it."
-        )
+    _check_operation(operation)
     names = [known.name for known in PROPERTIES]
     unknown = [name for name in without if name not in names]
     if isinstance(without, str) or unknown:
@@ -116,8 +111,17 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
     raise_failures(operation, tried)
 
 
+def _check_operation(candidate: object) -> None:
+    if not isinstance(candidate, Primitive):
+        raise ArgumentError(
+            f"check_primitive: {candidate!r} is a {type(candidate).__name__}, no operation. Pass"
+            " what fg.extend.elementwise, fg.extend.reduction, fg.extend.movement or"
+            " fg.extend.Primitive returned, not the function that applies it."
+        )
+
+
 def raise_failures(
-    operation: Primitive, tried: Sequence[tuple[Property, Sequence[Failure]]]
+    operation: Primitive, tried: Sequence[tuple[Property, Sequence[BrokenPromise]]]
 ) -> None:
     """Raise one error for all failures of the properties that were tried, if there are any."""
     broken = [(known, failures) for known, failures in tried if failures]
@@ -133,7 +137,7 @@ def _promises(count: int) -> str:
     return "1 promise" if count == 1 else f"{count} promises"
 
 
-def _shown(failures: Sequence[Failure]) -> list[str]:
+def _shown(failures: Sequence[BrokenPromise]) -> list[str]:
     lines = [f"  {_place(failure.case)}{failure.text}" for failure in failures[:_SHOWN]]
     numbers = [str(failure.case.number) for failure in failures[_SHOWN:] if failure.case]
     return [*lines, f"  and at samples {', '.join(numbers)}"] if numbers else lines

@@ -188,9 +188,7 @@ def _modes_agree_at_kinks(case: Case) -> None:
     # would say nothing of either.
     columns = np.broadcast_arrays(*case.sample.args)
     for element in zip(*[column.ravel() for column in columns], strict=True):
-        _modes_agree_at_element(
-            Case(case.primitive, case.number, Sample(element, case.sample.params, smooth=False))
-        )
+        _modes_agree_at_element(case.at(Sample(element, case.sample.params, smooth=False)))
 
 
 def _modes_agree_at_element(single: Case) -> None:

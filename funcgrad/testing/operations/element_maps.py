@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +30,7 @@ __all__ = ["ELEMENT_MAPS", "samples_with_rows_last"]
 
 
 def _is_owned(case: Case) -> None:
-    zeros = replace(case, sample=replace(case.sample, args=tuple(x * 0 for x in case.sample.args)))
+    zeros = case.at(Sample(tuple(x * 0 for x in case.sample.args), case.sample.params))
     for at, name in ((case, ""), (zeros, " of zeros")):
         try:
             values = at.values()

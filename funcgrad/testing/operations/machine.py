@@ -14,12 +14,12 @@ array([1.        , 1.41421356])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from funcgrad import intrinsics
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
 __all__ = ["Machine", "Register"]
@@ -36,7 +36,7 @@ def _swapped(name: str) -> Callable[..., Operand]:
     return lambda self, other: self.machine.emit(f"__{name}__", (other, self))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Register:
     """A place of which nothing is known but the dtype; it has the operators of formulas."""
 

@@ -6,15 +6,15 @@ What flows in is an operation; what flows out are failures: at which sample, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from funcgrad.errors import CheckError
 from funcgrad.floating_errors import quiet
 from funcgrad.primitive import Primitive
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.operations.cases import Case, representatives
 
-__all__ = ["AtOnce", "AtSamples", "Failure", "Property", "always"]
+__all__ = ["AtOnce", "AtSamples", "BrokenPromise", "Property", "always"]
 
 
 def always(_: object) -> bool:
@@ -53,7 +53,7 @@ Tries: TypeAlias = AtSamples | AtOnce
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class BrokenPromise:
     """A broken promise.
 
     Attributes
@@ -93,28 +93,28 @@ class Property:
     def __str__(self) -> str:
         return self.name
 
-    def failures(self, primitive: Primitive, cases: Sequence[Case]) -> list[Failure]:
+    def failures(self, primitive: Primitive, cases: Sequence[Case]) -> list[BrokenPromise]:
         """Try an operation at all of its samples that the property wants."""
         return list(self._failures(primitive, cases))
 
-    def of_kinds(self, primitive: Primitive, cases: Sequence[Case]) -> list[Failure]:
+    def of_kinds(self, primitive: Primitive, cases: Sequence[Case]) -> list[BrokenPromise]:
         """Try it with representatives, where no numbers decide."""
         tries = self.tries
         if isinstance(tries, AtSamples) and tries.by_kind:
             return self.failures(primitive, representatives(filter(tries.wants, cases)))
         return self.failures(primitive, cases)
 
-    def _failures(self, primitive: Primitive, cases: Sequence[Case]) -> Iterator[Failure]:
+    def _failures(self, primitive: Primitive, cases: Sequence[Case]) -> Iterator[BrokenPromise]:
         tries = self.tries
         if isinstance(tries, AtOnce):
             text = _broken(lambda: tries.check(primitive))
             if text is not None:
-                yield Failure(None, text)
+                yield BrokenPromise(None, text)
             return
         for case in cases:
             text = _broken(lambda case=case: _tried(tries, case))  # type: ignore[misc]
             if text is not None:
-                yield Failure(case, text)
+                yield BrokenPromise(case, text)
 
 
 def _tried(tries: AtSamples, case: Case) -> None:

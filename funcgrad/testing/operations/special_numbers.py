@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -50,7 +49,7 @@ def _specials(primitive: Primitive) -> Iterator[Case]:
                 for number in _SPECIAL:
                     whole = np.full_like(array, number)
                     changed = [whole if j == k else x for j, x in enumerate(case.sample.args)]
-                    yield replace(case, sample=Sample(tuple(changed), case.sample.params, False))
+                    yield case.at(Sample(tuple(changed), case.sample.params, False))
 
 
 def _shapes(primitive: Primitive) -> Iterator[Case]:
@@ -58,7 +57,7 @@ def _shapes(primitive: Primitive) -> Iterator[Case]:
     for case in _first_smooth(primitive):
         columns = [column.ravel() for column in np.broadcast_arrays(*case.sample.args)]
         for args in (tuple([x[0] for x in columns]), tuple([x[:0] for x in columns])):
-            yield replace(case, sample=Sample(args, case.sample.params))
+            yield case.at(Sample(args, case.sample.params))
 
 
 def _at_all(cases: Callable[[Primitive], Iterator[Case]], check: Callable[[Case], None]) -> AtOnce:

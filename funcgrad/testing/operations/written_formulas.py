@@ -35,7 +35,7 @@ def _in_dtypes(case: Case) -> Iterator[tuple[Case, str]]:
     yield case, str(np.result_type(*case.args)) if case.args else ""
     for char in "?bBhiefF":
         args = tuple([_cast(arg, np.dtype(char)) for arg in case.sample.args])
-        other = Case(case.primitive, case.number, Sample(args, case.sample.params))
+        other = case.at(Sample(args, case.sample.params))
         try:
             other.evaluate(*other.args)
         except (TypeError, ValueError, OverflowError):
