@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["EXCUSES", "excused"]
+__all__ = ["AT_INFINITY", "EXCUSES", "excused"]
 
 
 class Excuse(NamedTuple):
@@ -108,6 +108,22 @@ EXCUSES: Final = MappingProxyType(
         ),
     }
 )
+
+AT_INFINITY: Final = MappingProxyType(
+    {
+        **dict.fromkeys(
+            "fnp.sinc fnp.spacing fnp.mod fnp.fmod fnp.floor_divide".split(),
+            "its value is NumPy's: NaN, though it settles",
+        ),
+        **dict.fromkeys(
+            ["special." + name for name in "i0 i1 j0 j1 y0 y1 zeta zetac".split()],
+            "its value is SciPy's: NaN, though it settles",
+        ),
+        "fnp.nan_to_num": "infinities are replaced by constants",
+        "stats.poisson.logpmf": "no distribution has an infinite mean",
+    }
+)
+"""Functions that are not at infinity what they are far out, and why."""
 
 
 def excused(name: str, *operands: float) -> bool:

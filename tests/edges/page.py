@@ -6,14 +6,14 @@ never out of date.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from tests.edges.exceptions import EXCUSES
+from tests.edges.exceptions import AT_INFINITY, EXCUSES
 from tests.edges.policy import POLICY
 
 __all__ = ["BEGIN", "PAGE", "table"]
@@ -43,11 +43,20 @@ def _rows() -> Iterator[str]:
     yield ""
     yield "| excused from a law somewhere | because there |"
     yield "|---|---|"
-    reasons: dict[str, list[str]] = {}
-    for name, excuse in EXCUSES.items():
-        reasons.setdefault(excuse.why, []).append(f"`{name}`")
-    for why, names in reasons.items():
-        yield f"| {' '.join(names)} | {why} |"
+    yield from _reasons({name: excuse.why for name, excuse in EXCUSES.items()})
+    yield ""
+    yield "| at infinity not what it is far out | because |"
+    yield "|---|---|"
+    yield from _reasons(AT_INFINITY)
+
+
+def _reasons(reasons: Mapping[str, str]) -> Iterator[str]:
+    """Functions that have one reason, in a row."""
+    names: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        names.setdefault(why, []).append(f"`{name}`")
+    for why, functions in names.items():
+        yield f"| {' '.join(functions)} | {why} |"
 
 
 def table() -> str:

@@ -1,0 +1,106 @@
+"""What has settled far out is so at infinity: values, and slopes.
+
+Where a function, or its slope, no longer changes from 1e100 to 1e300, or vanishes, or grows without
+bound, it has a limit, and at infinity it is that. The functions are discovered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad.numpy as fnp
+from tests.edges.derivatives import pulled
+from tests.edges.exceptions import AT_INFINITY
+from tests.edges.test_numbers import ONE, TWO
+
+FAR = (1e100, 1e200, 1e300, np.inf)
+OTHERS = (0.5, 2.0)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def limit(first: float, second: float, third: float) -> float | None:
+    """The limit of three numbers far out that have settled; None where they have none."""
+    if np.isnan(third):
+        return None
+    if abs(third) < 1e-50 and abs(second) < 1e-50:
+        return 0.0
+    if near(first, third) and near(second, third):
+        return third
+    grows = abs(first) > 1e20 and abs(first) < abs(second) <= abs(third)
+    same = np.sign(first) == np.sign(second) == np.sign(third)
+    return float(np.copysign(np.inf, third)) if grows and same else None
+
+
+def near(x: float, y: float) -> bool:
+    return x == y or (np.isfinite(y) and abs(x - y) <= 1e-9 * abs(y))
+
+
+def unsettled(name: str, function: Any, place: int, others: tuple[float, ...]) -> Iterator[str]:
+    """What is something else at infinity than far out, in words."""
+    for kind, f in (("value", function), ("slope", pulled(function, place))):
+        for sign in (1, -1):
+            line = sign * np.array(FAR)
+            operands = [np.full(4, x) for x in others]
+            operands.insert(place, line)
+            *before, here = np.asarray(f(*operands), float).tolist()
+            end = limit(*before)
+            at = [float(x[-1]) for x in operands]
+            if end is not None and not near(here, end):
+                yield f"{kind} of {name} at {at}: {here}, and before {before}"
+
+
+OF_TWO = [name for name in TWO if not name.startswith("special.")]
+
+
+@pytest.mark.parametrize("name", [name for name in ONE if name not in AT_INFINITY])
+def test_functions_of_one_number_settle(name: str) -> None:
+    assert list(unsettled(name, ONE[name], 0, ())) == []
+
+
+@pytest.mark.parametrize("name", [name for name in OF_TWO if name not in AT_INFINITY])
+def test_functions_of_two_numbers_settle(name: str) -> None:
+    wrong = [
+        each
+        for place in (0, 1)
+        for other in OTHERS
+        for each in unsettled(name, TWO[name], place, (other,))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", AT_INFINITY)
+def test_exceptions_are_some(name: str) -> None:
+    if name in ONE:
+        assert list(unsettled(name, ONE[name], 0, ()))
+    else:
+        assert list(unsettled(name, TWO[name], 0, (2.0,)))
+
+
+def test_a_function_without_its_limits_is_seen() -> None:
+    def mish(x: Any) -> Any:
+        return x * fnp.tanh(fnp.log1p(fnp.exp(x)))
+
+    assert any("value of mish at [-inf]: nan" in each for each in unsettled("mish", mish, 0, ()))
+
+    def flat_at_infinity(x: Any) -> Any:
+        return fnp.where(fnp.isinf(x), -fnp.abs(fnp.asarray([np.inf])), -x)
+
+    found = list(unsettled("flat", flat_at_infinity, 0, ()))
+    assert any("slope of flat at [inf]: 0.0" in each for each in found)
+
+
+def test_limits() -> None:
+    assert limit(1.0, 1.0, 1.0) == 1.0
+    assert limit(1e-100, 1e-200, 0.0) == 0.0
+    assert limit(-1e100, -1e200, -1e300) == -np.inf
+    assert limit(0.3, -0.4, 0.2) is None
+    assert limit(-np.inf, np.inf, -np.inf) is None
