@@ -12,10 +12,11 @@ import math
 
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special import bell
+from funcgrad.primitives.transcendental import sech_squared
 from funcgrad.scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 from funcgrad.scipy.stats.conditions import split
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
-from funcgrad.tensor import Tensor, apply
+from funcgrad.tensor import Tensor, apply, apply1
 
 __all__ = ["cauchy", "expon", "laplace", "logistic", "lognorm", "norm", "uniform"]
 
@@ -119,14 +120,30 @@ laplace = ContinuousDistribution(
     log_factor=-math.log(2),
     far=lambda z: -fnp.abs(z),
 )
+
+
+def _log_logistic(z: Tensor) -> Tensor:
+    """Near 0 by the hyperbolic cosine, whose slope has all digits where it is small."""
+
+    def middle(z: Tensor) -> Tensor:
+        return -2 * fnp.log(fnp.cosh(z / 2)) - math.log(4)
+
+    return split(lambda z: abs(z) < 1, z, middle, _outer_log_logistic, (0.0, 1.0))
+
+
+def _outer_log_logistic(z: Tensor) -> Tensor:
+    size = fnp.abs(z)
+    return -size - 2 * fnp.log1p(fnp.exp(-size))
+
+
 logistic = ContinuousDistribution(
     "logistic",
     (),
     -math.inf,
     math.inf,
     0.0,
-    log_density=lambda z: log_expit(z) + log_expit(-z),
-    density=lambda z: expit(z) * expit(-z),
+    log_density=_log_logistic,
+    density=lambda z: apply1(sech_squared, z / 2) / 4,
     below=expit,
     above=lambda z: expit(-z),
     log_below=log_expit,

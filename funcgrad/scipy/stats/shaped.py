@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density
 from funcgrad.primitives.special_functions.incomplete_gammas import gamma_density
 from funcgrad.primitives.special_functions.student import stdtr, stdtrit
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import holding, times_log, times_log1p
+from funcgrad.scipy.stats.conditions import holding, split, times_log, times_log1p
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
 from funcgrad.tensor import Tensor, apply, apply2
 
@@ -120,15 +121,56 @@ beta = ContinuousDistribution(
 )
 
 
+_SERIES: Final = 8
+"""How many terms there are of a series in at most 0.01."""
+
+
 def _log_student(z: Tensor, df: Tensor) -> Tensor:
+    return _log_student_factor(df) - _student_exponent(z, df)
+
+
+def _log_student_factor(df: Tensor) -> Tensor:
+    """For many degrees of freedom Stirling's series, which is nearly that of the normal one."""
+
+    def many(df: Tensor) -> Tensor:
+        u = 1 / df
+        square = u * u
+        steps = square * (1 / 24 - square * (1 / 20 - square * 17 / 112)) - 0.25
+        return u * steps - 0.5 * math.log(2 * math.pi)
+
+    def few(df: Tensor) -> Tensor:
+        return -0.5 * fnp.log(df) - special.betaln(df / 2, 0.5)
+
+    return split(lambda df: df > 200, df, many, few, (2000.0, 1.0))
+
+
+def _student_exponent(z: Tensor, df: Tensor) -> Tensor:
+    """``(df + 1) / 2 * log1p(z**2 / df)``, whose slope in df loses digits as that grows.
+
+    So, for many degrees of freedom, it is a series about ``z**2 / 2``.
+    """
+    usual = holding(lambda z, df: (df <= 200) | (z * z > 0.01 * df), z, df)
+    if usual is True:
+        return 0.5 * (df + 1) * _student_tail(z, df)
+    inner, many = fnp.where(usual, 0.0, z), fnp.where(usual, 2000.0, df)
+    share, total = inner**2 / many, fnp.zeros_like(many)
+    for k in reversed(range(_SERIES)):
+        total = 1 / (k + 2) - share * total
+    u = 1 / many
+    series = 0.5 * inner**2 * (1 + (u - share * (1 + u) * total))
+    outer = 0.5 * (df + 1) * _student_tail(fnp.where(usual, z, 1.0), df)
+    result: Tensor = fnp.where(usual, outer, series)
+    return result
+
+
+def _student_tail(z: Tensor, df: Tensor) -> Tensor:
     """Far out by the reciprocal, whose square does not overflow."""
     near = holding(lambda z: abs(z) < 1e100, z)
     if near is True:
-        tail = fnp.log1p(z**2 / df)
-    else:
-        out = 2 * fnp.log(fnp.abs(fnp.where(near, 1.0, z))) - fnp.log(df)
-        tail = fnp.where(near, fnp.log1p(fnp.where(near, z, 0.0) ** 2 / df), out)
-    return (-0.5 * fnp.log(df) - special.betaln(df / 2, 0.5)) - 0.5 * (df + 1) * tail
+        return fnp.log1p(z**2 / df)
+    out = 2 * fnp.log(fnp.abs(fnp.where(near, 1.0, z))) - fnp.log(df)
+    result: Tensor = fnp.where(near, fnp.log1p(fnp.where(near, z, 0.0) ** 2 / df), out)
+    return result
 
 
 def _below_t(z: Tensor, df: Tensor) -> Tensor:

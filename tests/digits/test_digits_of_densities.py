@@ -1,0 +1,74 @@
+"""First derivatives of log-densities keep their digits at points that a seed draws.
+
+``python -m tests.digits`` draws more of them, in the tails up to 1e200, and of all methods; what it
+finds and is not mended stands in ``funcgrad/scipy/README.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.scipy import stats
+from tests.digits.search import drawn, losses, subjects
+from tests.digits.twins import CONTINUOUS, DISCRETE
+from tests.scipy.stats import test_stats
+
+SLOPES_NEAR_ZERO = {"gumbel_l", "gumbel_r"}
+"""Their slope is a difference of numbers near 1: ``tests/edges/exceptions.py``."""
+
+
+def test_every_distribution_has_a_twin() -> None:
+    assert set(CONTINUOUS) == set(test_stats.CONTINUOUS)
+    assert set(DISCRETE) == set(test_stats.DISCRETE)
+
+
+@pytest.mark.parametrize("subject", [s for s in subjects() if s.endswith(("logpdf", "logpmf"))])
+def test_slopes_of_logarithms_keep_their_digits(subject: str) -> None:
+    name = subject.partition(".")[0]
+    rng = np.random.default_rng(list(subject.encode()))
+    points = [drawn(subject, rng, False) for _ in range(2)]
+    count = len(points[0]) - (name in DISCRETE)
+    found = [loss for loss in losses(subject, points) if loss.order < count]
+    assert name in SLOPES_NEAR_ZERO or found == []
+
+
+@pytest.mark.parametrize("df", [2e2, 3e4, 1e10, 1e15])
+@pytest.mark.parametrize("z", [0.0, 1e-3, 1.7, 30.0])
+def test_student_of_many_degrees_is_nearly_normal(z: float, df: float) -> None:
+    """The difference from the normal distribution, of order 1 / df, in its leading terms."""
+    value, slope = fg.value_and_grad(stats.t.logpdf, 1)(z, df)
+    if z * z < 1e-3 * df:
+        expected = -(z**4 - 2 * z**2 - 1) / (4 * df**2)
+        further = abs((2 * z**6 - 3 * z**4) / (6 * df**3)) + (1 + z**8) / df**4
+        assert abs(slope - expected) <= 2 * further + 1e-12 * abs(expected)
+    near = np.array([z, z + 10.0 * np.sqrt(df)])
+    both = stats.t.logpdf(near, df)
+    assert abs(both[0] - value) <= 1e-14 * abs(value)
+    staged = fg.jit(fg.grad(lambda x: fnp.sum(stats.t.logpdf(x, df))))(near)
+    eager = fg.grad(lambda x: fnp.sum(stats.t.logpdf(x, df)))(near)
+    np.testing.assert_allclose(staged, eager, rtol=1e-13)
+
+
+def test_the_slope_of_the_logistic_density_is_a_tangent() -> None:
+    for z in (1e-200, 1e-9, 0.3, 0.999, 1.0, 7.0, 800.0):
+        slope = fg.grad(stats.logistic.logpdf)(z)
+        np.testing.assert_allclose(slope, -np.tanh(z / 2), rtol=1e-15)
+        change = fg.grad(fg.grad(stats.logistic.logpdf))(z)
+        np.testing.assert_allclose(change, -0.5 / np.cosh(min(z, 700.0) / 2) ** 2, 1e-13, 1e-300)
+
+
+def test_the_search_sees_lost_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(x: Any, loc: Any, scale: Any) -> Any:
+        z = (x - loc) / scale
+        return -fnp.log(fnp.exp(z) + 2 + fnp.exp(-z)) - fnp.log(scale)
+
+    class Careless:
+        logpdf = staticmethod(careless)
+
+    monkeypatch.setattr("tests.digits.search.stats.logistic", Careless)
+    assert list(losses("logistic.logpdf", [(1e-9, 1.0)]))

@@ -1,0 +1,193 @@
+"""Distributions in mpmath: standard forms, of as many digits as are asked for.
+
+>>> float(CONTINUOUS["expon"].above(mp.mpf(2)))
+0.1353352832366127
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from mpmath import mp
+
+__all__ = ["CONTINUOUS", "DISCRETE", "Standard", "twin_of"]
+
+Formula = Callable[..., Any]
+BEYOND: Final = 10**5
+"""Exponentials of exponentials beyond this have no room for their exponents."""
+
+
+class Standard(NamedTuple):
+    """The logarithm of a density, and the probabilities of smaller and of greater values."""
+
+    log_density: Formula
+    below: Formula
+    above: Formula
+
+
+def _normal_below(z: Any) -> Any:
+    return mp.erfc(-z / mp.sqrt(2)) / 2
+
+
+def _tame(z: Any) -> Any:
+    if z < -mp.log(BEYOND):
+        raise ValueError("no room for the exponent")
+    return z
+
+
+def _gamma_below(z: Any, a: Any) -> Any:
+    if z > a:
+        return 1 - _gamma_above(z, a)
+    return mp.gammainc(a, 0, z, regularized=True)
+
+
+def _gamma_above(z: Any, a: Any) -> Any:
+    if z > BEYOND or a > BEYOND:
+        raise ValueError("too long")
+    if z > a:
+        return mp.gammainc(a, z, mp.inf, regularized=True)
+    return 1 - _gamma_below(z, a)
+
+
+def _log_gamma_density(z: Any, a: Any) -> Any:
+    return (a - 1) * mp.log(z) - z - mp.loggamma(a)
+
+
+def _beta_below(z: Any, a: Any, b: Any) -> Any:
+    if max(a, b) > 1000:
+        raise ValueError("too long")
+    if z > a / (a + b):
+        return 1 - mp.betainc(b, a, 0, 1 - z, regularized=True)
+    return mp.betainc(a, b, 0, z, regularized=True)
+
+
+def _log_student(z: Any, df: Any) -> Any:
+    start = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(df * mp.pi) / 2
+    return start - (df + 1) / 2 * mp.log1p(z * z / df)
+
+
+def _student_below(z: Any, df: Any) -> Any:
+    if df > 1000:
+        raise ValueError("too long")
+    half = mp.betainc(df / 2, mp.mpf(1) / 2, 0, df / (df + z * z), regularized=True) / 2
+    return half if z < 0 else 1 - half
+
+
+def _mirrored(standard: Standard) -> Standard:
+    return Standard(
+        lambda z: standard.log_density(-z),
+        lambda z: standard.above(-z),
+        lambda z: standard.below(-z),
+    )
+
+
+def _laplace_below(z: Any) -> Any:
+    return mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2
+
+
+_GUMBEL = Standard(
+    lambda z: -z - mp.exp(-_tame(z)),
+    lambda z: mp.exp(-mp.exp(-_tame(z))),
+    lambda z: -mp.expm1(-mp.exp(-_tame(z))),
+)
+
+CONTINUOUS: Final[dict[str, Standard]] = {
+    "norm": Standard(
+        lambda z: -z * z / 2 - mp.log(2 * mp.pi) / 2, _normal_below, lambda z: _normal_below(-z)
+    ),
+    "expon": Standard(lambda z: -z, lambda z: -mp.expm1(-z), lambda z: mp.exp(-z)),
+    "laplace": Standard(
+        lambda z: -abs(z) - mp.log(2), _laplace_below, lambda z: _laplace_below(-z)
+    ),
+    "logistic": Standard(
+        lambda z: -abs(z) - 2 * mp.log1p(mp.exp(-abs(z))),
+        lambda z: 1 / (1 + mp.exp(-z)),
+        lambda z: 1 / (1 + mp.exp(z)),
+    ),
+    "cauchy": Standard(
+        lambda z: -mp.log(mp.pi * (1 + z * z)),
+        lambda z: mp.atan2(1, -z) / mp.pi,
+        lambda z: mp.atan2(1, z) / mp.pi,
+    ),
+    "uniform": Standard(lambda z: 0 * z, lambda z: z, lambda z: 1 - z),
+    "lognorm": Standard(
+        lambda z, s: -((mp.log(z) / s) ** 2) / 2 - mp.log(s * z) - mp.log(2 * mp.pi) / 2,
+        lambda z, s: _normal_below(mp.log(z) / s),
+        lambda z, s: _normal_below(-mp.log(z) / s),
+    ),
+    "gumbel_r": _GUMBEL,
+    "gumbel_l": _mirrored(_GUMBEL),
+    "halfnorm": Standard(
+        lambda z: -z * z / 2 + mp.log(2 / mp.pi) / 2,
+        lambda z: mp.erf(z / mp.sqrt(2)),
+        lambda z: mp.erfc(z / mp.sqrt(2)),
+    ),
+    "pareto": Standard(
+        lambda z, b: mp.log(b) - (b + 1) * mp.log(z),
+        lambda z, b: -mp.expm1(-b * mp.log(z)),
+        lambda z, b: mp.exp(-b * mp.log(z)),
+    ),
+    "weibull_min": Standard(
+        lambda z, c: mp.log(c) + (c - 1) * mp.log(z) - z**c,
+        lambda z, c: -mp.expm1(-(z**c)),
+        lambda z, c: mp.exp(-(z**c)),
+    ),
+    "gamma": Standard(_log_gamma_density, _gamma_below, _gamma_above),
+    "chi2": Standard(
+        lambda z, df: _log_gamma_density(z / 2, df / 2) - mp.log(2),
+        lambda z, df: _gamma_below(z / 2, df / 2),
+        lambda z, df: _gamma_above(z / 2, df / 2),
+    ),
+    "beta": Standard(
+        lambda z, a, b: (
+            (a - 1) * mp.log(z)
+            + (b - 1) * mp.log1p(-z)
+            + mp.loggamma(a + b)
+            - mp.loggamma(a)
+            - mp.loggamma(b)
+        ),
+        _beta_below,
+        lambda z, a, b: _beta_below(1 - z, b, a),
+    ),
+    "t": Standard(_log_student, _student_below, lambda z, df: _student_below(-z, df)),
+}
+
+
+def _log_choices(n: Any, k: Any) -> Any:
+    return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+
+
+DISCRETE: Final[dict[str, Formula]] = {
+    "bernoulli": lambda k, p: mp.log(p) if k else mp.log1p(-p),
+    "binom": lambda k, n, p: _log_choices(n, k) + k * mp.log(p) + (n - k) * mp.log1p(-p),
+    "geom": lambda k, p: (k - 1) * mp.log1p(-p) + mp.log(p),
+    "nbinom": lambda k, n, p: _log_choices(n + k - 1, k) + n * mp.log(p) + k * mp.log1p(-p),
+    "poisson": lambda k, mu: k * mp.log(mu) - mp.loggamma(k + 1) - mu,
+}
+"""The logarithms of masses, of whole k and real parameters."""
+
+
+def twin_of(name: str, method: str) -> Formula:
+    """A method as a function of a value, shapes and a scale; of masses, of k and shapes."""
+    if name in DISCRETE:
+        log_mass = DISCRETE[name]
+        return log_mass if method == "logpmf" else lambda *x: mp.exp(log_mass(*x))
+    standard = CONTINUOUS[name]
+    formula = {
+        "logpdf": standard.log_density,
+        "pdf": lambda *x: mp.exp(standard.log_density(*x)),
+        "cdf": standard.below,
+        "sf": standard.above,
+        "logcdf": lambda *x: mp.log(standard.below(*x)),
+        "logsf": lambda *x: mp.log(standard.above(*x)),
+    }[method]
+
+    def twin(x: Any, *parameters: Any) -> Any:
+        *shapes, scale = parameters
+        value = formula(x / scale, *shapes)
+        if method == "logpdf":
+            return value - mp.log(scale)
+        return value / scale if method == "pdf" else value
+
+    return twin
