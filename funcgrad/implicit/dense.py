@@ -16,6 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad import tree
 from funcgrad.errors import MatrixError
 from funcgrad.implicit.unknowns import Tree, Unknown
+from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap
@@ -23,7 +24,7 @@ from funcgrad.transforms.batch import vmap
 __all__ = ["dense_solve"]
 
 
-def dense_solve(matvec: Callable[[Any], Any], b: Tree) -> Any:
+def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
     """The solution x of ``matvec(x) = b``, by a dense matrix.
 
     Parameters
@@ -32,6 +33,8 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree) -> Any:
         Linear, from a pytree like ``b`` to one like it; of complex numbers it need not be more than
         real-linear.
     b : pytree of floating or complex arrays
+    failed : {"raise", "nan"}
+        What becomes of a singular matrix: an error, or NaN.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree) -> Any:
         return unknown.tree(values)
     matrix = vmap(column, out_axes=1)(np.eye(vector.size, dtype=vector.dtype))
     try:
-        found = fnp.linalg.solve(matrix, vector)
+        found = fnp.linalg.solve(matrix, vector, failed=failed_as(failed, "dense_solve"))
     except MatrixError as error:
         raise MatrixError(
             "dense_solve: the linear system is singular, so it determines no solution. Where it"

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from operator import index
 from typing import Any
@@ -19,18 +20,17 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carry import placed
-from funcgrad.control.choices import is_unknown
 from funcgrad.control.whiles import while_loop
-from funcgrad.errors import ArgumentError, ConvergenceError
+from funcgrad.errors import ArgumentError
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.linear_solves import Solve
 from funcgrad.implicit.roots import root_of
-from funcgrad.implicit.unknowns import Tree
+from funcgrad.implicit.unknowns import Tree, converged_or_nan
+from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor
-from funcgrad.trace import concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 
-__all__ = ["check_count", "converged_or_nan", "difference", "fixed_point", "tolerance"]
+__all__ = ["check_count", "difference", "fixed_point", "tolerance"]
 
 
 def fixed_point(
@@ -40,6 +40,7 @@ def fixed_point(
     tol: float | None = None,
     max_steps: int = 1000,
     tangent_solve: Solve = dense_solve,
+    failed: str = "raise",
 ) -> Any:
     """The fixed point x = f(x, *args), by repeating ``f``, with the fixed point's derivative.
 
@@ -58,6 +59,9 @@ def fixed_point(
         How often ``f`` is called at most.
     tangent_solve : callable
         See ``custom_root``: what solves (1 - ∂f/∂x) dx = db.
+    failed : {"raise", "nan"}
+        What becomes of an iteration that does not come to its end, and of a singular 1 - ∂f/∂x: an
+        error where the numbers are known, or NaN everywhere.
 
     Returns
     -------
@@ -93,11 +97,14 @@ def fixed_point(
     name = "fixed_point"
     for given in (f, tangent_solve):
         check_function(name, given)
+    failed = failed_as(failed, name)
+    if tangent_solve is dense_solve:
+        tangent_solve = partial(dense_solve, failed=failed)
     bound = None if tol is None else tolerance(name, "tol", tol)
     check_count(name, "max_steps", max_steps)
 
     def solve(move: Callable[[Any], Any], start: Tree, _: Tree) -> Any:
-        return _repeated(name, move, start, bound, index(max_steps))
+        return _repeated(name, move, start, bound, index(max_steps), failed)
 
     return root_of(name, f, init, args, solve, tangent_solve, equation=difference)
 
@@ -123,7 +130,12 @@ def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _repeated(
-    name: str, move: Callable[[Any], Any], start: Tree, tol: float | None, max_steps: int
+    name: str,
+    move: Callable[[Any], Any],
+    start: Tree,
+    tol: float | None,
+    max_steps: int,
+    failed: str,
 ) -> Any:
     def step(state: Tree) -> Any:
         x, _, count = state
@@ -142,6 +154,7 @@ def _repeated(
         " finite numbers. Start closer to the fixed point, give more steps by max_steps or a"
         " greater tol; where the function is no contraction, find the fixed point by"
         " fg.implicit.fixed_point with another solver.",
+        failed,
     )
 
 
@@ -151,19 +164,3 @@ def _change(new: Tensor, old: Tensor, tol: float | None) -> Tensor:
     scale = float(allowed) if allowed else np.finfo(np.float64).tiny
     ratio = fnp.abs(new - old) / (scale * (1.0 + fnp.abs(old)))
     return fnp.max(ratio.astype(np.float64), initial=0.0)
-
-
-def converged_or_nan(x: Tree, converged: Tree, message: str) -> Any:
-    """A solution, if it is one.
-
-    Raises
-    ------
-    ConvergenceError
-        It is known to be none. Where that is not known yet, what is none is NaN.
-    """
-    own = concrete(fnp.asarray(converged))
-    if not is_unknown(own):
-        if not bool(fnp.asarray(own)):
-            raise ConvergenceError(placed(message))
-        return x
-    return trees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)

@@ -25,9 +25,9 @@ from funcgrad.control.carry import placed
 from funcgrad.control.whiles import while_loop
 from funcgrad.errors import MatrixShapeError
 from funcgrad.floating_errors import quiet
-from funcgrad.implicit.fixed_points import check_count, converged_or_nan, tolerance
+from funcgrad.implicit.fixed_points import check_count, tolerance
 from funcgrad.implicit.linear_solves import linear_solution
-from funcgrad.implicit.unknowns import Linear, Tree, Unknown
+from funcgrad.implicit.unknowns import Linear, Tree, Unknown, converged_or_nan
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.linear import linear_transpose

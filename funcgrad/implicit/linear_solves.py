@@ -23,7 +23,7 @@ from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
-from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux
+from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux, without_info
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
@@ -70,7 +70,8 @@ def custom_linear_solve(
     solve : callable
         ``solve(matvec, b)`` returns the solution, a pytree like ``b``. Where it is written with
         functions of funcgrad it is staged and batched; any other Python is called with numbers,
-        for each example of a batch.
+        for each example of a batch. Also a pair ``(solution, info)``, as ``cg`` and SciPy's
+        solvers return: where ``info`` is not 0 that is a ``ConvergenceError``, and NaN in programs.
     transpose_solve : callable, optional
         ``transpose_solve(vecmat, b)`` solves the adjoint system, where ``vecmat`` is the adjoint
         of ``matvec``. Without it that is what ``solve`` does.
@@ -223,7 +224,7 @@ class LinearSystem:
         matvec = unknown.function(self._map(params), "the argument of matvec")
         found = self.solves[self.role](matvec, unknown.tree(b))
         if self.aux is None:
-            return unknown.values(found, "the solution")
+            return unknown.values(without_info(unknown, found), "the solution")
         found, aux = solution_and_aux(unknown.operation, found)
         solution = unknown.values(found, "the solution")
         if self.role:

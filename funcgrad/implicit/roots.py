@@ -61,7 +61,8 @@ def custom_root(
         with what it cannot use, which some of SciPy's print; ``fg.implicit.root`` is made for it.
     tangent_solve : callable
         ``tangent_solve(g, y)`` returns x with g(x) = y, for a linear function g: the derivative of
-        ``f`` at the root, or its adjoint. Without it that is done by the matrix of g.
+        ``f`` at the root, or its adjoint. Without it that is done by the matrix of g. It may return
+        a pair ``(x, info)``, as ``cg`` does: see ``custom_linear_solve``.
     has_aux : bool
         Whether ``solve`` returns a pair ``(x, aux)``, whose second part, a pytree of arrays without
         derivatives, is handed through.

@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
+import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carry import placed
+from funcgrad.control.choices import is_unknown
 from funcgrad.control.values import as_spec, strong
-from funcgrad.errors import DifferentiationError, DtypeError, ShapeError
+from funcgrad.errors import ConvergenceError, DifferentiationError, DtypeError, ShapeError
 from funcgrad.programs.equation import spec_inside
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value
+from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import values_of
 from funcgrad.trees import Structure
 from funcgrad.users_values import described
 
-__all__ = ["Linear", "Tree", "Unknown", "solution_and_aux"]
+__all__ = ["Linear", "Tree", "Unknown", "converged_or_nan", "solution_and_aux", "without_info"]
 
 Tree: TypeAlias = Any
 """A pytree of arrays, as users give and get it."""
@@ -123,3 +127,43 @@ def solution_and_aux(operation: str, found: Tree) -> tuple[Any, Any]:
             f" it returned {described(found)}."
         )
     return found[0], found[1]
+
+
+def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "raise") -> Any:
+    """A solution, if it is one.
+
+    Raises
+    ------
+    ConvergenceError
+        It is known to be none. Where that is not known yet, or with ``failed="nan"``, what is none
+        is NaN.
+    """
+    own = concrete(fnp.asarray(converged))
+    if failed == "raise" and not is_unknown(own):
+        if not bool(fnp.asarray(own)):
+            raise ConvergenceError(placed(message))
+        return x
+    return trees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)
+
+
+def without_info(unknown: Unknown, solution: Tree) -> Any:
+    """The solution in what a linear solver returned: itself, or a pair ``(x, info)``.
+
+    Raises
+    ------
+    ConvergenceError
+        ``info``, which is not 0, is known, and says that there is none.
+    """
+    if not isinstance(solution, tuple) or len(solution) != 2:
+        return solution
+    if trees.structure(solution) == unknown.structure:
+        return solution
+    x, info = solution
+    if trees.structure(x) != unknown.structure or np.shape(info):
+        return solution
+    return converged_or_nan(
+        x,
+        fnp.asarray(info) == 0,
+        f"{unknown.operation}: the linear solver has not come to its end: its info is not 0. Allow"
+        " more steps or a greater tolerance, or use a preconditioner or another solver.",
+    )

@@ -217,6 +217,8 @@ def _is(ord: Order, number: float) -> bool:
 
 
 def _length(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    if not shape_of(x):  # a number is a vector of one element
+        return absolute(x)
     return apply(norms.length, x, axis=axes, keepdims=bool(keepdims))
 
 
@@ -230,6 +232,8 @@ def _of_vectors(
     p = real_number(2 if ord is None else ord, operation, "ord")
     if p != p:
         raise ArgumentError(f"{operation}: ord is NaN.")
+    if not shape_of(x):
+        x, axes, keepdims = wrap(reshape(x, shape=(1,))), (0,), False
     if p == 2:
         return _length(x, axes, keepdims)
     sizes = absolute(x)

@@ -12,6 +12,7 @@ from scipy import optimize
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ConvergenceError
 from funcgrad.implicit import bicgstab, cg, dense_solve, gmres
 from tests.implicit.subjects import MATRIX, SOLUTIONS, X, linear, newton, numpy_solve, richardson
 
@@ -349,3 +350,59 @@ def test_eight_threads_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         for found, own in zip(pool.map(grad, points), wanted, strict=True):
             close(found, own, rtol=1e-10)
+
+
+# --------------------------------------------------------------------------- failures of solvers
+
+PAIRS: dict[str, Any] = {
+    "cg": fg.implicit.cg,
+    "cg to the last digit": lambda g, y: fg.implicit.cg(g, y, rtol=1e-13),
+    "a pair of any Python": lambda g, y: (dense_solve(g, y), 0),
+}
+SPD = np.array([[4.0, 1.0], [1.0, 3.0]])
+
+
+def _curved(a: Any, solve: Any) -> Any:
+    def newton(f: Any, x: Any) -> Any:
+        return fg.fori_loop(0, 20, lambda _, x: x - fnp.linalg.solve(fg.jacfwd(f)(x), f(x)), x)
+
+    return fg.custom_root(lambda x: SPD @ x * a + x**3 - 1.0, np.zeros(2), newton, solve).sum()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_tangent_solver_may_return_a_pair(name: str) -> None:
+    slope, expected = (fg.grad(lambda a, s=s: _curved(a, s)) for s in (PAIRS[name], dense_solve))
+    for derived in (lambda f: f, fg.jit, fg.grad):
+        close(derived(slope)(1.5), derived(expected)(1.5), rtol=1e-5)
+    points = np.array([1.5, 2.0])
+    close(fg.vmap(slope)(points), fg.vmap(expected)(points), rtol=1e-5)
+    pair = fg.custom_linear_solve(lambda x: SPD @ x, np.ones(2), PAIRS[name])
+    close(pair, np.linalg.solve(SPD, np.ones(2)), rtol=1e-5)
+
+
+def test_a_pair_whose_info_is_not_zero_is_no_solution() -> None:
+    slope = fg.grad(lambda a: _curved(a, lambda g, y: fg.implicit.cg(g, y, rtol=1e-13, maxiter=1)))
+    with pytest.raises(ConvergenceError, match="custom_root: the linear solver has not come to"):
+        slope(1.5)
+    assert np.isnan(fg.jit(slope)(1.5))
+    assert np.isnan(fg.vmap(slope)(np.array([1.5]))).all()
+
+
+def test_a_fixed_point_that_is_not_reached_is_nan_in_every_mode_if_asked() -> None:
+    def growing(a: Any) -> Any:
+        return fg.fixed_point(lambda x: a * x + 1.0, 1.0, max_steps=50, failed="nan")
+
+    points = np.array([2.0, 0.1])
+    for f in (growing, fg.grad(growing), fg.grad(fg.grad(growing))):
+        assert np.isnan(f(2.0))
+        assert np.isnan(fg.jit(f)(2.0))
+        assert np.isfinite(f(0.1))
+        for batched in (fg.vmap(f), fg.jit(fg.vmap(f))):
+            close(batched(points), [np.nan, f(0.1)], rtol=1e-12)
+    assert np.isnan(dense_solve(lambda x: 0.0 * x, 1.0, failed="nan"))
+    for call in (
+        lambda: fg.fixed_point(lambda x: x / 2, 1.0, failed="ignore"),
+        lambda: dense_solve(lambda x: x, 1.0, failed="ignore"),
+    ):
+        with pytest.raises(ArgumentError, match="failed is 'raise', for an error"):
+            call()

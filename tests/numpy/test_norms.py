@@ -343,3 +343,15 @@ def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_a_number_has_a_norm() -> None:
+    for x in (-2.0, -2, np.float64(-2.0), np.array(-2.0), fg.tensor(-2.0)):
+        assert fnp.linalg.norm(x) == np.linalg.norm(x) == 2.0
+        for order in (2, 1, 3, np.inf, -np.inf):
+            assert fnp.linalg.vector_norm(x, ord=order) == 2.0
+            assert fnp.shape(fnp.linalg.vector_norm(x, ord=order, keepdims=True)) == ()
+    for f in (fnp.linalg.norm, lambda x: fnp.linalg.vector_norm(x, ord=3)):
+        assert fg.grad(f)(-2.0) == fg.jvp(f, (-2.0,), (1.0,))[1] == fg.jit(fg.grad(f))(-2.0) == -1
+        assert (fg.vmap(fg.grad(f))(np.array([-2.0, 3.0])) == [-1.0, 1.0]).all()
+        assert fg.grad(f)(0.0) == 0.0

@@ -331,3 +331,11 @@ def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_bands_that_are_none_are_refused() -> None:
+    for bands in (1, (), (1, 1, 1)):
+        with pytest.raises(ShapeError, match=r"solve_banded: l_and_u has to be a pair \(l, u\)"):
+            linalg.solve_banded(bands, [[1.0]], [1.0])  # type: ignore[arg-type]  # a mistake
+    with pytest.raises(ShapeError, match="solveh_banded: ab has to have at least one row"):
+        linalg.solveh_banded(np.zeros((0, 3)), np.zeros(3))

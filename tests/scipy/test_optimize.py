@@ -16,6 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
+    FunctionError,
     MissingPackageError,
     ShapeError,
     TreeError,
@@ -223,3 +224,9 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, missing: str)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingPackageError, match=r"pip install funcgrad\[scipy\]"):
         minimize(bowl, START, progress=True)
+
+
+def test_a_function_in_the_place_of_variables_is_refused() -> None:
+    for name in ("minimize", "least_squares"):
+        with pytest.raises(FunctionError, match=f"{name}: expected a function, got a list of 1"):
+            getattr(fg.scipy.optimize, name)([1.0], lambda x: x)

@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.linear_systems import right_side, without_columns
 from funcgrad.numpy.matrices import matrices
-from funcgrad.numpy.options import failed_as, integer
+from funcgrad.numpy.options import failed_as, integers
 from funcgrad.primitives.banded_systems import banded_solve, shifted
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import shape_of
@@ -69,7 +69,13 @@ def solve_banded(
     >>> fg.grad(lambda b: solve_banded((0, 0), [[2.0, 4.0]], b)[1])(fg.tensor([1.0, 1.0]))
     Tensor([0.  , 0.25])
     """
-    below, above = (integer(each, "solve_banded", "l_and_u") for each in l_and_u)
+    counts = integers(l_and_u, "solve_banded", "l_and_u")
+    if len(counts) != 2:
+        raise ShapeError(
+            "solve_banded: l_and_u has to be a pair (l, u), the numbers of diagonals below and"
+            f" above the main one; not {l_and_u!r}."
+        )
+    below, above = counts
     bands = matrices(ab, "solve_banded", "ab")
     if min(below, above) < 0 or shape_of(bands)[-2] != below + above + 1:
         raise ShapeError(
@@ -131,6 +137,11 @@ def solveh_banded(
     """
     half = wrap(matrices(ab, "solveh_banded", "ab"))
     beside = half.shape[-2] - 1
+    if beside < 0:
+        raise ShapeError(
+            f"solveh_banded: ab has to have at least one row, the main diagonal; its shape is"
+            f" {half.shape}."
+        )
     sign = 1 if lower else -1
     order = range(1, beside + 1) if lower else range(beside)
     given = [half[..., k : k + 1, :] for k in order]

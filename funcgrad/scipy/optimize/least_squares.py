@@ -15,6 +15,7 @@ from funcgrad.scipy.optimize.problem import (
     progress_bar,
     scipy_optimize,
 )
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.jacobian import jacfwd, jacrev
 
 __all__ = ["least_squares"]
@@ -77,6 +78,7 @@ def least_squares(
     >>> fnp.round(found.x["rate"], 6), fnp.round(found.x["scale"], 6)
     (Tensor(3.0), Tensor(2.0))
     """
+    check_function("least_squares", fun)
     solvers = scipy_optimize("least_squares")
     variables = Variables.of(x0, "least_squares")
     limits = limits_of(bounds, variables, "least_squares")

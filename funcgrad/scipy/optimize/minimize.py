@@ -17,6 +17,7 @@ from funcgrad.scipy.optimize.problem import (
     progress_bar,
     scipy_optimize,
 )
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.jacobian import hessian, hvp, jacrev
 from funcgrad.transforms.reverse import value_and_grad
 
@@ -87,6 +88,8 @@ def minimize(
         SciPy, or tqdm for the progress, is not installed.
     DtypeError
         A variable is complex or boolean.
+    FunctionError
+        ``fun`` is no function, as where it and ``x0`` change places.
     TreeError, ShapeError, ArgumentError
         The bounds do not fit, or there are no variables.
 
@@ -99,6 +102,7 @@ def minimize(
     >>> fnp.round(found.x["x"], 6), fnp.round(found.x["y"], 6)
     (Tensor(1.0), Tensor(1.0))
     """
+    check_function("minimize", fun)
     solvers = scipy_optimize("minimize")
     variables = Variables.of(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
