@@ -212,6 +212,14 @@ class Conversions(ForeignAttributes):
     def __repr__(self) -> str:
         return _shown(np.asarray(self._value)) if self._trace is None else _traced(self)
 
+    def _repr_html_(self) -> str:
+        """The picture in a notebook: a table of a concrete tensor, of others the text."""
+        from funcgrad.html_text import array_table, text_block
+
+        if self._trace is None:
+            return array_table(np.asarray(self._value), "Tensor")
+        return text_block(_traced(self))
+
     def __str__(self) -> str:
         return str(np.asarray(self._value)) if self._trace is None else _traced(self)
 

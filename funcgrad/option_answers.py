@@ -34,6 +34,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "create_graph retain_graph",
         "every derivative can be differentiated again; leave it out",
     ),
+    ("jvp vjp hvp", "holomorphic", "a tangent is any direction in the complex plane; leave it out"),
     ("grad value_and_grad", "reduce_axes", "there are no named axes; leave it out"),
     ("jacfwd jacrev hessian", "vectorize strategy chunk_size", _NEEDLESS),
     ("vmap", "in_dims", "in_axes="),

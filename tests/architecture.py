@@ -34,6 +34,9 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     ),
     # Needed by those alone who use SciPy.
     "funcgrad.dispatch": frozenset({"funcgrad.scipy.special"}),
+    # Pictures, which notebooks ask for.
+    "funcgrad.conversion": frozenset({"funcgrad.html_text"}),
+    "funcgrad.staging.jit": frozenset({"funcgrad.html_text"}),
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad.answers"}),
     "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),

@@ -170,3 +170,64 @@ def test_what_does_not_fit_is_an_error() -> None:
         fg.grad(error)(X, X)  # type: ignore[arg-type]
     with pytest.raises(FuncgradError):
         fg.grad(3)  # type: ignore[call-overload]
+
+
+def mistakes() -> None:
+    """Mistakes in users' code, that both checkers find on their lines; it is never called."""
+    optimizer = fg.optim.adam(0.1)
+    state = optimizer.init(PARAMS)
+    _, pullback = fg.vjp(total, X)
+    _, _, _ = fg.vjp(total, X)  # type: ignore[misc]
+    jitted = fg.jit(linear)
+    fg.grad(total, argnums="x")  # type: ignore[arg-type]
+    fg.grad(linear)(X, X)  # type: ignore[arg-type]
+    fg.hessian("x")  # type: ignore[call-overload]
+    fg.jacfwd(total, argnums=1.5)  # type: ignore[call-overload]
+    fg.jvp(total, X, X)  # type: ignore[arg-type]
+    fg.vmap(total, in_axes="0")  # type: ignore[arg-type]
+    pullback("text")  # type: ignore[call-overload]
+    pullback(X, X)  # type: ignore[call-overload]
+    optimizer.update(PARAMS, PARAMS, PARAMS)  # type: ignore[arg-type]
+    optimizer.update(PARAMS, state)  # type: ignore[call-arg]
+    updates, _ = optimizer.update(PARAMS, state, PARAMS)
+    _number: int = fg.optim.apply_updates(PARAMS, updates)  # type: ignore[assignment]
+    jitted(PARAMS)  # type: ignore[call-arg]
+    jitted(PARAMS, X, 3)  # type: ignore[call-arg]
+    print(jitted(PARAMS, X).shpae)  # type: ignore[attr-defined]
+    fg.checkpoint(total)(X, X)  # type: ignore[call-arg]
+    fg.custom_jvp(3)  # type: ignore[arg-type]
+    fg.cond(True, total, X)  # type: ignore[arg-type]
+    fg.gard(total)  # type: ignore[attr-defined]
+    fg.optim.Adam(0.1)  # type: ignore[attr-defined]
+    fg.random.PRNGKey(0)  # type: ignore[attr-defined]
+    fg.optim.adam(lr=0.1)  # type: ignore[call-arg]
+    fg.nn.conv(X, X, strides=2)  # type: ignore[call-arg]
+    X.backward()  # type: ignore[attr-defined]
+
+
+def test_updates_have_the_type_of_gradients_and_parameters_keep_theirs() -> None:
+    optimizer = fg.optim.sgd(0.1)
+    gradient = fg.grad(linear)(PARAMS, X)
+    updates, _ = optimizer.update(gradient, optimizer.init(PARAMS), PARAMS)
+    assert_type(updates, dict[str, fg.Tensor])
+    assert_type(fg.optim.apply_updates(PARAMS, updates), dict[str, fg.Tensor])
+
+
+def test_pullbacks_take_cotangents_of_any_kind() -> None:
+    _, pullback = fg.vjp(total, X)
+    for cotangent in (1.0, np.float64(1.0), X[0]):
+        assert len(pullback(cotangent)) == 1
+    _, _, note = fg.vjp(counted, X, has_aux=True)
+    assert_type(note, str)
+    _, of_pair = fg.vjp(lambda x: (x, {"y": x}), X)
+    assert len(of_pair((X, {"y": X}))) == 1
+    _, of_line = fg.vjp(lambda x: Line(x, x), X)
+    assert len(of_line(LINE)) == 1
+
+
+def test_holomorphic_derivatives_have_the_same_types() -> None:
+    def square(z: complex) -> complex:
+        return z * z
+
+    assert_type(fg.grad(square, holomorphic=True)(1j), fg.Tensor)
+    assert_type(fg.hessian(square, holomorphic=True)(1j), fg.Tensor)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,14 @@ LearningRate: TypeAlias = ArrayLike | Callable[[Tensor], ArrayLike]
 """A number, or a schedule: a function of the number of steps before, which begins with 0."""
 
 State = TypeVar("State")
+Parameters = TypeVar("Parameters", bound=Any)
+Updates = TypeVar("Updates", bound=Any)
+
+
+class Update(Protocol[State]):
+    """The second function of an optimizer: the updates are of the type of the gradients."""
+
+    def __call__(self, grads: Updates, state: State, params: Pytree) -> tuple[Updates, State]: ...
 
 
 @pytree(slots=True)
@@ -61,10 +69,10 @@ class Optimizer(Generic[State]):
     """
 
     init: Callable[[Pytree], State] = static_field()
-    update: Callable[[Pytree, State, Pytree], tuple[Pytree, State]] = static_field()
+    update: Update[State] = static_field()
 
 
-def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
+def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
     """Parameters plus their updates, in the parameters' dtypes.
 
     Parameters
@@ -93,10 +101,11 @@ def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
     """
     leaves, structure = opened(params, "apply_updates")
     added = aligned(updates, "updates", leaves, structure, "apply_updates")
-    return unflatten(
-        structure,
-        [in_dtype(leaf + update, leaf.dtype) for leaf, update in zip(leaves, added, strict=True)],
+    pairs = zip(leaves, added, strict=True)
+    moved: Parameters = unflatten(
+        structure, [in_dtype(leaf + update, leaf.dtype) for leaf, update in pairs]
     )
+    return moved
 
 
 def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:

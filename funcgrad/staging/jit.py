@@ -4,9 +4,8 @@ What is kept for a signature (trees, shapes, dtypes, static arguments) is a list
 same function staged along the different ways that its control flow takes. A variant holds while
 what the function reads from outside stands unchanged.
 
-A call first tries the *entries*, functions written for the forms of call seen last (``entry.py``).
-Where none fits, the general way finds out what the call is. If that is new, it stages the function;
-if not, it writes an entry for the next time.
+A call first tries the *entries*, written for the forms of call seen last (``entry.py``). Where none
+fits, the general way stages the function if the call is new, and else writes an entry for it.
 
 >>> import funcgrad as fg
 >>> @fg.jit
@@ -167,6 +166,11 @@ class Jitted(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"jit({self._function!r})"
+
+    def _repr_html_(self) -> str:
+        from funcgrad.html_text import function_table
+
+        return function_table(self._function, "jit")
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         """As a class attribute it is a method, with ``self`` for its first argument."""
@@ -433,9 +437,8 @@ def jit(
         Of pytrees of arrays, returning a pytree of arrays. It should have no side effects: they
         happen only when it is staged.
     static_argnums, static_argnames : int, str, or sequences of them
-        Arguments that are no arrays, by position or by name; either way holds for arguments passed
-        in either way. They are part of the key under which programs are kept, so they have to be
-        hashable.
+        Arguments that are no arrays, by position or by name, however they are passed. They are
+        part of the key under which programs are kept, so they have to be hashable.
     backend : Backend or str, optional
         What compiles the programs, or its name: ``"numpy"``, the default, or a value with the five
         members of ``funcgrad.backends.interface.Backend``.
@@ -459,25 +462,23 @@ def jit(
     Warns
     -----
     JitWarning
-        The function runs without being staged: it took too many ways through its control flow, may
-        read more than can be watched, or draws random numbers. It is staged at every call, for what
-        it reads changes. A program, kept in ``failures``, could not be compiled. A loop is long.
+        The function runs without being staged: it took too many ways, may read more than can be
+        watched, or draws random numbers. It is staged at every call, for what it reads changes. A
+        program, kept in ``failures``, could not be compiled. A loop is long.
 
     Notes
     -----
-    Control flow may depend on numbers: each way is staged when it is first taken. The function
-    should be pure. Besides, one rule, in full in ``funcgrad/staging/README.md``, says what is
-    watched: the names that its code reads, and that of the Python functions that they lead to; the
-    elements and attributes of what stands there; arrays by content. Where one has changed, the
-    function is staged again. A tensor cannot change, and costs nothing. What compiled code, files,
-    clocks and computed names (``globals()[name]``) give is not watched: pass it as an argument.
+    Control flow may depend on numbers: each way is staged when it is first taken. One rule, in full
+    in ``funcgrad/staging/README.md``, says what is watched: the names that the code reads, and that
+    of the Python functions that they lead to; the elements and attributes of what stands there;
+    arrays by content. Where one has changed, the function is staged again. What compiled code,
+    files, clocks and computed names give is not watched: pass it as an argument.
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples
     --------
     >>> import funcgrad as fg
-    >>> import funcgrad.numpy as fnp
-    >>> gradient = fg.jit(fg.grad(lambda x: fnp.sum(x**2)))
+    >>> gradient = fg.jit(fg.grad(lambda x: (x**2).sum()))
     >>> gradient(fg.tensor([1.0, 2.0]))
     Tensor([2., 4.])
     >>> fg.jit(lambda x: x * x).lower(3.0)

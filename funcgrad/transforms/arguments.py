@@ -291,8 +291,17 @@ def differentiable(
     return values
 
 
-def scalar(operation: str, out: Any, value: Value) -> None:
-    """Check that a function's result is one real number.
+def check_complex(operation: str, dtypes: Sequence[np.dtype[Any]]) -> None:
+    """Check that arguments and results of a holomorphic function are complex."""
+    if any(dtype.kind != "c" for dtype in dtypes):
+        raise DifferentiationError(
+            f"{operation}: with holomorphic=True arguments and results have to be complex, but"
+            f" their dtypes are {', '.join(map(str, dtypes))}."
+        )
+
+
+def scalar(operation: str, out: Any, value: Value, holomorphic: bool = False) -> None:
+    """Check that a function's result is one real number, or one number where it is holomorphic.
 
     Parameters
     ----------
@@ -301,6 +310,7 @@ def scalar(operation: str, out: Any, value: Value) -> None:
         What the function returned.
     value : value
         The same, as the transformation sees it.
+    holomorphic : bool
     """
     shape, dtype = shape_of(value), dtype_of(value)
     if shape:
@@ -309,12 +319,12 @@ def scalar(operation: str, out: Any, value: Value) -> None:
             f" {shape}, which is no scalar. Reduce it, with fnp.sum or fnp.mean, or use fg.jacrev"
             " for all derivatives or fg.vjp for a chosen combination of them."
         )
-    if dtype.kind == "c":
+    if dtype.kind == "c" and not holomorphic:
         raise DifferentiationError(
             f"{operation}: the function has to return a real number, but returned {dtype}. Take"
-            " .real, .imag or abs() of it, or use fg.vjp."
+            " .real, .imag or abs() of it, or use fg.vjp; holomorphic=True is for f'(z)."
         )
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":
         raise DifferentiationError(
             f"{operation}: the function returned {dtype}, whose derivative is zero everywhere."
             " Return a floating-point number."

@@ -44,6 +44,7 @@ from funcgrad.transforms.arguments import (
     values_of,
 )
 from funcgrad.transforms.call import Call, bind_call, check_closure
+from funcgrad.transforms.callables import Axes
 from funcgrad.trees import Structure
 
 __all__ = ["Batched", "Batcher", "move_axis", "vmap"]
@@ -166,7 +167,7 @@ def move_axis(x: Value, source: int, target: int) -> Value:
 @answering
 def vmap(
     f: Callable[P, Any],
-    in_axes: Any = 0,
+    in_axes: Axes = 0,
     out_axes: Any = 0,
     axis_size: int | None = None,
 ) -> Callable[..., Any]:

@@ -28,11 +28,13 @@ __all__ = [
     "Array",
     "ArrayT",
     "Auxiliary",
+    "Axes",
     "Gradient",
     "GradientAndAux",
     "Gradients",
     "Jacobian",
     "Primal",
+    "Pullback",
     "Result",
     "Second",
     "SecondGradient",
@@ -43,6 +45,9 @@ __all__ = [
 ]
 
 Argnums: TypeAlias = "int | Sequence[int]"
+
+Axes: TypeAlias = "int | tuple[Any, ...] | list[Any] | dict[Any, Any] | None"
+"""The axes of arguments to map over: for all, or for each, as a tree of axes where it is one."""
 
 Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | complex"
 """The types of which an argument may be that is one array."""
@@ -231,3 +236,14 @@ class Jacobian(Protocol[_Given, P, _Out]):
     ) -> Tensor: ...
     @overload
     def __call__(self, x: _Given, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+
+class Pullback(Protocol[_Given]):
+    """The second result of ``vjp``: from a cotangent like the function's result."""
+
+    @overload
+    def __call__(self: Pullback[ArrayT], cotangent: Array, /) -> tuple[Any, ...]: ...
+    @overload
+    def __call__(
+        self, cotangent: _Given | tuple[Any, ...] | list[Any] | dict[Any, Any], /
+    ) -> tuple[Any, ...]: ...

@@ -22,7 +22,7 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_argnums, check_function, choose, pair
+from funcgrad.transforms.arguments import check_argnums, check_complex, check_function, choose, pair
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.callables import Argnums, Auxiliary, Jacobian, Primal, Result
 from funcgrad.transforms.forward import check_pairs, jvp
@@ -257,6 +257,7 @@ def hessian(
     f: Callable[Concatenate[Primal, P], Result],
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
+    holomorphic: bool = False,
 ) -> Jacobian[Primal, P, Result]: ...
 @overload
 def hessian(
@@ -264,16 +265,18 @@ def hessian(
     argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
+    holomorphic: bool = False,
 ) -> Callable[P, tuple[Any, Auxiliary]]: ...
 @overload
 def hessian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
 @answering
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
     """The matrix of second derivatives, by forward mode over reverse mode.
 
@@ -281,11 +284,13 @@ def hessian(
     ----------
     f : callable
         Of pytrees of real arrays; it returns a pytree of real arrays, usually one number, or
-        ``(pytree, aux)`` with ``has_aux``.
+        ``(pytree, aux)`` with ``has_aux``. Of complex ones with ``holomorphic``.
     argnums : int or sequence of int
         The positional arguments to differentiate in.
     has_aux : bool
         Whether ``f`` returns a pair, whose second part is handed through.
+    holomorphic : bool
+        Whether ``f`` is holomorphic, and f''(z) is wanted.
 
     Returns
     -------
@@ -302,7 +307,7 @@ def hessian(
     """
     check_function("hessian", f)
     check_argnums("hessian", argnums, has_aux)
-    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
+    return jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 
 @answering
@@ -344,11 +349,8 @@ def _check(operation: str, specs: Sequence[Spec], out: Any, holomorphic: bool) -
     is_complex = any(spec.dtype.kind == "c" for spec in specs)
     leaves, structure = trees.flatten(out)
     dtypes = [spec.dtype for spec in specs] + [dtype_of(leaf) for leaf in leaves]
-    if holomorphic and any(dtype.kind != "c" for dtype in dtypes):
-        raise DifferentiationError(
-            f"{operation}: with holomorphic=True arguments and results have to be complex, but"
-            f" their dtypes are {', '.join(map(str, dtypes))}."
-        )
+    if holomorphic:
+        check_complex(operation, dtypes)
     for leaf, path in zip(leaves, structure.paths(), strict=True):
         dtype = dtype_of(leaf)
         if not is_inexact(dtype):

@@ -22,6 +22,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import begin_level
 from funcgrad.transforms.arguments import (
     check_argnums,
+    check_complex,
     check_function,
     choose,
     like,
@@ -37,6 +38,8 @@ from funcgrad.transforms.callables import (
     GradientAndAux,
     Gradients,
     Primal,
+    Pullback,
+    Result,
     Second,
     SecondGradient,
     ValueAndGradient,
@@ -59,6 +62,7 @@ def value_and_grad(
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> ValueAndGradient[Primal, P]: ...
 @overload
 def value_and_grad(
@@ -67,6 +71,7 @@ def value_and_grad(
     *,
     has_aux: Literal[True],
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> ValueGradientAndAux[Primal, P, Auxiliary]: ...
 @overload
 def value_and_grad(
@@ -74,6 +79,7 @@ def value_and_grad(
     argnums: Literal[1],
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> ValueAndSecondGradient[Primal, Second, P]: ...
 @overload
 def value_and_grad(
@@ -81,6 +87,7 @@ def value_and_grad(
     argnums: tuple[Literal[0], Literal[1]],
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> ValueAndGradients[Primal, Second, P]: ...
 @overload
 def value_and_grad(
@@ -88,6 +95,7 @@ def value_and_grad(
     argnums: Argnums = 0,
     has_aux: bool = False,
     probes: Sequence[str] = (),
+    holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
 @answering
 def value_and_grad(
@@ -95,6 +103,7 @@ def value_and_grad(
     argnums: Argnums = 0,
     has_aux: bool = False,
     probes: Sequence[str] = (),
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The function that returns a scalar function's value and gradient.
 
@@ -108,6 +117,9 @@ def value_and_grad(
         Whether ``f`` returns a pair, whose second part is handed through.
     probes : sequence of str
         Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+    holomorphic : bool
+        Whether ``f`` is a holomorphic function of complex numbers, and its complex derivative f'(z)
+        is wanted. Then ``f`` returns a complex number.
 
     Returns
     -------
@@ -120,20 +132,25 @@ def value_and_grad(
     Raises
     ------
     DifferentiationError
-        ``f`` returns no real scalar, or an argument cannot be differentiated in.
+        ``f`` returns no real scalar, or an argument cannot be differentiated in; with
+        ``holomorphic``, an argument or the scalar is not complex.
 
     Notes
     -----
     The gradient with respect to a complex ``z = x + iy`` is dL/dx + i dL/dy, PyTorch's convention:
-    a step along minus the gradient descends. JAX returns its conjugate.
+    a step along minus the gradient descends. JAX returns its conjugate. With ``holomorphic`` it is
+    f'(z), in both. That ``f`` is holomorphic is not checked: the result is du/dx - i du/dy of its
+    real part u, which is f' by the equations of Cauchy and Riemann.
 
     Examples
     --------
     >>> import funcgrad as fg
     >>> fg.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
     (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
+    >>> fg.value_and_grad(lambda z: z * z, holomorphic=True)(1.0 + 2.0j)
+    (Tensor((-3+4j)), Tensor((2+4j)))
     """
-    return _gradient_function("value_and_grad", f, argnums, has_aux, probes)
+    return _gradient_function("value_and_grad", f, argnums, has_aux, probes, holomorphic)
 
 
 @overload
@@ -142,6 +159,7 @@ def grad(
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> Gradient[Primal, P]: ...
 @overload
 def grad(
@@ -150,6 +168,7 @@ def grad(
     *,
     has_aux: Literal[True],
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> GradientAndAux[Primal, P, Auxiliary]: ...
 @overload
 def grad(
@@ -157,6 +176,7 @@ def grad(
     argnums: Literal[1],
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> SecondGradient[Primal, Second, P]: ...
 @overload
 def grad(
@@ -164,6 +184,7 @@ def grad(
     argnums: tuple[Literal[0], Literal[1]],
     has_aux: Literal[False] = False,
     probes: tuple[()] = (),
+    holomorphic: bool = False,
 ) -> Gradients[Primal, Second, P]: ...
 @overload
 def grad(
@@ -171,6 +192,7 @@ def grad(
     argnums: Argnums = 0,
     has_aux: bool = False,
     probes: Sequence[str] = (),
+    holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
 @answering
 def grad(
@@ -178,6 +200,7 @@ def grad(
     argnums: Argnums = 0,
     has_aux: bool = False,
     probes: Sequence[str] = (),
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The gradient of a scalar function, as a function.
 
@@ -191,6 +214,9 @@ def grad(
         Whether ``f`` returns a pair, whose second part is handed through.
     probes : sequence of str
         Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+    holomorphic : bool
+        Whether ``f`` is a holomorphic function of complex numbers, and its complex derivative f'(z)
+        is wanted. Then ``f`` returns a complex number.
 
     Returns
     -------
@@ -203,7 +229,8 @@ def grad(
     Raises
     ------
     DifferentiationError
-        ``f`` returns no real scalar, or an argument cannot be differentiated in.
+        ``f`` returns no real scalar, or an argument cannot be differentiated in; with
+        ``holomorphic``, an argument or the scalar is not complex.
 
     See Also
     --------
@@ -215,7 +242,7 @@ def grad(
     >>> fg.grad(lambda p: p["a"] * p["b"] ** 2)({"a": 2.0, "b": 3.0})
     {'a': Tensor(9.0), 'b': Tensor(12.0)}
     """
-    both = _gradient_function("grad", f, argnums, has_aux, probes)
+    both = _gradient_function("grad", f, argnums, has_aux, probes, holomorphic)
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -226,7 +253,12 @@ def grad(
 
 
 def _gradient_function(
-    operation: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool, names: Sequence[str]
+    operation: str,
+    f: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    names: Sequence[str],
+    holomorphic: bool,
 ) -> Callable[..., Any]:
     check_function(operation, f)
     check_argnums(operation, argnums, has_aux)
@@ -248,7 +280,9 @@ def _gradient_function(
                 out, aux = pair(operation, out) if has_aux else (out, None)
                 index = recorder.index_of(out)
                 value = recorder.inner(unwrap(out, operation))
-                scalar(operation, out, value)
+                scalar(operation, out, value, holomorphic)
+                if holomorphic:
+                    check_complex(operation, [dtype_of(x) for x in (*chosen.leaves, value)])
                 cts = record.pull_once(index, dtype_of(value).type(1))
             grads = chosen.result(
                 [
@@ -262,6 +296,8 @@ def _gradient_function(
                 pool.rest()
             if probes is not None:
                 grads = grads, probes.gradients(cts)
+            if holomorphic:  # df = conj(cotangent of 1) dz
+                grads = trees.map(lambda gradient: gradient.conj(), grads)
             result = wrap(value)
             return ((result, release(recorder, aux)) if has_aux else result), grads
         finally:
@@ -280,6 +316,16 @@ def release(recorder: Recorder, tree: Any) -> Any:
     return trees.map(released, tree)
 
 
+@overload
+def vjp(
+    f: Callable[..., Result], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[Any, Pullback[Result]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[Result, Auxiliary]], *primals: Any, has_aux: Literal[True]
+) -> tuple[Any, Pullback[Result], Auxiliary]: ...
+@overload
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 @answering
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's value, and its pullback: the vector-Jacobian product as a function.
