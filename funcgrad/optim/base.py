@@ -47,7 +47,7 @@ Parameters = TypeVar("Parameters", bound=Any)
 Updates = TypeVar("Updates", bound=Any)
 
 
-class Update(Protocol[State]):
+class UpdateFunction(Protocol[State]):
     """The second function of an optimizer: the updates are of the type of the gradients."""
 
     def __call__(self, grads: Updates, state: State, params: Pytree) -> tuple[Updates, State]: ...
@@ -69,7 +69,7 @@ class Optimizer(Generic[State]):
     """
 
     init: Callable[[Pytree], State] = static_field()
-    update: Update[State] = static_field()
+    update: UpdateFunction[State] = static_field()
 
 
 def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
