@@ -279,6 +279,21 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg.nn", "NLLLoss nll_loss", "-fnp.mean(log_probabilities[fnp.arange(len(labels)), labels])"),
     ("fg.nn", "HuberLoss SmoothL1Loss huber_loss", "fg.scipy.special.huber(delta, difference)"),
+    # Distributions.
+    (
+        "Distributions",
+        "rvs",
+        "fg.random has normal, uniform and others, with a key; where there is a ppf, that of"
+        " fg.random.uniform(key, shape) is distributed so",
+    ),
+    (
+        "Distributions",
+        "fit",
+        "fg.scipy.optimize.minimize(lambda p: -fnp.sum(norm.logpdf(data, **p)), start)",
+    ),
+    ("Distributions", "median", "ppf(0.5, ...)"),
+    ("Distributions", "interval", "ppf((1 - c) / 2, ...) and isf((1 - c) / 2, ...)"),
+    ("Distributions", "stats moment expect", "mean(...), var(...) and std(...)"),
     # Random numbers.
     ("fg.random", "PRNGKey", "fg.random.key(seed)"),
     ("fg.random", "seed default_rng Generator RandomState manual_seed get_state set_state", _KEYS),

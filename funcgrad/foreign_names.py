@@ -21,7 +21,7 @@ from typing import NoReturn, TypeVar
 
 from funcgrad.errors import MissingAttributeError
 
-__all__ = ["answering", "missing_from", "missing_name"]
+__all__ = ["answering", "missing_from", "missing_method", "missing_name"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -47,6 +47,18 @@ def missing_name(module: str, name: str) -> AttributeError:
         words = f"{as_written(module)} has no {name}: {advice}."
         return MissingAttributeError(words, name=name, obj=package)
     return AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=package)
+
+
+def missing_method(kind: str, instance: object, name: str) -> AttributeError:
+    """The error for a name that objects of a kind lack."""
+    from funcgrad.answers import NAMES, advice_in
+
+    advice = advice_in(NAMES, kind, name)
+    if advice:
+        words = f"{kind} have no {name}: {advice}."
+        return MissingAttributeError(words, name=name, obj=instance)
+    words = f"{type(instance).__name__!r} object has no attribute {name!r}"
+    return AttributeError(words, name=name, obj=instance)
 
 
 def answering(function: F, name: str = "") -> F:

@@ -5,6 +5,7 @@ The rows of answers are discovered: each is asked for, and whatever it names has
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import re
@@ -68,7 +69,7 @@ def functions(name: str) -> Iterator[Callable[..., Any]]:
 # ------------------------------------------------------------------------------------------- names
 
 
-PLACES = sorted({place for place, _, _ in NAMES})
+PLACES = sorted({place for place, _, _ in NAMES} - {"Distributions"})
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -81,6 +82,18 @@ def test_names_of_other_libraries_say_what_to_write(place: str) -> None:
         assert isinstance(caught.value, AttributeError)
         assert str(caught.value) == f"{place} has no {name}: {advice.replace('{name}', name)}."
         assert not hasattr(module, name)
+
+
+@pytest.mark.parametrize("name", ["norm", "gamma", "poisson", "multivariate_normal", "dirichlet"])
+def test_distributions_say_what_they_lack(name: str) -> None:
+    distribution: Any = getattr(fg.scipy.stats, name)
+    for absent, advice in [(row[1], row[2]) for row in pairs(NAMES) if row[0] == "Distributions"]:
+        with pytest.raises(MissingAttributeError) as caught:
+            getattr(distribution, absent)
+        assert str(caught.value) == f"Distributions have no {absent}: {advice}."
+    with pytest.raises(AttributeError, match="object has no attribute 'nothing'"):
+        _ = distribution.nothing
+    assert copy.deepcopy(distribution) == distribution
 
 
 def test_there_are_answers_for_every_place_that_users_look_in() -> None:

@@ -19,6 +19,7 @@ import funcgrad.numpy as fnp
 from funcgrad.primitives.structural import unfollowed
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.scipy.precision import real_numbers
+from funcgrad.scipy.stats.absent_methods import AbsentMethods
 from funcgrad.scipy.stats.conditions import Condition, Test, both, chosen, holding
 from funcgrad.scipy.stats.frozen import FrozenDistribution
 from funcgrad.scipy.stats.named_parameters import arguments
@@ -102,7 +103,7 @@ class StandardizedPoint(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ContinuousDistribution:
+class ContinuousDistribution(AbsentMethods):
     """A distribution with a density, by formulas of standardized values and shape parameters.
 
     Attributes
@@ -311,7 +312,7 @@ class ContinuousDistribution:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteDistribution:
+class DiscreteDistribution(AbsentMethods):
     """A distribution of whole numbers from 0 on, by formulas of them and shape parameters.
 
     Attributes

@@ -13,6 +13,7 @@ from funcgrad.errors import ShapeError
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.scipy import special
 from funcgrad.scipy.precision import real_numbers
+from funcgrad.scipy.stats.absent_methods import AbsentMethods
 from funcgrad.scipy.stats.frozen import FrozenDistribution
 from funcgrad.tensor import ArrayLike, Tensor
 
@@ -20,7 +21,7 @@ __all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariat
 
 
 @dataclass(frozen=True, slots=True)
-class NormalOfVectors:
+class NormalOfVectors(AbsentMethods):
     """The normal distribution of vectors, by the Cholesky factor of its covariance."""
 
     name: str = "multivariate_normal"
@@ -93,7 +94,7 @@ def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class DirichletDistribution:
+class DirichletDistribution(AbsentMethods):
     """Dirichlet's distribution, of vectors of positive numbers whose sum is 1."""
 
     name: str = "dirichlet"

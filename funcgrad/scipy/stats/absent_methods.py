@@ -1,0 +1,27 @@
+"""Methods that SciPy's distributions have and these lack: their names say what to write.
+
+>>> from funcgrad.scipy.stats import norm
+>>> norm.median
+Traceback (most recent call last):
+funcgrad.errors.MissingAttributeError: Distributions have no median: ppf(0.5, ...).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from funcgrad.foreign_names import missing_method
+
+__all__ = ["AbsentMethods"]
+
+
+class AbsentMethods:
+    """A base of distributions that answers for what they lack."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # which know the methods that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what to write instead."""
+            raise missing_method("Distributions", self, name)
