@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from inspect import signature
 from typing import Any, Final
@@ -69,7 +69,7 @@ def text_block(text: str) -> str:
     return f"<pre>{escape(shown)}</pre>"
 
 
-def function_table(function: Any, kind: str) -> str:
+def function_table(function: Callable[..., object], kind: str) -> str:
     """A function that was made of another: its name, its arguments, and what it does."""
     name = getattr(function, "__name__", repr(function))
     try:

@@ -318,14 +318,14 @@ def release(recorder: Recorder, tree: Any) -> Any:
 
 @overload
 def vjp(
-    f: Callable[..., Result], *primals: Any, has_aux: Literal[False] = False
+    f: Callable[..., Result], *primals: object, has_aux: Literal[False] = False
 ) -> tuple[Any, Pullback[Result]]: ...
 @overload
 def vjp(
-    f: Callable[..., tuple[Result, Auxiliary]], *primals: Any, has_aux: Literal[True]
+    f: Callable[..., tuple[Result, Auxiliary]], *primals: object, has_aux: Literal[True]
 ) -> tuple[Any, Pullback[Result], Auxiliary]: ...
 @overload
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
+def vjp(f: Callable[..., Any], *primals: object, has_aux: bool) -> tuple[Any, ...]: ...
 @answering
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's value, and its pullback: the vector-Jacobian product as a function.
