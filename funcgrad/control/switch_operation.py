@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from funcgrad.control.cotangents import (
     CotangentKind,
     fitted,
@@ -20,6 +22,7 @@ from funcgrad.control.cotangents import (
     restored_kinds,
     stand_ins,
 )
+from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.operation import (
     ControlRecording,
     Params,
@@ -38,9 +41,10 @@ from funcgrad.control.values import (
     strong,
 )
 from funcgrad.errors import ProgramError
-from funcgrad.primitives.logic import less_equal
+from funcgrad.primitives.logic import equal, greater_equal, less_equal
+from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import reshape
+from funcgrad.primitives.structural import cast, reshape
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, shape_of, stand_in
 from funcgrad.structure import Choice
@@ -146,8 +150,9 @@ def _batch(
     branches = _branches(params)
     if flags[0]:
         results, found = [], []
-        for branch in branches:
-            outs, own = run_batched(branch.evaluate, size, values[1:], flags[1:])
+        for number, branch in enumerate(branches):
+            chosen = _goes_into(values[0], number, len(branches))
+            outs, own = _run_for(chosen, branch, size, values[1:], flags[1:])
             results.append(outs)
             found.append(own)
         whole = [
@@ -160,6 +165,36 @@ def _batch(
     wanted = [any(own) for own in zip(*every, strict=True)]
     programs = [batched_program(branch, size, flags[1:], wanted)[0] for branch in branches]
     return apply_switch(values[0], values[1:], programs), wanted
+
+
+def _goes_into(index: Value, branch: int, count: int) -> Value:
+    """Which examples go into a branch."""
+    if branch == 0:
+        return less_equal(index, 0)
+    return greater_equal(index, branch) if branch == count - 1 else equal(index, branch)
+
+
+def _run_for(
+    chosen: Value, branch: Program, size: int, values: Values, flags: Sequence[bool]
+) -> tuple[list[Value], list[bool]]:
+    """The results of a branch on a batch, of which some examples go into it."""
+    if not may_refuse(branch):
+        return run_batched(branch.evaluate, size, values, flags)
+    whole, found = batched_program(branch, size, flags, ())
+    nothing = _nothing(whole)
+    anyone = cast(reduce_any(chosen, axis=(0,), keepdims=False), dtype=np.dtype(np.intp))
+    own = taking_part(chosen, values, flags)
+    return apply_switch(anyone, own, [nothing, whole]), found
+
+
+def _nothing(program: Program) -> Program:
+    """A program with results of the same kinds that computes nothing."""
+    specs = program.results(*program.inputs)
+
+    def run(values: Values) -> list[Value]:
+        return [stand_in(spec) if spec.weak else zeros_like(spec) for spec in specs]
+
+    return flat_program(program.name, run, program.inputs)
 
 
 def _aligned(out: Value, flag: bool) -> Value:

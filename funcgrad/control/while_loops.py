@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
+from funcgrad.control.examples import chosen_examples, may_refuse, taking_part
 from funcgrad.control.values import (
     as_spec,
     batched_program,
@@ -21,16 +23,14 @@ from funcgrad.control.values import (
 )
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.reduction import reduce_any
-from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import reshape
 from funcgrad.programs.program import Program
-from funcgrad.shape import Spec, shape_of, stand_in
+from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import with_pushforward
 
-__all__ = ["BatchedWhile", "Tangents", "WhileLoop", "interleaved", "states_backwards"]
+__all__ = ["BatchedWhile", "Tangents", "WhileLoop", "pushed_step"]
 
 T = TypeVar("T")
 
@@ -92,47 +92,14 @@ class WhileLoop(NamedTuple):
 
     def pushed(self, flags: Sequence[bool]) -> tuple[WhileLoop, Tangents]:
         """The loop with tangents of some operands beside these, and of all that these reach."""
-        body = self.body
-        inputs = [strong(spec) for spec in body.inputs]
-        args = [stand_in(spec) for spec in body.inputs]
-        consts, state = map(list, self.parts(flags))
-        while True:
-            given = [
-                stand_in(spec) if flag else None
-                for spec, flag in zip(inputs, [*consts, *state], strict=True)
-            ]
-            both = with_pushforward(body, args, given, numbers=False)
-            grown = [flag or width > 0 for flag, width in zip(state, both.widths, strict=True)]
-            if grown == state:
-                break
-            state = grown
-        own = Tangents(tuple(consts), tuple(state))
-        ends = self.parts(inputs)[1]
-
-        def pushed(values: Sequence[Value]) -> list[Value]:
-            primals, tangents = own.taken_apart(values)
-            outs = both.program.evaluate([*primals, *[t for t in tangents if t is not None]])
-            rest = iter(outs[len(ends) :])
-            found = [next(rest) if width else None for width in both.widths]
-            moved = [
-                as_spec(zeros_like(spec) if t is None else t, spec)
-                for t, spec, flag in zip(found, ends, state, strict=True)
-                if flag
-            ]
-            return [*outs[: len(ends)], *moved]
+        consts, state = self.parts(flags)
+        body, layout = pushed_step(self.body, [consts], state)
 
         def goes_on(values: Sequence[Value]) -> list[Value]:
-            return self.cond.evaluate(own.taken_apart(values)[0])
+            return self.cond.evaluate(layout.taken_apart(values)[0])
 
-        specs = own.joined(body.inputs, inputs)
-        return (
-            WhileLoop(
-                flat_program(f"{self.cond.name}_push", goes_on, specs),
-                flat_program(f"{body.name}_push", pushed, specs),
-                self.consts + sum(consts),
-            ),
-            own,
-        )
+        cond = flat_program(f"{self.cond.name}_push", goes_on, body.inputs)
+        return WhileLoop(cond, body, self.consts + sum(consts)), layout
 
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedWhile:
         """The loop on a batch, of which some operands have one, and all that these reach.
@@ -151,36 +118,87 @@ class WhileLoop(NamedTuple):
         every = [*consts, *state]
         body, _ = batched_program(self.body, size, every, state)
         cond, (is_masked,) = batched_program(self.cond, size, every, ())
-        loop = _masked(cond, body, self.consts) if is_masked else WhileLoop(cond, body, self.consts)
+        loop = WhileLoop(cond, body, self.consts)
+        if is_masked:
+            loop = _masked(cond, body, every, self.consts)
         return BatchedWhile(loop, cond if is_masked else None, tuple(state), size)
 
 
 class Tangents(NamedTuple):
-    """Which operands of a loop have tangents: those shared, those of the carry."""
+    """Which operands of a loop have tangents, which stand behind those of the same part.
 
-    consts: tuple[bool, ...]
-    state: tuple[bool, ...]
+    Attributes
+    ----------
+    parts : tuple of tuple of bool
+        Of what is shared, and of what is carried.
+    """
+
+    parts: tuple[tuple[bool, ...], ...]
 
     def joined(self, primals: Sequence[T], tangents: Sequence[T]) -> list[T]:
         """Operands of the loop with tangents, from the operands' and their tangents."""
-        count = len(self.consts)
-        consts = interleaved(primals[:count], tangents[:count], self.consts)
-        return [*consts, *interleaved(primals[count:], tangents[count:], self.state)]
+        found: list[T] = []
+        start = 0
+        for flags in self.parts:
+            stop = start + len(flags)
+            found += primals[start:stop]
+            found += [t for t, flag in zip(tangents[start:stop], flags, strict=True) if flag]
+            start = stop
+        return found
 
-    def taken_apart(self, values: Sequence[T]) -> tuple[list[T], list[T | None]]:
-        """Operands, and their tangents or None."""
+    def taken_apart(self, values: Sequence[T], first: int = 0) -> tuple[list[T], list[T | None]]:
+        """Operands, those of the parts from one on, and their tangents or None."""
         rest = iter(values)
         primals: list[T] = []
         tangents: list[T | None] = []
-        for flags in self:
+        for flags in self.parts[first:]:
             primals += [next(rest) for _ in flags]
             tangents += [next(rest) if flag else None for flag in flags]
         return primals, tangents
 
 
-def interleaved(primals: Sequence[T], tangents: Sequence[T], flags: Sequence[bool]) -> list[T]:
-    """Values, and behind them the tangents that are flagged."""
-    return [*primals, *[t for t, flag in zip(tangents, flags, strict=True) if flag]]
+def pushed_step(
+    program: Program, before: Sequence[Sequence[bool]], carried: Sequence[bool]
+) -> tuple[Program, Tangents]:
+    """A step with tangents beside the values.
+
+    Parameters
+    ----------
+    program : Program
+        To the next carry.
+    before : sequence of sequence of bool
+        By part of the inputs before the carry: which of them have tangents.
+    carried : sequence of bool
+        The same of the carry, whose other parts get them from the step.
+    """
+    inputs = [strong(spec) for spec in program.inputs]
+    args, own = [stand_in(spec) for spec in program.inputs], list(carried)
+    while True:
+        flags = [*chain(*before), *own]
+        pairs = zip(inputs, flags, strict=True)
+        given = [stand_in(spec) if flag else None for spec, flag in pairs]
+        both = with_pushforward(program, args, given, numbers=False)
+        grown = [flag or width > 0 for flag, width in zip(own, both.widths, strict=True)]
+        if grown == own:
+            break
+        own = grown
+    layout = Tangents((*map(tuple, before), tuple(own)))
+    ends = inputs[len(inputs) - len(own) :]
+
+    def pushed(values: Sequence[Value]) -> list[Value]:
+        primals, tangents = layout.taken_apart(values)
+        outs = both.program.evaluate([*primals, *[t for t in tangents if t is not None]])
+        rest = iter(outs[len(ends) :])
+        found = [next(rest) if width else None for width in both.widths]
+        moved = [
+            as_spec(zeros_like(spec) if t is None else t, spec)
+            for t, spec, flag in zip(found, ends, own, strict=True)
+            if flag
+        ]
+        return [*outs[: len(ends)], *moved]
+
+    specs = layout.joined(program.inputs, inputs)
+    return flat_program(f"{program.name}_push", pushed, specs), layout
 
 
 class BatchedWhile(NamedTuple):
@@ -211,73 +229,23 @@ class BatchedWhile(NamedTuple):
         return [*consts, *active, *state]
 
 
-def _masked(cond: Program, body: Program, consts: int) -> WhileLoop:
+def _masked(cond: Program, body: Program, flags: Sequence[bool], consts: int) -> WhileLoop:
     """A loop that goes on for each example by itself; what has ended is kept."""
     mask = cond.specs()[cond.outputs[0]]
     specs = [*body.inputs[:consts], mask, *body.inputs[consts:]]
+    deputes = may_refuse(body)
 
     def goes_on(values: Sequence[Value]) -> list[Value]:
         return [reduce_any(values[consts], axis=(0,), keepdims=False)]
 
     def step(values: Sequence[Value]) -> list[Value]:
         shared, active, state = values[:consts], values[consts], values[consts + 1 :]
-        found = body.evaluate([*shared, *state])
-        kept = [_where(active, new, old) for new, old in zip(found, state, strict=True)]
+        read = [*shared, *state]
+        found = body.evaluate(taking_part(active, read, flags) if deputes else read)
+        kept = [chosen_examples(active, new, old) for new, old in zip(found, state, strict=True)]
         (more,) = cond.evaluate([*shared, *kept])
         return [logical_and(active, more), *kept]
 
     return WhileLoop(
         flat_program(cond.name, goes_on, specs), flat_program(body.name, step, specs), consts
     )
-
-
-def _where(mask: Value, new: Value, old: Value) -> Value:
-    shape = shape_of(mask)
-    return where(reshape(mask, shape=(*shape, *(1,) * (len(shape_of(old)) - 1))), new, old)
-
-
-def states_backwards(
-    step: Callable[[Any], Any], goes_on: Callable[[Any], bool], state: Any, most: int | None
-) -> Iterator[Any]:
-    """The states that a loop goes through, but for its last, from the last to the first.
-
-    Parameters
-    ----------
-    step, goes_on : callable
-        Of a state.
-    state : object
-        The first.
-    most : int, optional
-        About so many are held at once: of the others, some are computed again.
-
-    Examples
-    --------
-    >>> list(states_backwards(lambda n: n + 1, lambda n: n < 9, 0, 3))
-    [8, 7, 6, 5, 4, 3, 2, 1, 0]
-    """
-    kept, every, count = [state], 1, 0
-    while goes_on(state):
-        state, count = step(state), count + 1
-        if count % every == 0:
-            kept.append(state)
-            if most is not None and len(kept) > max(most, 2):
-                kept, every = kept[::2], 2 * every
-    while kept:
-        length = min(every, count - (len(kept) - 1) * every)
-        yield from _of_segment(step, kept.pop(), length, every if most is None else max(most, 2))
-
-
-def _of_segment(step: Callable[[Any], Any], state: Any, length: int, most: int) -> Iterator[Any]:
-    """The first states from one on, so many, the last first."""
-    if length <= 1:
-        yield from [state][:length]
-        return
-    every = -(-length // most)
-    kept = []
-    for number in range(length):
-        if number % every == 0:
-            kept.append(state)
-        state = step(state) if number < length - 1 else None
-    while kept:
-        start = (len(kept) - 1) * every
-        yield from _of_segment(step, kept.pop(), min(every, length - start), most)

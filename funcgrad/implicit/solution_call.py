@@ -21,7 +21,7 @@ from funcgrad.primitives.joining import stack
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import Spec
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value, concrete
+from funcgrad.trace import Trace, Value, concrete
 from funcgrad.transforms.call import (
     Call,
     CallEntry,
@@ -138,24 +138,26 @@ class SolutionCall(JvpCall):
         results: list[Value] = recorder.append_call(entry, outs)
         return results
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         own = self.signature
         specs = [replace(spec, shape=(size, *spec.shape)) for spec in own.specs]
         signature = SolutionSignature(own.name, specs, own.linear, own.has_aux)
-        rules = super().batched(size, flags)
+        rules = super().batched(size, flags, around)
         assert isinstance(rules, JvpCall)
         transposed = None
         if self.transposed is not None:
-            transposed = partial(self._transposed_batch, size, flags)
-        function = partial(self._batch, size, flags)
+            transposed = partial(self._transposed_batch, size, flags, around)
+        function = partial(self._batch, size, flags, around)
         return SolutionCall(
             function, signature, rules.origin, rules.rule, transposed, self.optional
         )
 
-    def _batch(self, size: int, flags: Sequence[bool], args: Sequence[Value]) -> Sequence[Value]:
+    def _batch(
+        self, size: int, flags: Sequence[bool], around: Trace | None, args: Sequence[Value]
+    ) -> Sequence[Value]:
         """The solutions for a batch: at once, or where the solver needs numbers, one by one."""
         try:
-            return batched_flat(self.function, size, flags)(args)
+            return batched_flat(self.function, size, flags, around)(args)
         except Exception:  # any, since libraries may hide what was raised within them
             if not size:
                 return self._none(flags, args)
@@ -175,11 +177,12 @@ class SolutionCall(JvpCall):
         return [np.zeros((0, *spec.shape), spec.dtype) for spec in self.signature.specs]
 
     def _transposed_batch(
-        self, size: int, flags: Sequence[bool], values: Sequence[Value]
+        self, size: int, flags: Sequence[bool], around: Trace | None, values: Sequence[Value]
     ) -> list[Value]:
         count = self.signature.linear
         assert self.transposed is not None
-        pulled = batched_flat(self.transposed, size, [*flags[count:], *[True] * count])(values)
+        own = [*flags[count:], *[True] * count]
+        pulled = batched_flat(self.transposed, size, own, around)(values)
         return [
             ct if flag else reduce_sum(ct, axis=(0,), keepdims=False)
             for ct, flag in zip(pulled, flags, strict=False)

@@ -29,7 +29,7 @@ from funcgrad.integrate.steps import Leaves, Settings
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, begin_level, concrete
+from funcgrad.trace import Trace, Value, begin_level, concrete
 from funcgrad.transforms.call import Call, Map, Sizes
 from funcgrad.transforms.custom import custom_vjp
 from funcgrad.transforms.custom_call import CallSignature, VjpCall
@@ -183,8 +183,8 @@ class _AdjointCall(VjpCall):
         parts = [pusher.parts(out) for out in outs]
         return [primal for primal, _ in parts], [tangent for _, tangent in parts]
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
-        call = super().batched(size, flags)
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
+        call = super().batched(size, flags, around)
         assert isinstance(call, VjpCall)
         return self.like(call)
 

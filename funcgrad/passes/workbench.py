@@ -17,7 +17,7 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -198,7 +198,7 @@ class Workbench:
     def take(self, equation: Equation, first: int) -> None:
         """Look at the next equation of the program, whose first result is a variable."""
         count = len(equation.results)
-        if not (self.uses[first] or any(self.uses[first : first + count])):
+        if not _is_read(self.uses, first, count):
             self._changed = True
             return
         aliases = self._aliases
@@ -299,7 +299,7 @@ class Workbench:
             equation = self.makers[at]
             assert equation is not None
             end = at + len(equation.results)
-            if not (uses[at] or any(uses[at:end])):
+            if not _is_read(uses, at, len(equation.results)):
                 continue
             operands = tuple([places[variable] for variable in equation.operands])
             equations.append(equation.on(operands))
@@ -382,6 +382,11 @@ class _Book:
         return found
 
 
+def _is_read(uses: Sequence[int], first: int, count: int) -> bool:
+    """Whether something reads one of so many results, from a variable on; there may be none."""
+    return uses[first] > 0 if count == 1 else any(uses[first : first + count])
+
+
 def _uses(program: Program, total: int) -> list[int]:
     """By variable, how often what is of use reads it."""
     uses = [0] * total
@@ -392,7 +397,7 @@ def _uses(program: Program, total: int) -> list[int]:
     first = total
     for equation in reversed(program.equations):
         first -= len(equation.results)
-        if uses[first] or any(uses[first : first + len(equation.results)]):
+        if _is_read(uses, first, len(equation.results)):
             for variable in equation.operands:
                 uses[variable] += 1
     return uses

@@ -9,7 +9,8 @@ Tensor([10., 20.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from operator import index
 from typing import Any, Final, ParamSpec
@@ -45,6 +46,7 @@ from funcgrad.transforms.arguments import (
 )
 from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.transforms.callables import Axes
+from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.trees import Structure
 
 __all__ = ["Batched", "Batcher", "move_axis", "vmap"]
@@ -76,13 +78,16 @@ class Batched(Tensor):
 class Batcher(Trace):
     """The trace of ``vmap``."""
 
-    __slots__ = ("_open", "size", "title")
+    __slots__ = ("_around", "_open", "size", "title")
 
-    def __init__(self, level: int, size: int) -> None:
+    def __init__(self, level: int, size: int, around: Trace | None = None) -> None:
         super().__init__(level)
         self.title = f"vmap over {size}"
         self.size = size
         self._open = True
+        self._around: tuple[Trace, ...] = ()
+        if isinstance(around, Batcher):
+            self._around = (around, *around._around)
 
     def close(self) -> None:
         """End the transformation; tracers used from now on raise."""
@@ -91,6 +96,25 @@ class Batcher(Trace):
     def check(self) -> None:
         if not self._open and self not in running_traces():
             raise escaped()
+
+    @contextmanager
+    def standing_in(self) -> Iterator[None]:
+        """Within this context, interpret operations on tracers of the traces around that ended."""
+        with ExitStack() as stack:
+            for trace in self._around:
+                stack.enter_context(delegated(trace, self))
+            yield
+
+    def _successor(self) -> Batcher | None:
+        """Of an ended trace, the one that its tracers belong to where a rule runs that reads them.
+
+        A rule of a call may run later, as in a pullback, and may close over tracers of the batch
+        that the call belongs to.
+        """
+        found: Batcher | None = delegate(self)
+        if found is None:
+            self.check()
+        return found
 
     def follow(self, data: Value) -> Batched:
         """A tracer for a value with the batch on axis 0."""
@@ -101,7 +125,7 @@ class Batcher(Trace):
 
     def parts(self, value: Value) -> tuple[Value, bool]:
         """A value as the transformations around this one see it, and whether it has the batch."""
-        if type(value) is Batched and value._trace is self:
+        if type(value) is Batched and (value._trace is self or value._trace in self._around):
             return value._value, True
         return concrete(value), False
 
@@ -112,16 +136,16 @@ class Batcher(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        if not self._open:
-            self.check()
+        if not self._open and (own := self._successor()):
+            return own.process1(primitive, x)
         return self.follow(bind1(primitive, x._value))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for elementwise operations whose axes line up already."""
         if not primitive.quick:
             return self.process(primitive, (x, y), {})
-        if not self._open:
-            self.check()
+        if not self._open and (own := self._successor()):
+            return own.process2(primitive, x, y)
         first, batched = self.parts(x)
         second, batched_too = self.parts(y)
         rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
@@ -133,7 +157,8 @@ class Batcher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Apply the primitive's batching rule."""
-        self.check()
+        if not self._open and (own := self._successor()):
+            return own.process(primitive, args, params)
         parts = [self.parts(arg) for arg in args]
         values = tuple([value for value, _ in parts])
         flags = tuple([flag for _, flag in parts])
@@ -142,9 +167,10 @@ class Batcher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Run the call's batched form further out."""
-        self.check()
+        if not self._open and (own := self._successor()):
+            return own.process_call(call, args)
         parts = [self.parts(arg) for arg in args]
-        batched = call.batched(self.size, [flag for _, flag in parts])
+        batched = call.batched(self.size, [flag for _, flag in parts], self)
         outs = bind_call(batched, [value for value, _ in parts])
         check_closure(self.level - 1, outs)
         return [self.follow(out) for out in outs]

@@ -169,10 +169,11 @@ class Call:
     def __repr__(self) -> str:
         return f"<call {self.name}>"
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         """The same call on arguments of which those flagged carry a batch on axis 0.
 
-        Every result of that call carries the batch on axis 0.
+        Every result of that call carries the batch on axis 0. What its rules close over of the
+        trace ``around``, which batches the call, is batched likewise.
         """
         raise NotImplementedError
 

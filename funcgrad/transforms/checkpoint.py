@@ -27,8 +27,10 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.accumulation import Variables, accumulate, finished
 from funcgrad.transforms.arguments import call_values, check_function, values_of
+from funcgrad.transforms.call import Call, bind_call
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
+from funcgrad.transforms.explicit import has_rules
 from funcgrad.transforms.flat_functions import call_primitive
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
@@ -124,6 +126,12 @@ class _Rehearsal(Stager):
         params = (("body", replace(program, guards=())),)
         return self._define(primitive, [*args, *closed], params, outs)
 
+    def _called(
+        self, call: Call, values: Sequence[Value], results: Sequence[Value]
+    ) -> Sequence[Value]:
+        """What transformations make of a call whose tracers stand for numbers: by its rules."""
+        return results if RAW.issuperset(map(type, values)) else bind_call(call, values)
+
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
         """The program, and which of its results are followed."""
         self.follows = [self._is_followed(out) for out in outs]
@@ -196,6 +204,17 @@ class _CheckpointEntry(Entry):
             outs = self.program.evaluate(self.values)
         parts = _parts(recorder, outs, self.follows)
         return entries, [recorder.index_of(part) for part in parts]
+
+    def results(self) -> list[Value]:
+        """The results as they are when recorded, which transformations around differentiate.
+
+        Those of a call with rules are then those of its rule.
+        """
+        recorder: Any = self.traces[-1]
+        with begin_level(), probe_again(self.probes), recorder.aside():
+            resume(self.traces)
+            outs = self.program.evaluate(self.values)
+        return [_primal(recorder, out) for out in outs]
 
     def push(self, tangents: Variables) -> list[Value]:
         entries, outs = self._again()
@@ -276,10 +295,12 @@ def _remembered(
 ) -> list[Value]:
     """The results of a program that has run, recorded as one that runs again."""
     recorder: Any = traces[-1]
-    found = _parts(recorder, outs, follows)
-    if not found:
+    if not _parts(recorder, outs, follows):
         return list(outs)
     entry = _CheckpointEntry(program, values, follows, traces, running_probes())
+    if len(running_traces()) > len(traces) and has_rules(program):
+        outs = entry.results()
+    found = _parts(recorder, outs, follows)
     results = iter(recorder.append_call(entry, found))
     return [
         _changed(recorder, out, lambda _: next(results)) if flag else out

@@ -18,7 +18,7 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, begin_level
+from funcgrad.trace import Trace, Value, begin_level, running_traces
 from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.call import Call, Map, Part, Sizes
 from funcgrad.transforms.factors import zeros_like
@@ -172,8 +172,8 @@ class JvpCall(_CustomCall):
         """
         return self.run(args)
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
-        function = batched_flat(self.function, size, flags)
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
+        function = batched_flat(self.function, size, flags, around)
 
         def rule(values: Sequence[Value]) -> list[Value]:
             tangents = values[len(flags) :]
@@ -182,7 +182,7 @@ class JvpCall(_CustomCall):
                 t is not None and (flag or len(shape_of(t)) > len(shape_of(x)))
                 for x, t, flag in zip(values, tangents, flags, strict=False)
             ]
-            return list(batched_flat(self.rule, size, [*flags, *own])(values))
+            return list(batched_flat(self.rule, size, [*flags, *own], around)(values))
 
         origin = (self._origin, size, tuple(flags))
         return JvpCall(function, self.signature, origin, rule, self.optional)
@@ -278,26 +278,32 @@ class VjpCall(_CustomCall):
         ]
         return self.backward(trees.unflatten(structure, restored), list(own))
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
             kept: list[Any] = []
-            values, carried = run_batched(lambda own: self._saving(own, kept), size, args, flags)
+            traces: list[Trace] = []
+
+            def save(own: Sequence[Value]) -> list[Value]:
+                traces.append(running_traces()[0])
+                return self._saving(own, kept)
+
+            values, carried = run_batched(save, size, args, flags, around)
             count = kept[0]
             outs = batched_flat(list, size, carried[:count])(values[:count])
-            return list(outs), (values[count:], carried[count:], kept)
+            return list(outs), (values[count:], carried[count:], kept, traces[0])
 
-        def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
-            saved, carried, kept = residuals
+        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+            saved, carried, kept, trace = residuals
             flags_in = [*carried, *[True] * len(cts)]
             pulled, flags_out = run_batched(
-                partial(self._restoring, kept), size, [*saved, *cts], flags_in
+                partial(self._restoring, kept), size, [*saved, *cts], flags_in, trace
             )
             return [
                 _to_shared(ct, flag_out, flag_in, size)
                 for ct, flag_out, flag_in in zip(pulled, flags_out, flags, strict=True)
             ]
 
-        function = batched_flat(self.function, size, flags)
+        function = batched_flat(self.function, size, flags, around)
         origin = (self._origin, size, tuple(flags))
         return VjpCall(function, self.signature, origin, forward, backward)
 

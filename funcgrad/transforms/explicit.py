@@ -45,6 +45,7 @@ __all__ = [
     "Knots",
     "explicit",
     "foreign_params",
+    "has_rules",
     "key_of",
     "part",
     "runs_python",
@@ -130,6 +131,19 @@ def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, 
     params["call"], closed = call.within(frames)
     own = equation if params["call"] is call else replace(equation, params=tuple(params.items()))
     return own, closed
+
+
+def has_rules(program: Program) -> bool:
+    """Whether a program calls functions with rules of their own."""
+    for equation in program.equations:
+        params, structure = dict(equation.params), equation.operation.structure
+        if isinstance(params.get("call"), Call):
+            return True
+        if isinstance(structure, Control) and any(
+            has_rules(body) for body, _ in structure.runs(**params)
+        ):
+            return True
+    return False
 
 
 def runs_python(program: Program) -> bool:

@@ -14,7 +14,7 @@ from funcgrad.primitive import Linearized, Primitive
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import OPAQUE, Structure, Trait
-from funcgrad.trace import Value, begin_level
+from funcgrad.trace import Trace, Value, begin_level
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import fit_cotangent
@@ -34,7 +34,11 @@ FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 
 def run_batched(
-    function: FlatFunction, size: int, args: Sequence[Value], flags: Sequence[bool]
+    function: FlatFunction,
+    size: int,
+    args: Sequence[Value],
+    flags: Sequence[bool],
+    around: Trace | None = None,
 ) -> tuple[list[Value], list[bool]]:
     """Run a function on a batch.
 
@@ -45,6 +49,8 @@ def run_batched(
     args : sequence of values
     flags : sequence of bool
         Which arguments carry the batch, on axis 0.
+    around : Trace, optional
+        The trace of this batch whose tracers the function may close over, also when it has ended.
 
     Returns
     -------
@@ -54,33 +60,37 @@ def run_batched(
         Which results carry the batch, on axis 0.
     """
     with begin_level() as level:
-        batcher = Batcher(level, size)
+        batcher = Batcher(level, size, around)
         try:
-            outs = function(
-                [
-                    batcher.follow(arg) if flag and arg is not None else arg
-                    for arg, flag in zip(args, flags, strict=True)
-                ]
-            )
+            with batcher.standing_in():
+                outs = function(
+                    [
+                        batcher.follow(arg) if flag and arg is not None else arg
+                        for arg, flag in zip(args, flags, strict=True)
+                    ]
+                )
         finally:
             batcher.close()
     parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
     return [value for value, _ in parts], [flag for _, flag in parts]
 
 
-def batched_flat(function: FlatFunction, size: int, flags: Sequence[bool]) -> FlatFunction:
-    """The function on a batch, with the batch on axis 0 of every result."""
+def batched_flat(
+    function: FlatFunction, size: int, flags: Sequence[bool], around: Trace | None = None
+) -> FlatFunction:
+    """The function on a batch, with the batch on axis 0 of every result; see ``run_batched``."""
 
     def batched(args: Sequence[Value]) -> list[Value]:
         with begin_level() as level:
-            batcher = Batcher(level, size)
+            batcher = Batcher(level, size, around)
             try:
-                outs = function(
-                    [
-                        batcher.follow(arg) if flag else arg
-                        for arg, flag in zip(args, flags, strict=True)
-                    ]
-                )
+                with batcher.standing_in():
+                    outs = function(
+                        [
+                            batcher.follow(arg) if flag else arg
+                            for arg, flag in zip(args, flags, strict=True)
+                        ]
+                    )
                 return [batcher.batch_of(out) for out in outs]
             finally:
                 batcher.close()

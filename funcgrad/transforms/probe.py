@@ -16,7 +16,7 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.trace import Trace, Value
 from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
 from funcgrad.transforms.entries import Entry
@@ -179,7 +179,7 @@ class _ProbeCall(Call):
     def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
         return [self.apply(args[0])], list, list
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         return self
 
 

@@ -24,7 +24,18 @@ from funcgrad.primitive import Linearized, Primitive
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor
-from funcgrad.trace import RAW, STRONG, Trace, Value, begin_level, bind, bind1, bind2, concrete
+from funcgrad.trace import (
+    RAW,
+    STRONG,
+    Trace,
+    Value,
+    begin_level,
+    bind,
+    bind1,
+    bind2,
+    concrete,
+    running_traces,
+)
 from funcgrad.transforms.accumulation import Variables, accumulate, finished
 from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
 from funcgrad.transforms.delegation import delegate
@@ -341,8 +352,13 @@ class Recorder(Trace):
         return tracer
 
     def reading(self, rule: Map) -> Map:
-        """A rule for later: tracers of this trace that it closes over are then read only."""
-        read: Map = reading(self._tape, Recorded, rule)
+        """A rule for later: tracers of this trace that it closes over are then read only.
+
+        So are those of recorders inside of this one, with which a rule may be made.
+        """
+        inside = [trace for trace in running_traces() if trace.level > self.level]
+        tapes = [trace._tape for trace in inside if isinstance(trace, Recorder)]
+        read: Map = reading([self._tape, *tapes], Recorded, rule)
         return read
 
     def append_call(self, entry: Entry, outs: Sequence[Value]) -> list[Value]:

@@ -13,7 +13,7 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
-from funcgrad.trace import Value
+from funcgrad.trace import Trace, Value
 from funcgrad.transforms.call import Call, Map
 from funcgrad.transforms.checkpoint import CHECKPOINT
 from funcgrad.transforms.explicit import CUSTOM_CALL
@@ -54,8 +54,8 @@ class _SavedCall(Call):
             " the function again."
         )
 
-    def batched(self, size: int, flags: Sequence[bool]) -> Call:
-        run = batched_flat(self._run, size, flags)
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
+        run = batched_flat(self._run, size, flags, around)
         return _SavedCall(self._name, run, (self._origin, size, tuple(flags)))
 
     def __eq__(self, other: object) -> bool:

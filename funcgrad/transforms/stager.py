@@ -244,7 +244,8 @@ class Stager(Trace):
                 if closed:  # which may belong to a transformation inside of this one
                     return bind_call(frozen.bound(), [*args, *closed])
                 own_params = ("body", body.program), ("call", frozen)
-                return self._define(CUSTOM_CALL, args, own_params, body.results)
+                outs = self._called(call, values, body.results)
+                return self._define(CUSTOM_CALL, args, own_params, outs)
         specs = None if self._has_numbers else call.result_specs
         if specs is None:
             self.need_numbers(*args)
@@ -256,6 +257,12 @@ class Stager(Trace):
         more = [out for out in outs if type(out) not in RAW and out._trace not in known]
         params = foreign_params(call, outs, len(more))
         return self._define(FOREIGN_CALL, [*args, *more], params, outs)
+
+    def _called(
+        self, call: Call, values: Sequence[Value], results: Sequence[Value]
+    ) -> Sequence[Value]:
+        """The results of a call, given those that its function had while it was staged."""
+        return results
 
     def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
         """The results of a call within its own rule."""

@@ -74,20 +74,22 @@ class Tape:
             _ASIDE.reset(token)
 
 
-def reading(tape: Tape, kind: type[TracedValue], rule: Callable[[Any], Sequence[Value]]) -> Any:
-    """A rule that runs later: the recorder's tracers that it closes over are read, not recorded.
+def reading(
+    tapes: Sequence[Tape], kind: type[TracedValue], rule: Callable[[Any], Sequence[Value]]
+) -> Any:
+    """A rule that runs later: recorders' tracers that it closes over are read, not recorded.
 
     Where the call is made by a rule that itself reads tracers of another recorder, so does this.
 
     Parameters
     ----------
-    tape : Tape
-        The recorder's.
+    tapes : sequence of Tape
+        The recorders'.
     kind : type
         Of tracer.
     rule : callable
     """
-    tapes = [tape]
+    tapes = list(tapes)
     aside = _ASIDE.get()
     while aside is not None:
         tapes.append(aside[0])

@@ -23,11 +23,13 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.passes.pipeline import simplified
 from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import spec_of
+from funcgrad.shape import spec_of, stand_in
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.batch import Batched
+from funcgrad.transforms.explicit import has_rules
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
@@ -36,6 +38,7 @@ from funcgrad.transforms.stage import program as stage
 
 __all__ = [
     "WithDerivative",
+    "as_recorded",
     "evaluate_and_pull",
     "evaluate_and_push",
     "example",
@@ -100,6 +103,20 @@ def with_pushforward(
         return evaluate_and_push(program, args, tangents)
 
     return WithDerivative(*_staged(both, program, args, tangents, numbers))
+
+
+def as_recorded(program: Program, followed: Sequence[bool]) -> Program:
+    """What a program computes when it is recorded, without what recording keeps.
+
+    That is the program itself, but for calls with rules: where such a call is recorded, its results
+    are those of its rule, whose derivatives need not be those that the rule gives.
+    """
+    if not has_rules(program):
+        return program
+    args = [stand_in(spec) for spec in program.inputs]
+    cts = [None] * len(program.outputs)
+    both = with_pullback(program, followed, args, cts, numbers=False).program
+    return extract(both, range(len(args)), both.outputs[: len(cts)])
 
 
 def evaluate_and_pull(

@@ -57,6 +57,32 @@ PLAIN = SimpleNamespace(
 )
 LIBRARY = fg
 
+
+@fg.custom_vjp
+def held_back(x: Any) -> Any:
+    """A sine, whose rule is no derivative: it turns cotangents round, and holds them back."""
+    return fnp.sin(x)
+
+
+def _pulled(x: Any, ct: Any) -> tuple[Any, ...]:
+    return (0.8 * fnp.clip(ct * fnp.cos(x * x), -1.0, 1.0)[..., ::-1] * x,)
+
+
+held_back.defvjp(lambda x: (fnp.sin(x), x), _pulled)
+
+
+@fg.custom_jvp
+def turned(x: Any) -> Any:
+    """A product, whose rule is no derivative: it turns tangents round."""
+    return x * x
+
+
+@turned.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return turned(x), 0.5 * fnp.sin(x) * (x * t + t)[..., ::-1]
+
+
 OPERATIONS: tuple[Callable[..., Any], ...] = (
     lambda w, v, s: (fnp.sin(v) * w, s),
     lambda w, v, s: (v * s, fnp.tanh(s) + v[0]),
@@ -65,7 +91,12 @@ OPERATIONS: tuple[Callable[..., Any], ...] = (
     lambda w, v, s: (fnp.exp(-v * v), fnp.sin(s * w[0])),
     lambda w, v, s: (0.7 * v, s),
     lambda w, v, s: (fnp.tanh(w @ v) * v, 1.1 * s),
+    # With rules from here on.
+    lambda w, v, s: (held_back(v * w), s + 0.2 * v[0]),
+    lambda w, v, s: (turned(v) + 0.3 * w, s),
 )
+RULES = 2
+"""How many of the operations, the last ones, have rules of their own."""
 
 
 def run(nest: Nest, library: Any, w: Any, v: Any, s: Any) -> Any:
@@ -141,16 +172,18 @@ def function_of(nest: Nest, library: Any) -> Callable[..., Any]:
     return f
 
 
-_OPERATIONS = st.lists(st.integers(0, len(OPERATIONS) - 1), min_size=1, max_size=3).map(
-    lambda codes: ("operations", codes)
-)
+def _operations(count: int) -> st.SearchStrategy[Nest]:
+    codes = st.lists(st.integers(0, count - 1), min_size=1, max_size=3)
+    return codes.map(lambda own: ("operations", own))
 
 
-def _around(inner: st.SearchStrategy[Nest]) -> st.SearchStrategy[Nest]:
+def _around(
+    inner: st.SearchStrategy[Nest], operations: st.SearchStrategy[Nest]
+) -> st.SearchStrategy[Nest]:
     uses = st.sampled_from(["carry", "ys", "both"])
     return st.one_of(
         st.tuples(st.just("scan"), st.booleans(), uses, inner),
-        st.tuples(st.just("cond"), st.sampled_from([-0.5, 0.2, 0.9]), inner, _OPERATIONS),
+        st.tuples(st.just("cond"), st.sampled_from([-0.5, 0.2, 0.9]), inner, operations),
         st.tuples(st.just("switch"), st.lists(inner, min_size=2, max_size=3)),
         st.tuples(st.just("for"), st.integers(0, 3), inner),
         st.tuples(st.just("while"), st.integers(0, 3), inner),
@@ -158,9 +191,10 @@ def _around(inner: st.SearchStrategy[Nest]) -> st.SearchStrategy[Nest]:
     )
 
 
-def nests(depth: int) -> st.SearchStrategy[Nest]:
+def nests(depth: int, has_rules: bool = True) -> st.SearchStrategy[Nest]:
     """Nests of at most some depth, with a loop or a branch at the top."""
-    found: st.SearchStrategy[Nest] = _OPERATIONS
-    for _ in range(depth):
-        found = st.one_of(_around(found), found) if found is not _OPERATIONS else _around(found)
+    operations = _operations(len(OPERATIONS) - (0 if has_rules else RULES))
+    found = _around(operations, operations)
+    for _ in range(depth - 1):
+        found = st.one_of(_around(found, operations), found)
     return found

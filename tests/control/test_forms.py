@@ -114,3 +114,40 @@ def test_a_wrong_form_is_seen() -> None:
     wrong = meaning(form._replace(length=2), sample.args)
     with pytest.raises(AssertionError):
         assert_bits(wrong, expected)
+
+
+UNCHANGED: dict[str, Any] = {
+    "scan": lambda x: fg.scan(lambda c, _: (c, None), x, length=3)[0],
+    "fori_loop": lambda x: fg.fori_loop(0, 3, lambda i, c: c, x),
+    "while_loop": lambda x: fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1]), (0, x))[
+        1
+    ],
+    "scan of a scan": lambda x: fg.scan(
+        lambda c, _: (fg.scan(lambda d, _: (d, None), c, length=2)[0], None), x, length=3
+    )[0],
+    "cond": lambda x: fg.cond(x > 9.0, lambda x: 1.0 * x, lambda x: x, x),
+}
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_a_body_that_hands_on_what_it_gets_can_be_compiled(name: str) -> None:
+    f = fg.jit(UNCHANGED[name])
+    assert float(f(2.0)) == 2.0
+    assert float(fg.linearize(f, 2.0)[1](3.0)) == 3.0
+    assert float(fg.grad(f)(2.0)) == 1.0
+    assert float(fg.jvp(f, (2.0,), (3.0,))[1]) == 3.0
+    np.testing.assert_array_equal(fg.jit(fg.vmap(UNCHANGED[name]))(fnp.ones(2)), [1.0, 1.0])
+
+
+def test_a_checkpointed_loop_without_results_may_stand_in_a_branch() -> None:
+    def constants(x: Any) -> Any:
+        """Chunks whose steps give nothing that depends on anything."""
+        steps = fg.scan(lambda c, _: (c + 1.0, 3.0), x, length=4, checkpoint_every=2)
+        return fnp.sum(steps[1]) + x
+
+    def f(x: Any) -> Any:
+        return fg.cond(x > 0.0, constants, lambda x: 2.0 * x, x)
+
+    for way in (fg.jit(fg.grad(f)), fg.grad(fg.jit(f)), fg.jit(fg.jacfwd(f))):
+        assert [float(way(x)) for x in (2.0, -2.0)] == [1.0, 2.0]
+    np.testing.assert_array_equal(fg.jit(fg.vmap(fg.grad(f)))(fg.tensor([2.0, -2.0])), [1.0, 2.0])

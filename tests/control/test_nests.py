@@ -109,7 +109,7 @@ def test_second_derivatives_of_a_batch(nest: Nest, axes: Any) -> None:
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
-@given(nests(3))
+@given(nests(3, has_rules=False))  # which a file does not keep
 def test_programs_of_nests_are_well_formed_and_can_be_saved(nest: Nest) -> None:
     for f in (function_of(nest, LIBRARY), fg.grad(function_of(nest, LIBRARY), ALL)):
         program = fg.program(f)(*POINT).verify()

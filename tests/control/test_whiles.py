@@ -9,7 +9,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.control.while_loops import states_backwards
+from funcgrad.control.sweeps import swept
 
 
 def newton(x: Any, checkpoints: int | None = None) -> Any:
@@ -148,7 +148,8 @@ def test_states_come_back_in_order_and_few_are_held(count: int, most: int | None
         steps += 1
         return Number(x.value + 1)
 
-    found = [x.value for x in states_backwards(step, lambda x: x.value < count, Number(0), most)]
+    steps_of = [lambda own: step(*own), lambda own: [*own[1], own[0].value]]
+    _, found = swept(steps_of, lambda x: x.value < count, Number(0), [[]], most)
     assert found == [*range(count)][::-1]
     if most is not None and count >= 64:
         levels = np.log(count) / np.log(most)

@@ -104,5 +104,6 @@ def _write_branch(
         python_number(inner, variable) if place in numbers else inner.output(variable)
         for place, variable in enumerate(program.outputs)
     ]
-    block.line(f"{', '.join(names)} = {', '.join(found)}" if names else "pass")
+    if names:
+        block.line(f"{', '.join(names)} = {', '.join(found)}")
     inner.keep(room)

@@ -209,9 +209,13 @@ class _Writer:
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        """Lines of a loop or a branch."""
+        """Lines of a loop or a branch, in which there may be nothing to do."""
+        lines = self.parts.lines[-1]
+        before = len(lines)
         self.parts.depth += 1
         yield
+        if len(lines) == before:
+            self.line("pass")
         self.parts.depth -= 1
 
     def steps(self, lasting: Set[int] = frozenset()) -> None:

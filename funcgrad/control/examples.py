@@ -1,0 +1,68 @@
+"""The examples of a batch that do not go through a program which runs on the whole batch.
+
+Some have ended in a loop, or went into another branch. A program may refuse what they bring, or
+never come to an end with it, as where it divides by a matrix that is zero for them. So they bring
+what an example brings that does go through it; what comes of that nobody reads.
+
+>>> import numpy as np
+>>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
+>>> (matrices,) = taking_part(np.array([False, True]), [matrices], [True])
+>>> np.linalg.inv(matrices)[1]
+array([[1., 0.],
+       [0., 1.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from funcgrad.primitives.indexing import gather
+from funcgrad.primitives.reduction import position_of_max
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import reshape, unfollowed
+from funcgrad.programs.program import Program
+from funcgrad.shape import shape_of
+from funcgrad.structure import Control, Opaque
+from funcgrad.trace import Value
+
+__all__ = ["chosen_examples", "may_refuse", "taking_part"]
+
+
+def may_refuse(program: Program) -> bool:
+    """Whether a program has operations that may refuse numbers, or never end with them.
+
+    Formulas, sums, products and rearrangements are defined for all numbers.
+    """
+    for equation in program.equations:
+        operation, params = equation.operation, dict(equation.params)
+        structure = operation.structure
+        if isinstance(structure, Opaque) or operation.is_foreign or "call" in params:
+            return True
+        if isinstance(structure, Control):
+            runs = structure.runs(**params)
+            if any(count is None or may_refuse(inner) for inner, count in runs):
+                return True
+    return False
+
+
+def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+    """Values that are flagged as a batch, where those of examples outside of a mask are another's.
+
+    Where the mask is empty they are those of the first example.
+    """
+    if shape_of(mask) == (0,) or not any(flags):
+        return list(values)
+    place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
+    found = []
+    for value, flag in zip(values, flags, strict=True):
+        if flag:
+            deputy = gather(unfollowed(value), place, axis=0, unique=True)
+            value = chosen_examples(mask, value, deputy)
+        found.append(value)
+    return found
+
+
+def chosen_examples(mask: Value, new: Value, old: Value) -> Value:
+    """A batch of the new where a mask of examples holds, and the old elsewhere."""
+    shape = shape_of(mask)
+    return where(reshape(mask, shape=(*shape, *(1,) * (len(shape_of(new)) - 1))), new, old)

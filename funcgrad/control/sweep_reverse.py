@@ -1,0 +1,231 @@
+"""Reverse mode of a loop of as many steps as it takes, and of the ways back through it.
+
+Each sweep to and fro has a turn of its own in the way back: the last one first, and then on to the
+loop itself. A turn carries cotangents of what its sweep carries. At each step it pulls them back
+through that sweep, and adds what the sweeps after it made of the same at this step: these have had
+their turns before, so that the cotangents which they brought to the step are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+from funcgrad.control.cotangents import (
+    CotangentKind,
+    fitted,
+    in_kind,
+    joined,
+    kind_of,
+    part_kinds,
+    restored_kinds,
+    stand_ins,
+    total,
+)
+from funcgrad.control.sweeps import Sweeps
+from funcgrad.control.values import specs_inside
+from funcgrad.primitives.selection import where
+from funcgrad.programs.extract import extract
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, stand_in
+from funcgrad.trace import Value
+from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.linearization import LinearPart
+from funcgrad.transforms.masked import Cotangent, Masked
+from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.with_derivative import flat, restored, with_pullback
+
+__all__ = ["reached", "unwind"]
+
+Kinds: TypeAlias = list[CotangentKind]
+Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
+
+
+def reached(
+    sweeps: Sweeps, followed: Sequence[bool]
+) -> tuple[list[Sequence[bool]], list[Sequence[int]]]:
+    """Which operands are followed at some step, and which last carries depend on them.
+
+    The former by part of the operands, the latter by sweep.
+    """
+    consts, *carried = sweeps.parts(followed)
+    parts: list[Sequence[bool]] = [consts]
+    ends: list[Sequence[int]] = []
+    for program, start in zip(sweeps.programs, carried, strict=True):
+        args, own = [stand_in(spec) for spec in program.inputs], list(start)
+        cts = [None] * len(own)
+        while True:
+            flags = [*chain(*parts), *own]
+            connected = with_pullback(program, flags, args, cts, numbers=False).connected
+            grown = [flag or k in connected for k, flag in enumerate(own)]
+            if grown == own:
+                break
+            own = grown
+        # After no step a last carry is what it began with.
+        ends.append([k for k, flag in enumerate(start) if flag or k in connected])
+        parts.append(own)
+    return parts, ends
+
+
+def unwind(
+    values: Sequence[Value],
+    followed: Sequence[Sequence[bool]],
+    cts: Sequence[Sequence[Cotangent]],
+    both: tuple[Sweeps, Sweeps],
+    apply: Apply,
+) -> list[Cotangent]:
+    """The cotangents of operands.
+
+    Parameters
+    ----------
+    values : sequence of values
+        The operands.
+    followed : sequence of sequence of bool
+        By part of them, see ``reached``.
+    cts : sequence of sequence of cotangents
+        Of what each sweep brings to its end.
+    both : tuple of Sweeps
+        As they are, and as they are when recorded.
+    apply : callable
+        What runs sweeps.
+    """
+    sweeps, recorded = both
+    consts, *carried = sweeps.parts(sweeps.programs[-1].inputs)
+    turns: list[_Turn] = []
+    starts: list[Value] = []
+    for number in range(len(carried) - 1, -1, -1):
+        own = zip(cts[number], carried[number], followed[1 + number], strict=True)
+        given = [fitted(ct, spec) if flag else None for ct, spec, flag in own]
+        turn = _turn(sweeps, followed, number, [*map(kind_of, given)], turns)
+        turns.append(turn)
+        starts += flat([*map(in_kind, given, turn.kinds, carried[number])])
+        starts += flat([*map(_beginning, turn.sums, consts)])
+    first = len(carried)
+    programs = (*recorded.turns, *[turn.program for turn in turns])
+    whole = Sweeps(recorded.loop, programs, sweeps.checkpoints, first)
+    found = iter(apply([*values, *starts], whole))
+    sums: list[Cotangent] = [None] * len(consts)
+    ends: list[list[Cotangent]] = []
+    is_read = any(CotangentKind.WHOLE in turn.sums for turn in turns)
+    # Of what is shared nothing is read where there is no step, and so there is no cotangent.
+    ran = sweeps.loop.cond.evaluate(values[: len(sweeps.loop.body.inputs)])[0] if is_read else None
+    for turn in turns:
+        ends.append(restored_kinds(turn.kinds, found))
+        more = restored_kinds(turn.sums, found)
+        for k, kind in enumerate(turn.sums):
+            if kind is CotangentKind.WHOLE:
+                more[k] = Masked(where(ran, more[k], 0), ran)
+        sums = [*map(total, sums, more)]
+    return [*sums, *chain(*reversed(ends))]
+
+
+def _beginning(kind: CotangentKind, spec: Spec) -> Cotangent:
+    """Where a sum of cotangents begins."""
+    if kind is CotangentKind.WHOLE:
+        return zeros_like(spec)
+    return in_kind(None, kind, spec)
+
+
+class _Turn(NamedTuple):
+    """The way back through one sweep.
+
+    Attributes
+    ----------
+    program : Program
+    kinds, sums : list of CotangentKind
+        Of the cotangents of what the sweep carries, and of their sums for what all steps share.
+    """
+
+    program: Program
+    kinds: Kinds
+    sums: Kinds
+
+
+def _turn(
+    sweeps: Sweeps,
+    followed: Sequence[Sequence[bool]],
+    number: int,
+    kinds: Sequence[CotangentKind],
+    before: Sequence[_Turn],
+) -> _Turn:
+    """The way back through a sweep, for cotangents of some kinds at its end.
+
+    ``before`` are the ways back through the sweeps after it, the last of them first.
+    """
+    specs = sweeps.programs[-1].inputs
+    consts, *carried = sweeps.parts(specs)
+    count, state = len(consts), carried[number]
+    start = count + sum(map(len, carried[:number]))
+    step = _step(sweeps, number)
+    args = [stand_in(spec) for spec in step.inputs]
+    flags = [*followed[0], *followed[1 + number], *[False] * len(specs)]
+    later = [kind for turn in reversed(before) for kind in turn.kinds]
+    results = [*state, *chain(*carried[number + 1 :])]
+    own = [*map(_wide, kinds)]
+    while True:
+        given = stand_ins([*own, *later], results)
+        both = with_pullback(step, flags, args, given, numbers=False)
+        outs = both.program.outputs[len(results) :]
+        pulled = extract(both.program, range(len(both.program.inputs)), outs)
+        found = [*map(_wide, part_kinds(LinearPart(pulled, (), both.widths)))]
+        sums, ends = found[:count], found[count : count + len(state)]
+        grown = [_wide(joined(*pair)) for pair in zip(own, ends, strict=True)]
+        if grown == own:
+            break
+        own = grown
+
+    def back(values: Sequence[Value]) -> list[Value]:
+        rest = iter(values[len(specs) :])
+        others = []
+        for turn in before:
+            others.append(restored_kinds(turn.kinds, rest))
+            restored_kinds(turn.sums, rest)
+        seeds, so_far = restored_kinds(own, rest), restored_kinds(sums, rest)
+        read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
+        every = [*seeds, *chain(*reversed(others))]
+        cts = restored(both.widths, pulled.evaluate([*read, *flat(every)]))
+        pairs = zip(cts[: count + len(state)], [*consts, *state], strict=True)
+        fits = [fitted(ct, spec) for ct, spec in pairs]
+        more = [total(*pair) for pair in zip(so_far, fits[:count], strict=True)]
+        return flat([*map(in_kind, fits[count:], own, state), *map(in_kind, more, sums, consts)])
+
+    wide: list[Cotangent] = []
+    for turn, carry in zip(before, reversed(carried), strict=False):
+        wide += [*stand_ins(turn.kinds, carry), *stand_ins(turn.sums, consts)]
+    wide += [*stand_ins(own, state), *stand_ins(sums, consts)]
+    name = f"{sweeps.programs[number].name}_pull"
+    program = flat_program(name, back, [*specs, *specs_inside(flat(wide))])
+    return _Turn(program, own, sums)
+
+
+def _step(sweeps: Sweeps, number: int) -> Program:
+    """What a sweep, and those after it, make of a step.
+
+    A program of what all steps share and of what the sweep carries, as it is to be followed; then
+    of these once more with what the others carry. What is shared is followed in this sweep alone.
+    """
+    programs = sweeps.programs[number:]
+    specs = sweeps.programs[-1].inputs
+    consts, *carried = sweeps.parts(specs)
+    count, length = len(consts), len(carried[number])
+    start = count + sum(map(len, carried[:number]))
+
+    def run(values: Sequence[Value]) -> list[Value]:
+        own, state = values[:count], values[count : count + length]
+        others = list(values[count + length :])
+        others[start : start + length] = state
+        outs = []
+        for k, program in enumerate(programs):
+            read = others[: len(program.inputs)]
+            if not k:
+                read[:count] = own
+            outs += program.evaluate(read)
+        return outs
+
+    return flat_program(programs[0].name, run, [*consts, *carried[number], *specs])
+
+
+def _wide(kind: CotangentKind) -> CotangentKind:
+    """A truth value for each element, so that a batch of such cotangents is another."""
+    return CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind

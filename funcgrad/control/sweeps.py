@@ -1,0 +1,250 @@
+"""A loop of as many steps as it takes, gone through again and again, to and fro, as a value.
+
+Its first way through finds the states. Each *turn* after that goes through all steps in the other
+direction than the one before, carries something of its own, and reads at each step the state and
+what the turns before brought to that step. The way back through a loop with cotangents is one turn;
+the way back through that one has two more: the derivatives of such ways are such ways.
+
+>>> from funcgrad.control.sweeps import swept
+>>> steps = [lambda entries: entries[0] + 1, lambda entries: [*entries[1], entries[0]]]
+>>> swept(steps, lambda n: n < 4, 0, [[]], None)  # the states, from the last to the first
+[4, [3, 2, 1, 0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from funcgrad.control.examples import chosen_examples, may_refuse, taking_part
+from funcgrad.control.values import batched_program, with_batch
+from funcgrad.control.while_loops import BatchedWhile, Tangents, WhileLoop, pushed_step
+from funcgrad.programs.program import Program
+from funcgrad.trace import Value
+from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.with_derivative import as_recorded
+
+__all__ = ["BatchedSweeps", "Sweeps", "swept"]
+
+T = TypeVar("T")
+Steps: TypeAlias = Sequence[Callable[[Sequence[Any]], Any]]
+"""By sweep: from what all up to it bring to a step, to what it brings to its next."""
+
+
+class Sweeps(NamedTuple):
+    """A loop, and its turns.
+
+    Attributes
+    ----------
+    loop : WhileLoop
+    turns : tuple of Program
+        Each of what all steps share, of the state at a step, of what the turns before carry to it
+        and of what it carries itself, to what it carries on. The first goes backwards.
+    checkpoints : int or None
+        About so many states are held at once.
+    first : int
+        The first turn, counted from 1, whose last carry is a result.
+    """
+
+    loop: WhileLoop
+    turns: tuple[Program, ...]
+    checkpoints: int | None
+    first: int
+
+    @classmethod
+    def of(cls, params: dict[str, Any] | Any) -> Sweeps:
+        """Of the parameters of an equation."""
+        loop = WhileLoop(params["cond"], params["body"], params["consts"])
+        turns = tuple([params[name] for name in sorted(params) if name.startswith("turn_")])
+        return cls(loop, turns, params["checkpoints"], params["first"])
+
+    def params(self) -> dict[str, Any]:
+        """The parameters of an equation."""
+        width = len(str(len(self.turns)))
+        turns = {f"turn_{k:0{width}}": turn for k, turn in enumerate(self.turns, 1)}
+        own = {"checkpoints": self.checkpoints, "first": self.first}
+        return {**self.loop._asdict(), **own, **turns}
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Of each sweep: the body of the loop, and the turns."""
+        return (self.loop.body, *self.turns)
+
+    def parts(self, values: Sequence[T]) -> list[Sequence[T]]:
+        """Operands, or what belongs to them: what is shared, and what each sweep carries."""
+        found, start = [values[: self.loop.consts]], self.loop.consts
+        for program in self.programs:
+            found.append(values[start : start + len(program.outputs)])
+            start += len(program.outputs)
+        return found
+
+    def run(self, values: Sequence[Value]) -> list[Value]:
+        """The results."""
+        consts, state, *starts = self.parts(values)
+
+        def step(program: Program) -> Callable[[Sequence[Any]], Any]:
+            return lambda entries: program.evaluate([*consts, *chain(*entries)])
+
+        steps = [*map(step, self.programs)]
+        loop, most = self.loop, self.checkpoints
+        ends = swept(steps, lambda own: loop.goes_on(consts, own), state, starts, most)
+        return [*chain(*ends[self.first :])]
+
+    def pushed(self, flags: Sequence[bool]) -> tuple[Sweeps, Tangents]:
+        """The same with tangents of some operands beside these, and of all that these reach."""
+        count = len(self.loop.body.inputs)
+        loop, layout = self.loop.pushed(flags[:count])
+        turns = []
+        for turn, flagged in zip(self.turns, self.parts(flags)[2:], strict=True):
+            program, layout = pushed_step(turn, layout.parts, flagged)
+            turns.append(program)
+        return Sweeps(loop, tuple(turns), self.checkpoints, self.first), layout
+
+    def recorded(self, followed: Sequence[Sequence[bool]]) -> Sweeps:
+        """The same as it is when recorded, where some parts of the operands are followed."""
+        flags, (body, *turns) = [*chain(*followed)], self.programs
+        loop = self.loop._replace(body=as_recorded(body, flags[: len(body.inputs)]))
+        own = tuple([as_recorded(turn, flags[: len(turn.inputs)]) for turn in turns])
+        return self._replace(loop=loop, turns=own)
+
+    def batched(self, size: int, flags: Sequence[bool]) -> BatchedSweeps:
+        """The same on a batch, of which some operands have one, and all that these reach."""
+        count = len(self.loop.body.inputs)
+        batched = self.loop.batched(size, flags[:count])
+        parts = [flags[: self.loop.consts], batched.state]
+        turns = []
+        for turn, flagged in zip(self.turns, self.parts(flags)[2:], strict=True):
+            own = [flag or batched.cond is not None for flag in flagged]
+            while True:
+                program, found = batched_program(turn, size, [*chain(*parts), *own], own)
+                grown = [*map(max, own, found)]
+                if grown == own:
+                    break
+                own = grown
+            parts.append(own)
+            if batched.cond is not None:
+                program = self._masked(program, [*chain(*parts)], batched)
+            turns.append(program)
+        sweeps = Sweeps(batched.loop, tuple(turns), self.checkpoints, self.first)
+        return BatchedSweeps(sweeps, batched, parts)
+
+    def _masked(self, turn: Program, flags: Sequence[bool], batched: BatchedWhile) -> Program:
+        """A turn on a batch, in which examples leave out the steps that they have not taken."""
+        consts, count = self.loop.consts, len(turn.outputs)
+        deputes = may_refuse(turn)
+
+        def run(values: Sequence[Value]) -> list[Value]:
+            own, active = [*values[:consts], *values[consts + 1 :]], values[consts]
+            before = own[len(own) - count :]
+            if deputes:
+                own = taking_part(active, own, flags)
+            pairs = zip(turn.evaluate(own), before, strict=True)
+            return [chosen_examples(active, new, old) for new, old in pairs]
+
+        mask = batched.loop.body.inputs[consts]
+        specs = [*turn.inputs[:consts], mask, *turn.inputs[consts:]]
+        return flat_program(turn.name, run, specs)
+
+
+class BatchedSweeps(NamedTuple):
+    """A loop and its turns on a batch.
+
+    Attributes
+    ----------
+    sweeps : Sweeps
+    loop : BatchedWhile
+    parts : sequence of sequence of bool
+        Of what is shared, and of what each sweep carries: what has the batch.
+    """
+
+    sweeps: Sweeps
+    loop: BatchedWhile
+    parts: Sequence[Sequence[bool]]
+
+    def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+        """The operands."""
+        count = len(self.parts[0]) + len(self.parts[1])
+        wanted = [*chain(*self.parts[2:])]
+        starts = with_batch(values[count:], flags[count:], wanted, self.loop.size)
+        return [*self.loop.operands(values[:count], flags[:count]), *starts]
+
+    @property
+    def results(self) -> list[bool]:
+        """Which results have the batch."""
+        return [*chain(*self.parts[1 + self.sweeps.first :])]
+
+
+def swept(
+    steps: Steps,
+    goes_on: Callable[[Any], bool],
+    state: Any,
+    starts: Sequence[Any],
+    most: int | None,
+) -> list[Any]:
+    """What sweeps to and fro bring to their ends.
+
+    Parameters
+    ----------
+    steps : sequence of callable
+        By sweep, from what it and those before bring to a step, to what it brings to its next.
+    goes_on : callable
+        Whether the first sweep has another step at a state.
+    state : object
+        Where the first sweep begins.
+    starts : sequence of object
+        Where the others begin.
+    most : int, optional
+        About so many states of each sweep are held at once: of the others, some are computed again.
+    """
+    most = None if most is None else max(most, 2)
+    kept, every, count = [state], 1, 0
+    while goes_on(state):
+        state, count = steps[0]([state]), count + 1
+        if count % every == 0:
+            kept.append(state)
+            if most is not None and len(kept) > most:
+                kept, every = kept[::2], 2 * every
+    lengths = [min(every, count - k * every) for k in range(-(-count // every))]
+    known = [[own] for own in kept[: len(lengths)]]
+    del kept
+    return [state, *_turned(steps, known, lengths, starts, most)]
+
+
+def _turned(
+    steps: Steps,
+    known: Sequence[list[Any]],
+    lengths: Sequence[int],
+    starts: Sequence[Any],
+    most: int | None,
+) -> list[Any]:
+    """What the sweeps after the first bring to their ends.
+
+    ``known`` is what the sweeps bring to each of some pieces, which follow one another and have
+    these lengths. It is used up.
+    """
+    ends = []
+    for number, value in enumerate(starts, 1):
+        pieces = range(len(known))
+        for piece in pieces if number % 2 == 0 else reversed(pieces):
+            known[piece].append(value)
+            value = _through(steps, known[piece], lengths[piece], most)
+            if number == len(starts):
+                known[piece].clear()
+        ends.append(value)
+    return ends
+
+
+def _through(steps: Steps, entries: Sequence[Any], length: int, most: int | None) -> Any:
+    """What the last of some sweeps brings out of a piece, for what all of them bring into it."""
+    step, value = steps[len(entries) - 1], entries[-1]
+    if length == 1 or len(entries) == 1:
+        for _ in range(length):
+            value = step([*entries[:-1], value])
+        return value
+    every = -(-length // (most or length))
+    lengths = [min(every, length - start) for start in range(0, length, every)]
+    states = [entries[0]]
+    for own in lengths[:-1]:
+        states.append(_through(steps, states[-1:], own, most))
+    return _turned(steps, [[own] for own in states], lengths, entries[1:], most)[-1]

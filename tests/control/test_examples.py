@@ -1,0 +1,155 @@
+"""Examples of a batch that went into another branch, or have ended, are refused by nobody.
+
+All branches of a batch run for all examples where something is staged. What a branch would refuse,
+as a matrix that is singular, an example does not bring that goes into another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.control.examples import may_refuse, taking_part
+
+Function = Callable[[Any], Any]
+linalg, scipy = fnp.linalg, fg.scipy.linalg
+
+
+def root(x: Any) -> Any:
+    start = fnp.ones(2)
+    return fnp.sum(fg.custom_root(lambda y: x @ y + 0.1 * y**3 - 1.0, start, newton))
+
+
+def newton(f: Function, y: Any) -> Any:
+    for _ in range(8):
+        y = y - linalg.solve(fg.jacfwd(f)(y), f(y))
+    return y
+
+
+@fg.custom_vjp
+def of_the_user(x: Any) -> Any:
+    return fnp.sum(x * x)
+
+
+of_the_user.defvjp(
+    lambda x: (fnp.sum(x * x), linalg.inv(x)), lambda inverse, ct: (ct * inverse @ inverse,)
+)
+
+BRANCHES: dict[str, Function] = {
+    "solve": lambda x: fnp.sum(linalg.solve(x, x[0])),
+    "inv": lambda x: fnp.sum(linalg.inv(x)),
+    "slogdet": lambda x: linalg.slogdet(x)[1],
+    "det": linalg.det,
+    "qr": lambda x: fnp.sum(linalg.qr(x)[0]),
+    "cholesky": lambda x: fnp.sum(linalg.cholesky(x)),
+    "sqrtm": lambda x: fnp.sum(fnp.real(scipy.sqrtm(x))),
+    "logm": lambda x: fnp.sum(fnp.real(scipy.logm(x))),
+    "lu": lambda x: fnp.sum(scipy.lu(x)[2]),
+    "solve_triangular": lambda x: fnp.sum(scipy.solve_triangular(x, x[0])),
+    "eigh": lambda x: fnp.sum(linalg.eigh(x)[1][0] * x[0]),
+    "svd": lambda x: fnp.sum(linalg.svd(x)[0][0] * x[0]),
+    "custom_root": root,
+    "a rule of the user's": of_the_user,
+    "a loop that would not end": lambda x: fnp.sum(
+        fg.while_loop(lambda y: y[0, 0] < 10.0, lambda y: 1.5 * y, x)
+    ),
+}
+
+XS = np.array([[[2.0, 1.0], [1.0, 3.0]], [[0.1, 0.3], [0.3, 0.1]], [[3.0, 1.0], [1.0, 4.0]]])
+SINGULAR = np.concatenate([XS, np.zeros((1, 2, 2))])
+"""Of which the first and the third go into the branch."""
+
+
+def chosen(f: Function) -> Function:
+    return lambda x: fg.cond(x[0, 0] > 0.5, f, lambda x: fnp.sum(x * x), x)
+
+
+def of_three(f: Function) -> Function:
+    def g(x: Any) -> Any:
+        number = fnp.floor(x[0, 0]).astype(int)
+        return fg.switch(number, [lambda x: fnp.sum(x), lambda x: 2.0 * fnp.sum(x), f], x)
+
+    return g
+
+
+def repeated(f: Function) -> Function:
+    """As many steps as it takes until the corner is small, for some none at all."""
+
+    def goes_on(carry: Any) -> Any:
+        return (carry[0] < 3) & (carry[1][0, 0] > 0.5)
+
+    def step(carry: Any) -> Any:
+        count, x = carry
+        return count + 1, fnp.where(x[0, 0] > 2.5, 0.9 * x, 0.0 * x) + 1e-3 * f(x) * x
+
+    return lambda x: fnp.sum(fg.while_loop(goes_on, step, (0, x))[1])
+
+
+WAYS: dict[str, Callable[[Function], Function]] = {
+    "jit of vmap of grad": lambda f: fg.jit(fg.vmap(fg.grad(f))),
+    "vmap of jit of grad": lambda f: fg.vmap(fg.jit(fg.grad(f))),
+    "vmap of grad of jit": lambda f: fg.vmap(fg.grad(fg.jit(f))),
+    "jit of grad of vmap": lambda f: fg.jit(fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))),
+    "grad of vmap of jit": lambda f: fg.grad(lambda xs: fnp.sum(fg.vmap(fg.jit(f))(xs))),
+    "grad of jit of vmap": lambda f: fg.grad(lambda xs: fnp.sum(fg.jit(fg.vmap(f))(xs))),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize("place", [chosen, of_three, repeated])
+def test_examples_that_go_elsewhere_are_not_refused(
+    place: Callable[[Function], Function], name: str
+) -> None:
+    f = place(BRANCHES[name])
+    gradient = fg.grad(f)
+    expected = np.stack([np.asarray(gradient(x)) for x in SINGULAR])
+    for way, transform in WAYS.items():
+        found = np.asarray(transform(f)(SINGULAR))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11, err_msg=way)
+
+
+@pytest.mark.parametrize("name", ["solve", "slogdet", "qr", "cholesky", "a rule of the user's"])
+@pytest.mark.parametrize("place", [chosen, repeated])
+def test_second_derivatives_are_not_refused(
+    place: Callable[[Function], Function], name: str
+) -> None:
+    f, direction = place(BRANCHES[name]), np.array([[1.0, 2.0], [-1.0, 0.5]])
+
+    def pushed(x: Any) -> Any:
+        return fg.jvp(fg.grad(f), (x,), (direction,))[1]
+
+    def pulled(x: Any) -> Any:
+        return fg.grad(lambda x: fnp.sum(fg.grad(f)(x) * direction))(x)
+
+    for second in (pushed, pulled):
+        expected = np.stack([np.asarray(second(x)) for x in SINGULAR])
+        np.testing.assert_allclose(
+            fg.jit(fg.vmap(second))(SINGULAR), expected, rtol=1e-8, atol=1e-10
+        )
+
+
+def test_a_branch_that_no_example_takes_does_not_run() -> None:
+    f = fg.jit(fg.vmap(fg.grad(chosen(BRANCHES["solve"]))))
+    np.testing.assert_array_equal(f(np.zeros((3, 2, 2))), np.zeros((3, 2, 2)))
+    assert f(np.zeros((0, 2, 2))).shape == (0, 2, 2)
+
+
+def test_what_every_number_may_go_through_is_left_as_it_is() -> None:
+    safe = fg.program(lambda x: fnp.sum(fnp.log(x) / x))(np.ones(3))
+    assert not may_refuse(safe)
+    assert may_refuse(fg.program(linalg.inv)(np.eye(2)))
+    assert may_refuse(fg.program(BRANCHES["a loop that would not end"])(np.eye(2)))
+    staged = fg.program(fg.vmap(lambda x: fg.cond(x > 0.0, fnp.log, lambda x: x, x)))(np.ones(2))
+    assert {"argmax", "gather"}.isdisjoint([equation.name for equation in staged.equations])
+
+
+def test_others_bring_what_an_example_brings_that_takes_part() -> None:
+    mask, values = np.array([False, True, False]), [np.array([1.0, 2.0, 3.0]), np.array(5.0)]
+    own, shared = taking_part(mask, values, [True, False])
+    np.testing.assert_array_equal(own, [2.0, 2.0, 2.0])
+    assert shared == 5.0

@@ -1,0 +1,136 @@
+"""Functions with rules of their own in loops and branches, rules that are no derivatives.
+
+Such a rule has no symmetric second derivative: forward over reverse, reverse over forward and the
+like are programs of their own, and each is the same whether a loop is Python's, runs eagerly, or is
+staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from tests.control.nests import held_back, turned
+
+Body = Callable[[Any], Any]
+X = fg.tensor([0.4, -0.9])
+
+RULES: dict[str, Body] = {
+    "custom_vjp": lambda x: 2.0 * held_back(3.0 * x),  # so that some are held back
+    "custom_jvp": turned,
+}
+
+
+def python_loop(body: Body, x: Any) -> Any:
+    for _ in range(3):
+        x = body(x)
+    return x
+
+
+def counted(body: Body, x: Any, **options: Any) -> Any:
+    return fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, body(c[1])), (0, x), **options)[1]
+
+
+LOOPS: dict[str, Callable[[Body, Any], Any]] = {
+    "while_loop": counted,
+    "while_loop with few states": lambda body, x: counted(body, x, checkpoints=2),
+    "fori_loop": lambda body, x: fg.fori_loop(0, 3, lambda _, c: body(c), x),
+    "scan": lambda body, x: fg.scan(lambda c, _: (body(c), None), x, length=3)[0],
+    "scan with checkpoints": lambda body, x: fg.scan(
+        lambda c, _: (body(c), None), x, length=3, checkpoint_every=2
+    )[0],
+    "checkpoint": lambda body, x: fg.checkpoint(lambda x: python_loop(body, x))(x),
+    "checkpoints": lambda body, x: python_loop(fg.checkpoint(body), x),
+    "cond": lambda body, x: python_loop(lambda x: fg.cond(x[0] > 9.0, abs, body, x), x),
+    "jit": lambda body, x: python_loop(fg.jit(body), x),
+    "while_loop in cond": lambda body, x: fg.cond(x[0] > 9.0, abs, lambda x: counted(body, x), x),
+    "cond in while_loop": lambda body, x: counted(lambda x: fg.cond(x[0] > 9.0, abs, body, x), x),
+    "scan in while_loop": lambda body, x: counted(
+        lambda x: fg.scan(lambda c, _: (body(c), None), x, length=1)[0], x
+    ),
+}
+
+ORDERS: dict[str, Callable[[Body], Body]] = {
+    "reverse": fg.jacrev,
+    "forward over forward": lambda f: fg.jacfwd(fg.jacfwd(f)),
+    "forward over reverse": lambda f: fg.jacfwd(fg.jacrev(f)),
+    "reverse over forward": lambda f: fg.jacrev(fg.jacfwd(f)),
+    "reverse over reverse": lambda f: fg.jacrev(fg.jacrev(f)),
+}
+
+
+def of(loop: Callable[[Body, Any], Any], rule: Body) -> Body:
+    """A function of an array to a number, whose steps read the array too."""
+
+    def f(x: Any) -> Any:
+        return fnp.sum(loop(lambda c: rule(c) * fnp.cos(x) + 0.1 * x[..., ::-1], x))
+
+    return f
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_no_derivative_means_the_same_in_every_loop(
+    rule: str, loop: str, order: str
+) -> None:
+    transform = ORDERS[order]
+    f = of(LOOPS[loop], RULES[rule])
+    expected = np.asarray(transform(of(python_loop, RULES[rule]))(X))
+    ways: dict[str, Body] = {
+        "eager": transform(f),
+        "jit": fg.jit(transform(f)),
+        "of jit": transform(fg.jit(f)),
+        "vmap": lambda x: fg.jit(fg.vmap(transform(f)))(fnp.stack([x, 0.5 * x]))[0],
+    }
+    for name, way in ways.items():
+        error = np.max(abs(np.asarray(way(X)) - expected)) / np.max(abs(expected))
+        assert error < 1e-10, name
+
+
+def test_the_ways_to_a_second_derivative_differ_with_such_rules() -> None:
+    """Without this the test above could not tell one from another."""
+    for rule in RULES.values():
+        f = of(python_loop, rule)
+        for name in ("forward over reverse", "reverse over forward"):
+            found = np.asarray(ORDERS[name](f)(X))
+            assert not np.allclose(found, found.T), name
+
+
+THIRD: dict[str, Callable[[Body], Body]] = {
+    "three times reverse": lambda f: fg.jacrev(fg.jacrev(fg.jacrev(f))),
+    "forward over reverse over forward": lambda f: fg.jacfwd(fg.jacrev(fg.jacfwd(f))),
+    "hessian of a jit": lambda f: fg.jacrev(fg.hessian(fg.jit(f))),
+}
+
+
+@pytest.mark.parametrize("order", THIRD)
+@pytest.mark.parametrize("checkpoints", [None, 2])
+def test_third_derivatives_of_a_loop_with_such_a_rule(checkpoints: int | None, order: str) -> None:
+    def body(x: Any) -> Any:
+        return held_back(turned(x)) + 0.5 * x
+
+    f = of(lambda body, x: counted(body, x, checkpoints=checkpoints), body)
+    expected = np.asarray(THIRD[order](of(python_loop, body))(X))
+    for way in (THIRD[order](f), fg.jit(THIRD[order](f))):
+        np.testing.assert_allclose(way(X), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_number_of_steps_may_depend_on_the_example() -> None:
+    def f(x: Any) -> Any:
+        def goes_on(c: Any) -> Any:
+            return fnp.sum(c * c) > 0.4
+
+        return fnp.sum(fg.while_loop(goes_on, lambda c: 0.7 * held_back(c) * fnp.cos(x), 2 * x))
+
+    xs = fnp.stack([X, 0.3 * X, 2.0 * X])
+    for order in ("forward over reverse", "reverse over reverse"):
+        transform = ORDERS[order]
+        expected = np.stack([np.asarray(transform(f)(x)) for x in xs])
+        for way in (fg.vmap(transform(f)), fg.jit(fg.vmap(transform(f)))):
+            np.testing.assert_allclose(way(xs), expected, rtol=1e-9, atol=1e-12, err_msg=order)
