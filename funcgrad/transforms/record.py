@@ -10,7 +10,7 @@ variables are numbered by an atomic counter: a function may use threads of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
 from types import MappingProxyType
@@ -36,7 +36,7 @@ from funcgrad.trace import (
     concrete,
     running_traces,
 )
-from funcgrad.transforms.accumulation import Variables, accumulate, finished
+from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
 from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import (
@@ -48,11 +48,8 @@ from funcgrad.transforms.entries import (
     PatchEntry,
     PushedEntry,
     ReductionEntry,
-    Sparse,
     TransposedEntry,
-    pull_back,
     pull_several,
-    push_through,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large_entries import LargeEntry, evaluated, kept
@@ -60,6 +57,7 @@ from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit
 from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
+from funcgrad.transforms.recording import Record
 from funcgrad.transforms.tape import Tape, reading
 
 __all__ = ["KINDS", "Record", "Recorder", "Several", "transpose_linear"]
@@ -68,57 +66,6 @@ _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _FLOAT64: Final = np.dtype(np.float64)
 _new: Final[Any] = object.__new__
 _array: Final = np.ndarray
-
-
-class Record:
-    """A recorded computation, as a value: it pushes and pulls any number of times.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-        In the order of execution.
-    size : int
-        One more than the greatest number of a variable.
-    inputs : tuple of int
-        The variables that were recorded from.
-    """
-
-    __slots__ = ("entries", "inputs", "size")
-
-    def __init__(self, entries: Sequence[Entry], inputs: tuple[int, ...], size: int) -> None:
-        self.entries = entries
-        self.inputs = inputs
-        self.size = size
-
-    def push(self, outputs: Sequence[int], tangents: Sequence[Value]) -> list[Value]:
-        """The tangents of outputs, from the inputs'; None is a zero."""
-        known = Sparse(zip(self.inputs, tangents, strict=True))
-        push_through(self.entries, known)
-        return [known[index] for index in outputs]
-
-    def pull(self, outputs: Sequence[int], cts: Sequence[Value]) -> list[Value]:
-        """The inputs' cotangents for those of outputs; None where nothing reaches an input.
-
-        Parameters
-        ----------
-        outputs : sequence of int
-            Variables; negative for an output that does not depend on the inputs.
-        cts : sequence of values
-        """
-        return self._pull(reversed(self.entries), outputs, cts)
-
-    def pull_once(self, output: int, ct: Value) -> list[Value]:
-        """As ``pull``, using the record up: an entry is freed when it has been pulled through."""
-        entries: list[Any] = [None, *self.entries]  # None is where `iter` stops
-        self.entries = ()
-        return self._pull(iter(entries.pop, None), [output], [ct])
-
-    def _pull(
-        self, backwards: Iterable[Entry], outputs: Sequence[int], cts: Sequence[Value]
-    ) -> list[Value]:
-        cotangents: list[Value] = [None] * self.size
-        pull_back(backwards, cotangents, outputs, cts)
-        return [finished(cotangents[index]) for index in self.inputs]
 
 
 class Recorder(Trace):
