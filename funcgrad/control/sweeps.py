@@ -13,7 +13,7 @@ the way back through that one has two more: the derivatives of such ways are suc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -53,7 +53,7 @@ class Sweeps(NamedTuple):
     first: int
 
     @classmethod
-    def of(cls, params: dict[str, Any] | Any) -> Sweeps:
+    def of(cls, params: Mapping[str, Any]) -> Sweeps:
         """Of the parameters of an equation."""
         loop = WhileLoop(params["cond"], params["body"], params["consts"])
         turns = tuple([params[name] for name in sorted(params) if name.startswith("turn_")])

@@ -292,7 +292,7 @@ class VjpCall(_CustomCall):
             outs = batched_flat(list, size, carried[:count])(values[:count])
             return list(outs), (values[count:], carried[count:], kept, traces[0])
 
-        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+        def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
             saved, carried, kept, trace = residuals
             flags_in = [*carried, *[True] * len(cts)]
             pulled, flags_out = run_batched(
