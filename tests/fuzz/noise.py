@@ -13,8 +13,9 @@ which come from exact arithmetic. So ties stay ties, and comparisons at them sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,8 @@ import numpy as np
 import funcgrad as fg
 from funcgrad import trees
 from funcgrad.programs.inline import inlined
+from funcgrad.shape import Spec
+from funcgrad.structure import Choice, Control, Loop
 
 __all__ = ["Scatter", "raw", "scatter"]
 
@@ -96,11 +99,46 @@ class _Run:
         for equation in program.equations:
             operands = [known[variable] for variable in equation.operands]
             params = dict(equation.params)
-            if len(equation.results) == 1:
+            structure = equation.operation.structure
+            if isinstance(structure, Control):
+                form = None if structure.form is None else structure.form(**params)
+                if isinstance(form, Choice):
+                    known += self._choice(form, operands)
+                elif isinstance(form, Loop):
+                    known += self._loop(form, operands, equation.results)
+                else:
+                    known += self._results(equation.operation, operands, params)
+            elif len(equation.results) == 1:
                 known.append(self._result(equation.operation, operands, params))
             else:
                 known += self._results(equation.operation, operands, params)
         return [known[variable] for variable in program.outputs]
+
+    def _choice(self, choice: Choice, operands: list[Any]) -> list[Any]:
+        last = len(choice.branches) - 1
+        return self.outputs(choice.branches[min(max(int(operands[0]), 0), last)], operands[1:])
+
+    def _loop(self, loop: Loop, operands: list[Any], results: Sequence[Spec]) -> list[Any]:
+        """A loop, each of whose steps makes its noise."""
+        start = loop.shared + loop.carried
+        shared, carry = operands[: loop.shared], operands[loop.shared : start]
+        slices = operands[start:]
+        stacked = []
+        steps: Iterable[int] = count() if loop.length is None else range(loop.length)
+        for step in reversed(range(loop.length)) if loop.length and loop.reverse else steps:
+            if loop.condition and not self.outputs(loop.condition, [*shared, *carry])[0]:
+                break
+            rows = [np.asarray(each)[step] for each in slices]
+            outs = self.outputs(loop.body, [*shared, *carry, *rows])
+            carry = outs[: loop.carried]
+            stacked.append(outs[loop.carried :])
+        if loop.reverse:
+            stacked.reverse()
+        stacks = [
+            np.array([outs[k] for outs in stacked], spec.dtype).reshape(spec.shape)
+            for k, spec in enumerate(results[loop.carried :])
+        ]
+        return [*carry, *stacks]
 
     def _result(self, primitive: Any, operands: list[Any], params: dict[str, Any]) -> Any:
         exact = primitive.evaluate(*operands, **params)

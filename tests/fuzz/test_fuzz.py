@@ -160,6 +160,22 @@ def test_what_is_exact_does_not_scatter():
     assert_allclose(measured.spread[:2], 0.0)
 
 
+def test_every_step_of_a_loop_scatters():
+    def steps(n: int, x: Any) -> Any:
+        last, rows = fg.scan(lambda c, y: (c * y, c), x, fnp.full(n, x), reverse=True)
+        more = fg.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * x), (0, x))[1]
+        return fg.cond(x > 0, lambda: last, lambda: x), rows, more
+
+    x = np.float64(1 / 3 + 1)
+    one, many = [scatter(lambda x, n=n: steps(n, x), (x,)) for n in (1, 50)]
+    assert one is not None
+    assert many is not None
+    for out, expected in zip(many.center, steps(50, x), strict=True):
+        assert_allclose(out, expected, rtol=1e-12)
+    for k in (0, 2):
+        assert many.spread[k] / many.center[k] > 3 * one.spread[k] / one.center[k] > 0.0
+
+
 def test_sums_scatter_by_their_terms():
     measured = scatter(fnp.sum, (np.array([1 / 3, 1e8 / 3, -1e8 / 3]),))
     assert measured is not None
