@@ -368,6 +368,9 @@ class Control:
     form : callable, optional
         ``(**params)`` to the loop or the choice that it is, and nothing besides, so that a compiler
         can write it with the programs inside.
+    stretched : callable, optional
+        ``(**params)`` to parameters with more programs, of which the operation runs those of many
+        steps at once. They are for a compiler that does not write the operation out.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -375,6 +378,7 @@ class Control:
     form: Callable[..., Loop | Choice] | None = None
     owns: bool = False
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
+    stretched: Callable[..., Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

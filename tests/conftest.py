@@ -8,12 +8,14 @@
 import gc
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 import funcgrad
+from funcgrad.staging.jit import JitWarning
 
 # No deadlines: the first call of a function may be slow, and machines differ.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -44,3 +46,10 @@ def _what_is_left_of_other_files_is_set_apart() -> None:
     for garbage would walk through them every time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_failure_is_hidden_by_jit() -> None:
+    """Where a program cannot be compiled `jit` warns, and evaluates it: tests are to see that, also
+    those that leave NumPy's RuntimeWarnings out."""
+    warnings.filterwarnings("error", category=JitWarning)

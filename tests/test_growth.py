@@ -5,10 +5,15 @@ the calls of Python and C functions while it runs. Both are the same on every ma
 ``tests.benchmarks.growth`` measures time and memory.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from funcgrad.passes.costs import costs
+from funcgrad.transforms.stager import Stager
 from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
 from tests.benchmarks.measured import exponent, least_exponent
 from tests.counts import LENGTHS, MOST, added, calls_made
@@ -68,3 +73,53 @@ def test_a_step_is_no_growth() -> None:
     squares = [n * n for n in lengths]
     assert exponent(lengths, squares) == pytest.approx(2)
     assert least_exponent(lengths, squares) == pytest.approx(2)
+
+
+def chain_of_choices(count: int) -> Callable[[Any], Any]:
+    """An else-if chain: each choice stands in a branch of the one before."""
+
+    def put_on(x: Any, number: int) -> Any:
+        if number == count:
+            return x * x
+        return fg.cond(
+            x < number, lambda x: fnp.sin(x) * number, lambda x: put_on(x, number + 1), x
+        )
+
+    return lambda x: put_on(x, 0)
+
+
+def chain_of_calls(count: int) -> Callable[[Any], Any]:
+    """Functions with rules, in each of which, and in its rules, the one before is called."""
+    f: Any = fnp.sin
+    for _ in range(count):
+        f = with_rules(f)
+    return f
+
+
+def with_rules(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    f = fg.custom_vjp(lambda x: 1.5 * inner(x))
+    f.defvjp(lambda x: (1.5 * inner(x), x), lambda x, ct: (ct * inner(x),))
+    return f
+
+
+TRANSFORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "grad": lambda f: fg.program(fg.grad(f)),
+    "grad of grad": lambda f: fg.program(fg.grad(fg.grad(f))),
+    "vmap of grad": lambda f: fg.program(lambda x: fg.vmap(fg.grad(f))(fnp.stack([x, x]))),
+    "program": fg.program,
+}
+
+
+@pytest.mark.parametrize("chain", [chain_of_choices, chain_of_calls])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_programs_staged_grow_linearly_with_what_stands_in_one_another(
+    chain: Any, name: str
+) -> None:
+    """Each level would double the work if it were done anew for all that asks for it."""
+
+    def amount(depth: int) -> int:
+        f = chain(depth)
+        return calls_made(lambda: TRANSFORMS[name](f)(0.5), Stager.finish)
+
+    few, more, most = map(amount, (3, 6, 12))
+    assert most - more < MOST * (more - few)

@@ -250,7 +250,7 @@ class SwitchRecording(ControlRecording):
             for k, (ct, spec) in enumerate(zip(cts, specs, strict=True))
         ]
         kinds = [*map(kind_of, given)]
-        parts = [own.pullback(self._args, self._seeds(own, kinds, specs)) for own in self._taken]
+        parts = [self._part_of(own, kinds, specs) for own in self._taken]
         found_kinds = [part_kinds(part) for part in parts]
         wanted = [_joined_all(own) for own in zip(*found_kinds, strict=True)]
 
@@ -288,11 +288,15 @@ class SwitchRecording(ControlRecording):
         found = iter(self._switch(forth, flat(tangents[1:])))
         return [next(found) if flag else None for flag in moved]
 
-    def _seeds(
+    def _part_of(
         self, taken: Linearization, kinds: Sequence[CotangentKind], specs: Sequence[Spec]
-    ) -> list[Cotangent]:
+    ) -> LinearPart:
+        """The pullback of a branch, of cotangents of such kinds."""
+        if all(kinds[k] is CotangentKind.WHOLE for k in taken.connected):
+            return taken.first
         cts = stand_ins(kinds, specs)
-        return [ct if k in taken.connected else None for k, ct in enumerate(cts)]
+        given = [ct if k in taken.connected else None for k, ct in enumerate(cts)]
+        return taken.pullback(self._args, given)
 
     def _run(self, part: LinearPart, branch: int, values: Values, given: Values) -> list[Cotangent]:
         """What a part finds: the values begin with the operands and the slots."""

@@ -21,11 +21,13 @@ from funcgrad.control.operation import (
     check_linear,
     control_primitive,
 )
+from funcgrad.control.stretches import run_in_stretches, with_stretches
 from funcgrad.control.sweep_reverse import reached, unwind
 from funcgrad.control.sweeps import Sweeps
 from funcgrad.control.values import as_spec
 from funcgrad.control.while_loops import WhileLoop
 from funcgrad.errors import DifferentiationError, ProgramError
+from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Loop
 from funcgrad.trace import Value
@@ -148,7 +150,15 @@ def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
 
 
 def _evaluate_unwind(values: Values, params: Params) -> list[Value]:
+    if "counted" in params:
+        return run_in_stretches(params, values)
     return Sweeps.of(params).run(values)
+
+
+def _stretched(**params: Any) -> Params:
+    return with_stretches(
+        params, lambda values, loop: apply_while(values, WhileSettings(loop, None))
+    )
 
 
 def _result_unwind(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
@@ -247,6 +257,12 @@ WHILE: Final = control_primitive(
 )
 """A loop of as many steps as it takes."""
 
+
+def _programs(**params: Any) -> list[tuple[Program, int | None]]:
+    """The programs of sweeps, also of those in stretches."""
+    return [(own, None) for _, own in sorted(params.items()) if isinstance(own, Program)]
+
+
 UNWIND: Final = control_primitive(
     "unwind",
     Rules(
@@ -258,6 +274,7 @@ UNWIND: Final = control_primitive(
         _evaluate_unwind,
     ),
     _result_unwind,
-    lambda **params: [(program, None) for program in (params["cond"], *Sweeps.of(params).programs)],
+    _programs,
+    stretched=_stretched,
 )
 """Such a loop, and the ways back through its states."""

@@ -19,9 +19,9 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from funcgrad import trees
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
@@ -38,6 +38,8 @@ from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained, operand
 
 __all__ = ["Program", "bound"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,9 @@ class Program:
     arguments: Structure = field(kw_only=True)
     result: Structure = field(kw_only=True)
     _index: Index | None = field(default=None, init=False, repr=False, compare=False)
+    _derived: dict[Hashable, Any] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def __tree_flatten__(self) -> tuple[tuple[Any, ...], Program]:
         return (), self  # a value without leaves, rather than a container of its parts
@@ -97,6 +102,16 @@ class Program:
             object.__setattr__(self, "_index", found)
             return found
         return self._index
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What follows from the program alone, such as its derivative; made once, under a key."""
+        if self._derived is None:
+            object.__setattr__(self, "_derived", {})
+        known: Any = self._derived
+        if key not in known:
+            known[key] = make()
+        found: T = known[key]
+        return found
 
     def specs(self) -> tuple[Spec, ...]:
         """The shape and dtype of every variable."""

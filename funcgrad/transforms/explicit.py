@@ -49,7 +49,6 @@ __all__ = [
     "key_of",
     "part",
     "runs_python",
-    "staged_call",
     "within",
 ]
 
@@ -314,13 +313,16 @@ class Knot:
         The call as the user made it.
     inside : Call
         Its stand-in within its own rules.
+    level : int
+        The number of other calls in whose rules it was made.
     """
 
-    __slots__ = ("_body", "call", "inside")
+    __slots__ = ("_body", "call", "inside", "level")
 
     def __init__(self, call: Call, body: Part, level: int) -> None:
         self.call = call
         self.inside = _Recursion(call.name, level)
+        self.level = level
         self._body = body
 
     @property
@@ -366,24 +368,6 @@ def part(
                 " so nobody knows the derivative in that value. Pass it as an argument."
             )
     return Part(remove_dead_code(program), tuple(closed), tuple(present), tuple(outs))
-
-
-def staged_call(
-    stager: Any, call: Call, values: Sequence[Value]
-) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
-    """A call as a value, the program of its function, and its operands besides its arguments.
-
-    Raises
-    ------
-    Exception
-        The function cannot be staged, as where it leaves its numbers to another library.
-    """
-    body = part(stager, call.run, call.name, values)
-    if any(guard.use == "number" for guard in inlined(body.program).guards):
-        # Then its results are no constants of a program that holds for these numbers only.
-        raise TracerError(f"{call.name}: the function takes numbers out of its arguments.")
-    own, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
-    return own, body, closed
 
 
 def explicit(

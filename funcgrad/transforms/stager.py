@@ -50,9 +50,9 @@ from funcgrad.transforms.explicit import (
     foreign_params,
     key_of,
     part,
-    staged_call,
 )
 from funcgrad.transforms.kept import Kept
+from funcgrad.transforms.staged_calls import StagedCalls, staged_call
 from funcgrad.users_line import users_line
 
 __all__ = ["NumbersNeeded", "Staged", "Stager", "explicit_call"]
@@ -105,6 +105,7 @@ class Stager(Trace):
         "_runs_loops",
         "_unknown",
         "_variables",
+        "calls",
         "knots",
         "title",
     )
@@ -123,6 +124,7 @@ class Stager(Trace):
         self._around = around
         self._is_nested = around is not None
         self.knots: Knots = {}
+        self.calls: StagedCalls | None = None if around is None else around.calls
         self._inputs: list[Any] = []
         self._kept = Kept()
         self._equations: list[tuple[int, Equation]] = []
@@ -233,12 +235,14 @@ class Stager(Trace):
         self.check(*args)
         values = [self.inner(arg) for arg in args]
         if call.is_staged:
+            # Stand-ins are nothing to run it with: they make singular matrices, for one.
+            is_known = self._has_numbers and not self._lacks(args)
             knot = self.knots.get(key_of(call, values)) if self.knots else None
             if knot is not None:
-                return self._tied(knot, call, args)
+                return self._tied(knot, call, args, is_known)
             found = None
             with suppress(Exception):  # as where it leaves all its numbers to another library
-                found = staged_call(self, call, values)
+                found = staged_call(self, call, values, is_known)
             if found is not None:
                 frozen, body, closed = found
                 if closed:  # which may belong to a transformation inside of this one
@@ -264,11 +268,11 @@ class Stager(Trace):
         """The results of a call, given those that its function had while it was staged."""
         return results
 
-    def _tied(self, knot: Knot, call: Call, args: Sequence[Value]) -> list[Value]:
+    def _tied(self, knot: Knot, call: Call, args: Sequence[Value], is_known: bool) -> list[Value]:
         """The results of a call within its own rule."""
         call.adopt(knot.call)
-        # Stand-ins are nothing to run it with: they make singular matrices, for one.
-        is_known = self._has_numbers and not self._lacks(args)
+        if self.calls is not None:
+            self.calls.ties.append(knot.level)
         found = knot.run([self.inner(arg) for arg in args]) if is_known else knot.results
         outs = [self.inner(out) for out in found]
         return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)

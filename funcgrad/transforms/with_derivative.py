@@ -90,8 +90,13 @@ def with_pullback(
         outs, pulled, connected[:] = evaluate_and_pull(program, followed, args, cts)
         return outs, pulled
 
-    staged, widths = _staged(both, program, args, cts, numbers)
-    return WithDerivative(*_without_full_masks(staged, widths), tuple(connected))
+    def made() -> WithDerivative:
+        staged, widths = _staged(both, program, args, cts, numbers)
+        return WithDerivative(*_without_full_masks(staged, widths), tuple(connected))
+
+    # Branches in branches are differentiated again with what is around them.
+    key = "pullback", tuple(followed), kinds(cts)
+    return made() if numbers else program.derived(key, made)
 
 
 def with_pushforward(
@@ -102,7 +107,10 @@ def with_pushforward(
     def both(args: list[Value], tangents: list[Value]) -> Mapped:
         return evaluate_and_push(program, args, tangents)
 
-    return WithDerivative(*_staged(both, program, args, tangents, numbers))
+    def made() -> WithDerivative:
+        return WithDerivative(*_staged(both, program, args, tangents, numbers))
+
+    return made() if numbers else program.derived(("pushforward", kinds(tangents)), made)
 
 
 def as_recorded(program: Program, followed: Sequence[bool]) -> Program:

@@ -19,15 +19,18 @@ from funcgrad.programs.inline import with_changed_programs
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, spec_of
 from funcgrad.structure import Control
-from funcgrad.trace import RAW, Value
+from funcgrad.trace import NUMBERS, Value
 
 __all__ = ["with_compiled_bodies"]
 
 
 def _is_of(value: Value, spec: Spec) -> bool:
-    if type(value) is np.ndarray and value.shape:  # in a third of the time
-        return value.dtype is spec.dtype and value.shape == spec.shape
-    return type(value) in RAW and spec_of(value) == spec
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak
+    if spec.weak:
+        return kind in NUMBERS and spec_of(value) == spec
+    return kind is spec.dtype.type and not spec.shape
 
 
 class CompiledBody(Program):

@@ -11,12 +11,17 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from funcgrad.backends.numpy.formulas import formulas_of
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.pipeline import extended, optimize
+from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
+from funcgrad.structure import Control
 
 __all__ = ["prepared"]
 
@@ -39,7 +44,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         in its derivatives have another order.
     """
     runs = with_programs_inside(
-        inlined(program), lambda body: prepared(optimize(body, relaxed), relaxed)
+        _in_stretches(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)
     )
     formulas = formulas_of(runs)
     if runs is not program:
@@ -47,3 +52,19 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     elif formulas:
         runs = extended(runs, relaxed, formulas)
     return put_rows_last(stack_small_operations(runs))
+
+
+def _in_stretches(program: Program) -> Program:
+    """A program whose loops run many steps at once, where they are run by their programs."""
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        structure = equation.operation.structure
+        if not isinstance(structure, Control) or structure.stretched is None:
+            return draft.append(equation)
+        params = structure.stretched(**dict(equation.params))
+        return draft.append(replace(equation, params=tuple(sorted(params.items()))))
+
+    structures = [equation.operation.structure for equation in program.equations]
+    if not any(isinstance(own, Control) and own.stretched for own in structures):
+        return program
+    return rewrite(program, step)

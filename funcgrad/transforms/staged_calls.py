@@ -1,0 +1,101 @@
+"""Calls within calls, staged once each.
+
+The function of a call and its rules call the same others, and so do these. Without a memory of
+those that were staged, each level of such calls would be staged several times for each time of the
+level around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from funcgrad.errors import TracerError
+from funcgrad.programs.inline import inlined
+from funcgrad.trace import Value, concrete
+from funcgrad.transforms.call import Call, Part
+from funcgrad.transforms.explicit import FrozenCall, explicit, key_of, part
+
+__all__ = ["StagedCalls", "staged_call"]
+
+
+class StagedCalls:
+    """The calls that were staged within one call, so that each is staged once.
+
+    The function and the rules of a call may call the same others, and these others again. Those are
+    kept which depend on nothing but the kinds of their arguments.
+
+    Attributes
+    ----------
+    ties : list of int
+        The levels of the calls that were met again within their own rules.
+    """
+
+    __slots__ = ("_known", "ties")
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Call, FrozenCall, Part]] = {}
+        self.ties: list[int] = []
+
+    def again(
+        self, call: Call, values: Sequence[Value], is_known: bool
+    ) -> tuple[FrozenCall, Part, tuple[Value, ...]] | None:
+        """A call that was staged before; ``is_known`` says whether its arguments' numbers are."""
+        found = self._known.get(key_of(call, values))
+        if found is None:
+            return None
+        first, frozen, body = found
+        call.adopt(first)
+        if is_known:
+            outs = body.program.evaluate([*map(concrete, values)])
+            body = replace(body, results=tuple(outs))
+        return frozen, body, ()
+
+    def keep(
+        self, call: Call, values: Sequence[Value], frozen: FrozenCall, body: Part, level: int
+    ) -> None:
+        """Keep a call that does not depend on numbers, nor on the calls in whose rules it is."""
+        programs = [body.program, *[rule.program for rule in frozen.rules]]
+        if frozen.kept is None and not any(inlined(program).guards for program in programs):
+            own = replace(frozen, around=()) if level else frozen
+            self._known[key_of(call, values)] = call, own, body
+
+
+def staged_call(
+    stager: Any, call: Call, values: Sequence[Value], is_known: bool
+) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
+    """A call as a value, the program of its function, and its operands besides its arguments.
+
+    ``is_known`` says whether the arguments' numbers are.
+
+    Raises
+    ------
+    Exception
+        The function cannot be staged, as where it leaves its numbers to another library.
+    """
+    if stager.calls is None:
+        stager.calls = StagedCalls()
+        try:
+            return _staged_call(stager, call, values)
+        finally:
+            stager.calls = None
+    calls: StagedCalls = stager.calls
+    found = calls.again(call, values, is_known)
+    if found is None:
+        before, level = len(calls.ties), len(stager.knots)
+        found = frozen, body, closed = _staged_call(stager, call, values)
+        if not closed and all(tie >= level for tie in calls.ties[before:]):
+            calls.keep(call, values, frozen, body, level)
+    return found
+
+
+def _staged_call(
+    stager: Any, call: Call, values: Sequence[Value]
+) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
+    body = part(stager, call.run, call.name, values)
+    if any(guard.use == "number" for guard in inlined(body.program).guards):
+        # Then its results are no constants of a program that holds for these numbers only.
+        raise TracerError(f"{call.name}: the function takes numbers out of its arguments.")
+    own, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
+    return own, body, closed
