@@ -58,21 +58,21 @@ def run_in_stretches(params: Mapping[str, Any], values: Sequence[Value]) -> list
     places = params["read"]
     (count,) = params["counted"].evaluate([*consts, *carries[0]])
     whole, left = divmod(int(count), LENGTH)
-    pieces: list[_Piece] = [_Piece(True, {}) for _ in range(whole)]
-    pieces += [_Piece(False, {}) for _ in range(left)]
+    portions: list[_Portion] = [_Portion(True, {}) for _ in range(whole)]
+    portions += [_Portion(False, {}) for _ in range(left)]
     ends: list[Value] = []
     for number, program in enumerate(sweeps.programs):
         rows = _rows(sweeps, number, places)
         start = len(program.inputs) - len(program.outputs)
         own = _Way(program, params[f"stretch_{number}"], *rows, start)
         carry = list(carries[number])
-        for piece in reversed(pieces) if number % 2 else pieces:
-            carry = own.through(piece, consts, carry)
+        for portion in reversed(portions) if number % 2 else portions:
+            carry = own.through(portion, consts, carry)
         ends += carry if number >= sweeps.first else ()
     return ends
 
 
-class _Piece(NamedTuple):
+class _Portion(NamedTuple):
     """A stretch or a step, and what is known of it: by operand, stacked in a stretch."""
 
     is_long: bool
@@ -98,11 +98,11 @@ class _Way(NamedTuple):
     start: int
 
     def through(
-        self, piece: _Piece, consts: Sequence[Value], carry: Sequence[Value]
+        self, portion: _Portion, consts: Sequence[Value], carry: Sequence[Value]
     ) -> list[Value]:
-        """What it carries on from a piece."""
-        known = piece.known
-        if piece.is_long:
+        """What it carries on from a portion."""
+        known = portion.known
+        if portion.is_long:
             outs = self.stretch.evaluate([*consts, *[known[k] for k in self.before], *carry])
             known.update(zip(self.mine, outs[len(carry) :], strict=True))
             return outs[: len(carry)]

@@ -155,7 +155,7 @@ def _evaluate_unwind(values: Values, params: Params) -> list[Value]:
     return Sweeps.of(params).run(values)
 
 
-def _stretched(**params: Any) -> Params:
+def _stretched(**params: object) -> Params:
     return with_stretches(
         params, lambda values, loop: apply_while(values, WhileSettings(loop, None))
     )
@@ -258,7 +258,7 @@ WHILE: Final = control_primitive(
 """A loop of as many steps as it takes."""
 
 
-def _programs(**params: Any) -> list[tuple[Program, int | None]]:
+def _programs(**params: object) -> list[tuple[Program, int | None]]:
     """The programs of sweeps, also of those in stretches."""
     return [(own, None) for _, own in sorted(params.items()) if isinstance(own, Program)]
 
