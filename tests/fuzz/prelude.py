@@ -174,6 +174,14 @@ def with_clipped_vjp(f: Callable[..., Any]) -> Any:
 # Loops and branches, which carry and return numbers of Python beside arrays.
 
 
+def product(x: Any, k: Any) -> Any:
+    """A product in the dtype of the first.
+
+    A Python number that each example chooses is an array in a batch, whose dtype would count.
+    """
+    return x * k.astype(x.dtype)
+
+
 def branched(f: Callable[[Any], Any], x: Any) -> Any:
     """One of two functions by a number."""
     return fg.cond(total(x) > 0.5, f, lambda x: f(fit(x, x)), x)
@@ -185,7 +193,8 @@ def numbered(f: Callable[[Any], Any], x: Any) -> Any:
     first = fg.cond(large, lambda k: k, lambda k: k * 2.5, 2)
     second = fg.cond(~large, lambda: total(x), lambda: 1)
     third = fg.cond(large, lambda done: ~done, lambda done: done, False)
-    return f(x) * first * second * fnp.where(third, 1, 2)
+    out = product(product(f(x), first), second)
+    return fnp.where(third, out, fnp.flip(out))
 
 
 def switched(f: Callable[[Any], Any], x: Any) -> Any:
@@ -193,7 +202,7 @@ def switched(f: Callable[[Any], Any], x: Any) -> Any:
     index = fnp.clip(total(x), -1.0, 4.0).astype(int)
     functions = [f, lambda x: f(fit(x, x)), lambda x: fnp.flip(f(x)), lambda x: f(x) + f(x)]
     factors = [lambda: True, lambda: 3, lambda: 0.5, lambda: 2]
-    return fg.switch(index, functions, x) * fg.switch(index, factors)
+    return product(fg.switch(index, functions, x), fg.switch(index, factors))
 
 
 def repeated(f: Callable[[Any], Any], x: Any) -> Any:
@@ -220,7 +229,7 @@ def until(f: Callable[[Any], Any], x: Any) -> Any:
         return x, count + 1, total(x) < -1.0
 
     x, count, _ = fg.while_loop(goes_on, step, (x, 0, False))
-    return x * count
+    return product(x, count)
 
 
 def scanned(f: Callable[[Any], Any], x: Any) -> Any:
