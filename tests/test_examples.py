@@ -17,6 +17,8 @@ from tqdm import tqdm
 
 import funcgrad as fg
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 

@@ -17,6 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 
+pytestmark = pytest.mark.slow
+
 Vector = np.ndarray
 Function = Callable[[Any], Any]
 

@@ -21,6 +21,8 @@ from funcgrad.primitives.elementwise import elementwise
 from funcgrad.tensor import apply
 from funcgrad.transforms.forward import Pusher
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _without_collector() -> Iterator[None]:

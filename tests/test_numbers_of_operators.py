@@ -24,6 +24,8 @@ from funcgrad.primitive import Primitive
 from funcgrad.users_values import is_weak
 from tests.conformance import every_primitive
 
+pytestmark = pytest.mark.slow
+
 Tree = tuple[Any, ...]
 
 SINGLE = np.array([1.5, -2.0, 0.25], np.float32)

@@ -14,6 +14,8 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.control.nests import LIBRARY, PLAIN, Nest, function_of, nests
 
+pytestmark = pytest.mark.slow
+
 ALL = (0, 1, 2)
 POINT = (fg.tensor([0.6, -0.4]), fg.tensor([0.3, 0.8]), fg.tensor(0.5))
 DIRECTION = (fg.tensor([1.0, 2.0]), fg.tensor([-1.0, 0.5]), fg.tensor(0.7))

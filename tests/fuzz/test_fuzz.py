@@ -26,6 +26,8 @@ from tests.fuzz.search import Finding, Report, Search, script
 from tests.fuzz.subject import Subject
 from tests.fuzz.syntax import Program, Step, every_statement, function_of, source
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = 80
 
 

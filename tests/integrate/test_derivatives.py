@@ -10,6 +10,8 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 
+pytestmark = pytest.mark.slow
+
 WAYS = ["steps", "adjoint"]
 TIGHT: Any = {"rtol": 1e-8, "atol": 1e-8}
 

@@ -266,7 +266,8 @@ def _rounds_of(path: Path) -> Iterator[Round]:
             yield _OF_PRIMITIVES[name]
         yield (
             "tests/primitives/test_primitives.py",
-            "tests/primitives/test_several_results.py",
+            "tests/test_structure.py",
+            "tests/test_intrinsics.py",
             f"-k={names}",
         )
         yield (

@@ -12,6 +12,8 @@ from tests.mutation.mutants import KINDS, Mutant, mutants_of
 from tests.mutation.project import ONLY_SPEED, mutants_of_project, rounds_of, sampled, subjects
 from tests.mutation.trial import ROOT, Outcome, Workshop
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """
 def clipped(x, low, high):
     if x < low and low < high:

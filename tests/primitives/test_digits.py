@@ -22,6 +22,8 @@ from funcgrad.primitives.special import ndtri
 from funcgrad.tensor import apply, apply1, apply2
 from tests.conformance import every_case, every_primitive, special_functions
 
+pytestmark = pytest.mark.slow
+
 Twin = Callable[..., Any]
 Point = tuple[float, ...]
 

@@ -27,6 +27,8 @@ from tests.conformance import (
     representatives,
 )
 
+pytestmark = pytest.mark.slow
+
 CASES = [case for case in every_case(every_primitive()) if case.differentiable]
 SUBJECTS = representatives(CASES)
 MODERATE = representatives(case for case in CASES if case.sample.smooth and not case.is_extreme)

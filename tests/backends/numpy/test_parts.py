@@ -25,6 +25,8 @@ from funcgrad.trace import concrete
 from tests.backends.numpy.test_plans import subject
 from tests.subjects import SUBJECTS, assert_bits, function_of
 
+pytestmark = pytest.mark.slow
+
 
 def compiled(source: Source) -> Callable[..., Any]:
     """The function of a source, compiled as the backend does it."""

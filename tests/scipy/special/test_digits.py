@@ -22,6 +22,8 @@ from funcgrad.primitives.special_functions.quadrature import EVEN, GRADED, integ
 from funcgrad.tensor import apply
 from tests.conformance import special_functions
 
+pytestmark = pytest.mark.slow
+
 Twin = Callable[..., Any]
 Point = tuple[float, ...]
 

@@ -1,0 +1,51 @@
+"""``python -m tests.processors``: tests as they go on lesser processors.
+
+NumPy chooses its loops by what the processor can do: an unstable sort, the last bit of a sine or
+the order of a sum depends on that choice. Each step switches off more of what this processor has,
+down to what NumPy is built for, and runs tests that compare bits. Whoever sets the variable
+``NPY_DISABLE_CPU_FEATURES`` runs any other test so.
+
+>>> features = {"X86_V2": True, "X86_V3": True, "X86_V4": True, "AVX512_SPR": False}
+>>> steps(["X86_V3", "X86_V4", "AVX512_SPR"], features)
+[['X86_V4'], ['X86_V3', 'X86_V4']]
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy._core import _multiarray_umath
+
+TESTS = (
+    "tests/differential/test_values.py",
+    "tests/numpy/test_sorting.py",
+    "tests/numpy/test_reductions.py",
+    "tests/test_intrinsics.py",
+)
+
+
+def steps(dispatched: Sequence[str], features: Mapping[str, bool]) -> list[list[str]]:
+    """What is switched off: the last of the features that there are, the last two, ..., all."""
+    there = [name for name in dispatched if features.get(name)]
+    return [there[count:] for count in reversed(range(len(there)))]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run tests, those given or the usual ones, at each step; the exit status is 1 if any fail."""
+    umath: Any = _multiarray_umath
+    status = 0
+    for names in steps(umath.__cpu_dispatch__, umath.__cpu_features__):
+        print(f"without {' '.join(names)}", flush=True)
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(names)}
+        done = subprocess.run([*command, *(arguments or TESTS)], env=environment, check=False)
+        status = status or done.returncode
+    return int(status != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
