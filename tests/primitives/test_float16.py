@@ -263,7 +263,7 @@ def test_what_has_no_meaning_in_half_precision_is_refused_by_name() -> None:
     first = [next(cases_of(primitive), None) for primitive in primitives]
     halves = [case.cast_to(TO_HALF) for case in first if case is not None]
     refused = [case for case in halves if case.is_refused]
-    assert len(refused) > 30
+    assert len(refused) > 20
     for case in refused:
         with pytest.raises(DtypeError, match="float16"):
             case.function()(*case.args)

@@ -34,7 +34,9 @@ HELD_CONSTANT = frozenset({"constant_max", "stop_gradient"})
 WITHOUT_SAMPLES = frozenset({"stop_gradient"})
 
 # Zero is the end of a parameter's range, or a pole of the derivative.
-POLES_AT_ZERO = frozenset("betainc betaincc gammainc gammaincc jv_in_order voigt_profile".split())
+POLES_AT_ZERO = frozenset(
+    "betainc betaincc gammainc gammaincc iv_in_order jv_in_order voigt_profile".split()
+)
 
 # SciPy's function does not come back from an infinite argument.
 ENDLESS_AT_INFINITY = frozenset({"hyp1f1"})
