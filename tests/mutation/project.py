@@ -177,6 +177,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "bessel_orders": ("iv", "ive", "jv", "kv", "kve", "yv"),
         "convolving": ("convolve", "correlate", "sliding_windows", "spread"),
         "einsum": ("contract", "matmul", "identity"),
+        "failures": ("cholesky", "solve", "inv"),
         "logits": ("exp", "log"),
         "index_keys": ("deposit", "gather", "place", "view"),
         "movement": ("flip", "place", "reshape", "roll", "transpose", "view"),
