@@ -19,8 +19,6 @@ from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.tensor import apply, apply2
 from tests.conformance import Case, direction, every_case, every_primitive, representatives
 
-pytestmark = pytest.mark.slow
-
 PRIMITIVES = tuple(every_primitive())
 BYTE = np.dtype(np.int8)
 NARROW = tuple(np.dtype(char) for char in "?bBlef")
