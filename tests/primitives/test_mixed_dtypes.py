@@ -38,7 +38,7 @@ def accepts(case: Case, k: int, other: Any) -> bool:
     args = [other if j == k else x for j, x in enumerate(case.sample.args)]
     try:
         return bool(np.asarray(case.evaluate(*args)).dtype == case.value().dtype)
-    except (TypeError, ValueError):  # not defined for this dtype
+    except (KeyError, TypeError, ValueError):  # not defined for this dtype
         return False
 
 
