@@ -16,9 +16,10 @@ from funcgrad.foreign_names import answering
 from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
 from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.users_values import ArrayLike
 
 __all__ = [
     "elu",
@@ -79,8 +80,8 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     >>> leaky_relu([-1.0, 0.0, 2.0], 0.1)
     Tensor([-0.1,  0. ,  2. ])
     """
-    value: Tensor = wrap(real_value(x, "leaky_relu"))
-    result: Tensor = fnp.where(value > 0, value, operand(negative_slope, "leaky_relu") * value)
+    value, slope = real_numbers("leaky_relu", x, negative_slope)
+    result: Tensor = fnp.where(value > 0, value, slope * value)
     return result
 
 
@@ -110,9 +111,9 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
     >>> elu([-inf, 0.0, 2.0])
     Tensor([-1.,  0.,  2.])
     """
-    value: Tensor = wrap(real_value(x, "elu"))
+    value, factor = real_numbers("elu", x, alpha)
     negative_part = fnp.where(value > 0, 0, value)  # the exponential might overflow
-    result: Tensor = fnp.where(value > 0, value, operand(alpha, "elu") * fnp.expm1(negative_part))
+    result: Tensor = fnp.where(value > 0, value, factor * fnp.expm1(negative_part))
     return result
 
 

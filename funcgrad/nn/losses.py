@@ -22,6 +22,7 @@ from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.sorting import take_along_axis
 from funcgrad.primitives.structural import cast, reshape
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, bind1, concrete
@@ -190,12 +191,11 @@ def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Tensor:
     >>> squared_error([1.0, 2.0], [1.0, 4.0])
     Tensor([0., 4.])
     """
-    first = real_value(predictions, "squared_error")
-    second = real_value(targets, "squared_error")
-    if shape_of(first) != shape_of(second):
+    first, second = real_numbers("squared_error", predictions, targets)
+    if first.shape != second.shape:
         raise ShapeError(
-            f"squared_error: the predictions' shape {shape_of(first)} and the targets' shape"
-            f" {shape_of(second)} differ; reshape one of them."
+            f"squared_error: the predictions' shape {first.shape} and the targets' shape"
+            f" {second.shape} differ; reshape one of them."
         )
     error: Tensor = wrap(bind1(square, first - second))
     return error

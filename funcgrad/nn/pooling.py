@@ -126,7 +126,7 @@ def avg_pool(
     found, sizes = _slid(window_sums, _summable(value), window, stride, padding, 1, 0, "avg_pool")
     counts: Any = prod(sizes)
     if not count_include_pad:
-        ones = np.ones(shape[len(shape) - len(sizes) :])
+        ones = np.ones(shape[len(shape) - len(sizes) :], dtype_of(found))
         counts, _ = _slid(window_sums, ones, sizes, stride, padding, 1, 0, "avg_pool")
     return _as_mean(wrap(found) / counts, value)
 

@@ -1,8 +1,9 @@
-"""Python numbers do not widen arrays of lower precision, in any function of ``funcgrad.scipy``.
+"""Python numbers do not widen arrays of lower precision: ``funcgrad.scipy`` and ``funcgrad.nn``.
 
 The functions are discovered: each is called with one array of low precision in each place, beside
 Python numbers, and has to return what it returns for arrays of that precision alone. Integers
-count as float64, as in SciPy.
+count as float64, as in SciPy. Functions of matrices are called as SciPy's are compared, in single
+precision.
 """
 
 import inspect
@@ -15,8 +16,10 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad import nn
 from funcgrad.errors import DtypeError, FuncgradError
-from funcgrad.scipy import special, stats
+from funcgrad.scipy import linalg, optimize, special, stats
+from tests.scipy import test_linalg_names
 from tests.scipy.stats.test_stats import CONTINUOUS, DISCRETE, METHODS, MOMENTS, SHAPES
 
 Function = Callable[..., Any]
@@ -58,6 +61,22 @@ def works(function: Function, values: tuple[Any, ...]) -> bool:
     return True
 
 
+SHAPED = set(
+    """adaptive_avg_pool adaptive_max_pool avg_pool conv conv_transpose cross_entropy glorot_normal
+    glorot_uniform he_normal he_uniform log_softmax logsumexp max_pool one_hot ones softmax
+    zeros""".split()
+)
+"""Functions of ``nn`` that take no number for an array: ``test_windows_and_losses_keep_single``."""
+
+
+def network_calls() -> Iterator[Any]:
+    for name in sorted(set(nn.__all__) - SHAPED):
+        function = getattr(nn, name)
+        every = [p for p in inspect.signature(function).parameters.values() if p.kind in (0, 1)]
+        values = ARGUMENTS[0][: len([p for p in every if type(p.default) is not bool])]
+        yield pytest.param(function, values, id=f"nn.{name}")
+
+
 def distribution_calls() -> Iterator[Any]:
     for name in (*CONTINUOUS, *DISCRETE):
         distribution, shapes = getattr(stats, name), SHAPES.get(name, ((),))[0]
@@ -78,7 +97,7 @@ def frozen(distribution: Any, method: str, x: Any, *parameters: Any) -> Any:
     return getattr(distribution(*parameters), method)(x)
 
 
-CALLS = [*special_calls(), *distribution_calls()]
+CALLS = [*special_calls(), *network_calls(), *distribution_calls()]
 
 
 def dtypes(result: Any) -> list[str]:
@@ -96,7 +115,7 @@ def test_python_numbers_do_not_widen(function: Function, values: Any, low: Any) 
     for k, value in enumerate(values):
         if type(value) is not float:
             continue  # a degree or a count; beside it the others are tried
-        array = np.full(3, value, low)
+        array = np.full(() if function is nn.squared_error else 3, value, low)
         found = function(*values[:k], array, *values[k + 1 :])
         assert not WIDER[low] & set(dtypes(found)), (k, dtypes(found))
         assert dtypes(found) == dtypes(expected), k
@@ -114,7 +133,7 @@ def test_traced_python_numbers_do_not_widen_either(function: Function, values: A
         assert set(dtypes_of(result)) <= {"f", "F"}
         return fnp.sum(fnp.real(result))
 
-    array = np.full(3, values[j], np.float32)
+    array = np.full(() if function is nn.squared_error else 3, values[j], np.float32)
     try:
         slope, _ = fg.grad(total, (0, 1))(array, values[k])
     except fg.errors.DifferentiationError:
@@ -162,3 +181,70 @@ def test_complex_numbers_are_refused(name: str) -> None:
             method(x, *shapes)
         with pytest.raises(DtypeError, match="takes real arguments, got complex"):
             method(0.5, *shapes, loc=x)
+
+
+IN_SINGLE = {"d": "f", "D": "F"}
+OF_NUMBERS = {"dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"}
+"""Functions that take no array: their matrices are those of float64."""
+
+
+def single(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(single, x))
+    return x.astype(IN_SINGLE.get(x.dtype.char, x.dtype)) if isinstance(x, np.ndarray) else x
+
+
+@pytest.mark.parametrize("name", sorted(set(linalg.__all__) - OF_NUMBERS))
+def test_matrices_of_single_precision_keep_it(name: str) -> None:
+    """Options that are Python numbers, such as tolerances and exponents, are among the calls."""
+    for args, options in test_linalg_names.CALLS[name]:
+        result = getattr(linalg, name)(*single(args), **options)
+        assert not {"d", "D"} & set(dtypes(result)), (args, options)
+
+
+def test_numbers_beside_matrices_do_not_widen() -> None:
+    a, v = np.array([[4, 1], [1, 3]], np.float32), np.array([1, 2], np.float32)
+    assert linalg.block_diag(1.0, a).dtype == linalg.block_diag(a, 2).dtype == np.float32
+    for values in (*linalg.eigh(a), *linalg.eig(a), *linalg.eigh_tridiagonal(v, v[:1])):
+        assert values.dtype.char in "fF"
+    for basis in (linalg.orth(a, rcond=0.1), linalg.null_space(a, rcond=0.7), *linalg.svd(a)):
+        assert basis.dtype == np.float32
+
+
+@pytest.mark.parametrize("option", [{}, {"bounds": [(0.0, 2.5)] * 2}, {"args": (2.0,)}])
+def test_minima_are_of_the_precision_of_the_start(option: dict[str, Any]) -> None:
+    start = np.array([1, 2], np.float32)
+
+    def loss(x: Any, centre: Any = 1.5) -> Any:
+        return fnp.sum((x - centre) ** 2)
+
+    found = optimize.minimize(loss, start, **option)
+    assert found.x.dtype == np.float32
+    if "args" not in option:
+        assert optimize.least_squares(lambda x: x - 1.5, start).x.dtype == np.float32
+
+
+def test_windows_and_losses_keep_single() -> None:
+    x, key = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 8), fg.random.key(0)
+    kernel = np.ones((1, 1, 2), np.float32)
+    results = [
+        nn.adaptive_avg_pool(x, (2,)),
+        nn.adaptive_max_pool(x, (2,)),
+        nn.avg_pool(x, (2,), padding=1, count_include_pad=False),
+        nn.conv(x, kernel, np.ones(1, np.float32)),
+        nn.conv_transpose(x, kernel),
+        nn.cross_entropy(x, x / 36),
+        nn.cross_entropy(x[0, 0], 3),
+        nn.log_softmax(x),
+        nn.logsumexp(x),
+        nn.max_pool(x, (2,), padding=1),
+        nn.softmax(x),
+        nn.one_hot([1], 3, np.float32),
+        nn.glorot_normal(key, (2, 3), np.float32),
+        nn.glorot_uniform(key, (2, 3), np.float32),
+        nn.he_normal(key, (2, 3), np.float32),
+        nn.he_uniform(key, (2, 3), np.float32),
+        nn.ones(None, 2, np.float32),
+        nn.zeros(None, 2, np.float32),
+    ]
+    assert [result.dtype for result in results] == [np.dtype(np.float32)] * len(results)

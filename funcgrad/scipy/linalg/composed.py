@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad.numpy import manipulation
+from funcgrad.numpy.options import common_dtype
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import index
@@ -48,11 +49,11 @@ def block_diag(*arrs: ArrayLike) -> Tensor:
     if not arrs:
         return wrap(np.zeros((1, 0)))
     values = [operand(each, "block_diag") for each in arrs]
+    dtype = common_dtype(*values)
     values = [
         x if len(shape_of(x)) > 1 else reshape(x, shape=(1, *(shape_of(x) or (1,)))) for x in values
     ]
     lead = broadcast_shapes("block_diag", *[shape_of(x)[:-2] for x in values])
-    dtype = np.result_type(*map(dtype_of, values))
     keys, rows, columns, parts = [], 0, 0, []
     for x in values:
         m, n = shape_of(x)[-2:]

@@ -274,10 +274,10 @@ def eigh_tridiagonal(
             "eigh_tridiagonal: e has to have one element less than d, and both are real; the shapes"
             f" are {middle.shape} and {beside.shape}, the dtypes {middle.dtype} and {beside.dtype}."
         )
-    above = beside[..., :, None] * np.eye(n - 1, n, 1)
+    above = beside[..., :, None] * np.eye(n - 1, n, 1, dtype=beside.dtype)
     none = fnp.zeros((*above.shape[:-2], 1, n), dtype=above.dtype)
     half = fnp.concatenate([above, none], -2)
-    matrix = middle[..., :, None] * np.eye(n) + half + half.mT
+    matrix = middle[..., :, None] * np.eye(n, dtype=middle.dtype) + half + half.mT
     indices = None if select != "i" or select_range is None else [int(k) for k in select_range]
     values = select_range if select == "v" else None
     failed = failed_as(failed, "eigh_tridiagonal")

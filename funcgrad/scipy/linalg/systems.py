@@ -413,7 +413,7 @@ def solve_circulant(
     if singular == "lstsq":
         shares = fnp.where(is_zero, 0.0, shares / fnp.where(is_zero, 1.0, values))
     else:  # a factor, so that derivatives are NaN where values are
-        shares = shares / (values * fnp.where(is_zero, np.nan, 1.0))
+        shares = shares / (values * fnp.where(is_zero, np.nan, fnp.ones_like(sizes)))
     x = fnp.fft.ifft(shares, axis=-1) if n else shares
     is_real = "c" not in (column.dtype.kind, right.dtype.kind)
     result: Tensor = fnp.moveaxis(x.real if is_real else x, -1, outaxis)
