@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import tree
 from funcgrad.errors import MatrixError
-from funcgrad.implicit.unknowns import Tree, Unknown
+from funcgrad.implicit.unknowns import Solve, Tree, Unknown
 from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap
 
-__all__ = ["dense_solve"]
+__all__ = ["dense_solve", "failing_as"]
 
 
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
@@ -75,6 +76,11 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
             " unknown has no influence, or a double one."
         ) from error
     return join(unravel(found))
+
+
+def failing_as(solve: Solve, failed: str) -> Solve:
+    """A linear solver, which is made to follow ``failed`` if it is ``dense_solve``."""
+    return partial(dense_solve, failed=failed) if solve is dense_solve else solve
 
 
 def _real_parts(complex_tree: Tree) -> tuple[Any, Callable[[Any], Any]]:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from numbers import Real
 from operator import index
 from typing import Any
@@ -23,9 +22,8 @@ from funcgrad.control.carry import placed
 from funcgrad.control.whiles import while_loop
 from funcgrad.errors import ArgumentError
 from funcgrad.implicit.dense import dense_solve
-from funcgrad.implicit.linear_solves import Solve
 from funcgrad.implicit.roots import root_of
-from funcgrad.implicit.unknowns import Tree, converged_or_nan
+from funcgrad.implicit.unknowns import Solve, Tree, converged_or_nan
 from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function, is_whole
@@ -98,15 +96,13 @@ def fixed_point(
     for given in (f, tangent_solve):
         check_function(name, given)
     failed = failed_as(failed, name)
-    if tangent_solve is dense_solve:
-        tangent_solve = partial(dense_solve, failed=failed)
     bound = None if tol is None else tolerance(name, "tol", tol)
     check_count(name, "max_steps", max_steps)
 
     def solve(move: Callable[[Any], Any], start: Tree, _: Tree) -> Any:
         return _repeated(name, move, start, bound, index(max_steps), failed)
 
-    return root_of(name, f, init, args, solve, tangent_solve, equation=difference)
+    return root_of(name, f, init, args, solve, tangent_solve, equation=difference, failed=failed)
 
 
 def tolerance(name: str, word: str, number: object) -> float:

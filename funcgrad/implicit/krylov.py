@@ -28,6 +28,7 @@ from funcgrad.floating_errors import quiet
 from funcgrad.implicit.fixed_points import check_count, tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Linear, Tree, Unknown, converged_or_nan
+from funcgrad.numpy.options import failed_as
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.linear import linear_transpose
@@ -46,6 +47,7 @@ def cg(
     atol: float = 0.0,
     maxiter: int | None = None,
     M: Tree = None,
+    failed: str = "raise",
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by conjugate gradients, for a positive definite A that is its own adjoint.
 
@@ -64,6 +66,10 @@ def cg(
     M : callable, or array_like of shape (n, n), optional
         The preconditioner: about the inverse of A, and like it its own adjoint and positive
         definite. It has no influence on derivatives.
+    failed : {"raise", "nan"}
+        What becomes of an iteration that does not come to its end. With "raise" x is where it
+        stands, as SciPy's, and a derivative is an error where the numbers are known; with "nan" x
+        and all of its derivatives are NaN.
 
     Returns
     -------
@@ -80,7 +86,7 @@ def cg(
     MatrixShapeError
         ``A`` or ``M`` is no square matrix.
     ArgumentError
-        A tolerance is negative, or ``maxiter`` less than 1.
+        A tolerance is negative, ``maxiter`` less than 1, or ``failed`` another word.
     TreeError, ShapeError, DtypeError
         What ``A`` returns is not like ``b``, or ``b`` is an integer.
 
@@ -101,7 +107,7 @@ def cg(
     >>> fg.value_and_grad(energy)(3.0)
     (Tensor(2.0), Tensor(-1.0))
     """
-    return _solved("cg", _conjugate_gradients, A, b, x0, rtol, atol, maxiter, M, symmetric=True)
+    return _solved("cg", _conjugate_gradients, A, b, x0, rtol, atol, maxiter, M, failed, True)
 
 
 def bicgstab(
@@ -113,12 +119,13 @@ def bicgstab(
     atol: float = 0.0,
     maxiter: int | None = None,
     M: Tree = None,
+    failed: str = "raise",
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by stabilized biconjugate gradients, for any A.
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, maxiter, M
+    A, b, x0, rtol, atol, maxiter, M, failed
         See ``cg``; neither A nor M has to be its own adjoint.
 
     Returns
@@ -139,7 +146,7 @@ def bicgstab(
     >>> fnp.round(x, 9), info
     (Tensor([1., 1.]), Tensor(0))
     """
-    return _solved("bicgstab", _stabilized, A, b, x0, rtol, atol, maxiter, M)
+    return _solved("bicgstab", _stabilized, A, b, x0, rtol, atol, maxiter, M, failed)
 
 
 def gmres(
@@ -152,12 +159,13 @@ def gmres(
     restart: int | None = None,
     maxiter: int | None = None,
     M: Tree = None,
+    failed: str = "raise",
 ) -> tuple[Any, Tensor]:
     """Solve A x = b by the method of generalized minimal residuals, for any A.
 
     Parameters
     ----------
-    A, b, x0, rtol, atol, M
+    A, b, x0, rtol, atol, M, failed
         See ``cg``; neither A nor M has to be its own adjoint.
     restart : int, optional
         How many vectors are kept before it starts anew; 20, or the number of unknowns if that is
@@ -186,7 +194,7 @@ def gmres(
     if restart is not None:
         check_count("gmres", "restart", restart)
     method = partial(_minimal_residuals, restart=restart)
-    return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M)
+    return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M, failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +232,7 @@ class _Solver:
     atol: float
     maxiter: int | None
     precondition: Linear | None
+    failed: str
 
     def run(
         self, matvec: Linear, b: Tree, x0: Tree = None, inverse: Linear | None = None
@@ -248,7 +257,8 @@ class _Solver:
     def flagged(self, x0: Tree, matvec: Linear, b: Tree) -> tuple[Tree, Tensor]:
         """The solution, and 0 or the number of steps."""
         x, converged, count = self.run(matvec, b, x0, self.precondition)
-        return x, fnp.where(converged, 0, fnp.maximum(count, 1))
+        info = fnp.where(converged, 0, fnp.maximum(count, 1))
+        return (self._checked(x, converged) if self.failed == "nan" else x), info
 
     def sure(self, matvec: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
         """The solution of a system that a derivative solves."""
@@ -270,7 +280,7 @@ class _Solver:
             " within the steps that maxiter allows. Allow more, or a greater rtol, or use a"
             " preconditioner M; a singular matrix has no solution at all."
         )
-        return converged_or_nan(x, converged, message)
+        return converged_or_nan(x, converged, message, self.failed)
 
 
 def _solved(
@@ -283,8 +293,10 @@ def _solved(
     atol: float,
     maxiter: int | None,
     m: Tree,
+    failed: str,
     symmetric: bool = False,
 ) -> tuple[Tree, Tensor]:
+    failed = failed_as(failed, name)
     rtol, atol = tolerance(name, "rtol", rtol), tolerance(name, "atol", atol)
     if maxiter is not None:
         check_count(name, "maxiter", maxiter)
@@ -292,9 +304,9 @@ def _solved(
     if matvec is not a:
         b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)
     precondition = None if m is None else _operator(name, "M", m)
-    solver = _Solver(name, method, rtol, atol, maxiter, precondition)
+    solver = _Solver(name, method, rtol, atol, maxiter, precondition, failed)
     solves = (partial(solver.flagged, x0), solver.sure, solver.adjoint)
-    x, info = linear_solution(name, matvec, b, solves, symmetric, has_aux=True)
+    x, info = linear_solution(name, matvec, b, solves, symmetric, True, failed)
     return x, info
 
 

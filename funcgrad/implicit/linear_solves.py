@@ -22,8 +22,18 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import opened
+from funcgrad.implicit.dense import failing_as
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
-from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux, without_info
+from funcgrad.implicit.unknowns import (
+    Solve,
+    Tree,
+    Unknown,
+    lost_with,
+    solution_and_aux,
+    solved_or_nan,
+    without_info,
+)
+from funcgrad.numpy.options import failed_as
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
@@ -36,16 +46,12 @@ from funcgrad.transforms.linear import linear_transpose
 
 __all__ = [
     "LinearSystem",
-    "Solve",
     "custom_linear_solve",
     "filled",
     "linear_solution",
     "minus",
     "pushed",
 ]
-
-Solve: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
-"""From a linear function of pytrees and a right-hand side to the solution."""
 
 FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
@@ -57,6 +63,8 @@ def custom_linear_solve(
     transpose_solve: Solve | None = None,
     symmetric: bool = False,
     has_aux: bool = False,
+    *,
+    failed: str = "raise",
 ) -> Any:
     """Solve a linear system by any solver, with the derivative of the solution.
 
@@ -80,6 +88,11 @@ def custom_linear_solve(
     has_aux : bool
         Whether ``solve`` returns a pair ``(solution, aux)``, whose second part, a pytree of arrays
         without derivatives, is handed through.
+    failed : {"raise", "nan"}
+        What becomes of a system that a solver says to have failed at, by ``info`` or by an error of
+        a singular matrix or of steps that lead nowhere: with "raise" an error where the numbers are
+        known, and with "nan" NaN, in the solution and in all of its derivatives. With ``has_aux``
+        an error of ``solve`` stays one, since nobody knows the second part.
 
     Returns
     -------
@@ -94,6 +107,10 @@ def custom_linear_solve(
         ``b`` is an integer, or the solution complex where ``b`` is real.
     DifferentiationError
         ``matvec`` is not linear, where its adjoint is needed.
+    ConvergenceError
+        ``info`` is not 0, and ``failed`` is "raise".
+    ArgumentError
+        ``failed`` is another word.
 
     See Also
     --------
@@ -120,9 +137,11 @@ def custom_linear_solve(
     name = "custom_linear_solve"
     for given in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
         check_function(name, given)
-    back = solve if transpose_solve is None else transpose_solve
-    solves = (solve, solve, back)
-    return linear_solution(name, matvec, b, solves, symmetric, has_aux)
+    failed = failed_as(failed, name)
+    ahead = failing_as(solve, failed)
+    back = ahead if transpose_solve is None else failing_as(transpose_solve, failed)
+    solves = (ahead, ahead, back)
+    return linear_solution(name, matvec, b, solves, symmetric, has_aux, failed)
 
 
 def linear_solution(
@@ -132,6 +151,7 @@ def linear_solution(
     solves: tuple[Solve, Solve, Solve],
     symmetric: bool = False,
     has_aux: bool = False,
+    failed: str = "raise",
 ) -> Any:
     """As ``custom_linear_solve``, by solvers for the solution, for tangents and for cotangents."""
     unknown, values = Unknown.of(name, "b", b)
@@ -141,7 +161,8 @@ def linear_solution(
 
     own = opened(name, flat, unknown.specs, values)
     found: list[trees.Structure] = []
-    system = LinearSystem(unknown, own.run, solves, symmetric, found if has_aux else None)
+    aux = found if has_aux else None
+    system = LinearSystem(unknown, own.run, solves, symmetric, aux, failed=failed)
     outs = solution_of(system.call(), [*values, *own.values])
     count = len(values)
     solution = unknown.tree(outs[:count])
@@ -168,6 +189,8 @@ class LinearSystem:
         Which of the three.
     key : object
         What these systems have in common.
+    failed : {"raise", "nan"}
+        What becomes of a solution that a solver does not find.
     """
 
     unknown: Unknown
@@ -177,6 +200,7 @@ class LinearSystem:
     aux: list[trees.Structure] | None = None
     role: int = 0
     key: object = field(default_factory=object)
+    failed: str = "raise"
 
     def call(self) -> SolutionCall:
         """The call of right-hand sides and parameters."""
@@ -219,12 +243,17 @@ class LinearSystem:
         return lambda cts: [*map(concrete, transposed(tuple(map(wrap, cts))))]
 
     def _solved(self, values: Sequence[Value]) -> list[Value]:
+        b = values[: len(self.unknown.specs)]
+        failed = self.failed if self.role or self.aux is None else "raise"
+        return solved_or_nan(self.unknown, self._by_solver, values, failed, b)
+
+    def _by_solver(self, values: Sequence[Value]) -> list[Value]:
         unknown = self.unknown
         b, params = self._split(values)
         matvec = unknown.function(self._map(params), "the argument of matvec")
         found = self.solves[self.role](matvec, unknown.tree(b))
         if self.aux is None:
-            return unknown.values(without_info(unknown, found), "the solution")
+            return unknown.values(without_info(unknown, found, self.failed), "the solution")
         found, aux = solution_and_aux(unknown.operation, found)
         solution = unknown.values(found, "the solution")
         if self.role:
@@ -242,9 +271,12 @@ class LinearSystem:
         rhs = [minus(t, m) for t, m in zip(db, moved, strict=True)]
         if all(each is None for each in rhs):
             return [*outs, *map(zeros_like, outs)]
-        given = filled(rhs, x)
-        found = bind_call(self._in_role(self.role or 1), [*given, *params])
-        return [*outs, *found, *map(zeros_like, aux)]
+        call, right = self._in_role(self.role or 1), filled(rhs, x)
+        if self.failed == "nan":
+            moved = lost_with(x, bind_call(call, [*lost_with(x, right), *params]))
+        else:
+            moved = bind_call(call, [*right, *params])
+        return [*outs, *moved, *map(zeros_like, aux)]
 
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
         """The adjoint system: of parameters and then cotangents."""

@@ -20,10 +20,18 @@ from typing import Any, TypeAlias
 from funcgrad import trees
 from funcgrad.control.carry import handed
 from funcgrad.implicit.closures import opened
-from funcgrad.implicit.dense import dense_solve
-from funcgrad.implicit.linear_solves import LinearSystem, Solve, filled, minus, pushed
+from funcgrad.implicit.dense import dense_solve, failing_as
+from funcgrad.implicit.linear_solves import LinearSystem, filled, minus, pushed
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
-from funcgrad.implicit.unknowns import Tree, Unknown, solution_and_aux
+from funcgrad.implicit.unknowns import (
+    Solve,
+    Tree,
+    Unknown,
+    lost_with,
+    solution_and_aux,
+    solved_or_nan,
+)
+from funcgrad.numpy.options import failed_as
 from funcgrad.programs.equation import spec_inside
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import wrap
@@ -44,6 +52,8 @@ def custom_root(
     solve: RootSolver,
     tangent_solve: Solve = dense_solve,
     has_aux: bool = False,
+    *,
+    failed: str = "raise",
 ) -> Any:
     """A root of a function by any solver, with the derivative of the root.
 
@@ -66,6 +76,11 @@ def custom_root(
     has_aux : bool
         Whether ``solve`` returns a pair ``(x, aux)``, whose second part, a pytree of arrays without
         derivatives, is handed through.
+    failed : {"raise", "nan"}
+        What becomes of an equation that a solver says to have failed at, as by an error of steps
+        that lead nowhere, and of a singular derivative: with "raise" an error where the numbers are
+        known, and with "nan" NaN, in the root and in all of its derivatives. With ``has_aux`` an
+        error of ``solve`` stays one, since nobody knows the second part.
 
     Returns
     -------
@@ -80,6 +95,8 @@ def custom_root(
         ``initial_guess`` is an integer, or the root complex where it is real.
     MatrixError
         The derivative of ``f`` at the root is singular: the root has no derivative.
+    ArgumentError
+        ``failed`` is another word.
 
     See Also
     --------
@@ -113,8 +130,17 @@ def custom_root(
     def start(function: Callable[[Any], Any], x: Tree, _: Tree) -> Any:
         return solve(function, x)
 
-    what = "initial_guess"
-    return root_of(name, f, initial_guess, (), start, tangent_solve, what, has_aux=has_aux)
+    return root_of(
+        name,
+        f,
+        initial_guess,
+        (),
+        start,
+        tangent_solve,
+        what="initial_guess",
+        has_aux=has_aux,
+        failed=failed_as(failed, name),
+    )
 
 
 def root_of(
@@ -129,6 +155,7 @@ def root_of(
     is_like_unknown: bool = True,
     symmetric: bool = False,
     has_aux: bool = False,
+    failed: str = "raise",
 ) -> Any:
     """As ``custom_root``, for ``f(x, *params)``.
 
@@ -168,7 +195,8 @@ def root_of(
 
     found: list[trees.Structure] = []
     aux = found if has_aux else None
-    root = Root(unknown, function, solve, tangent_solve, equation or same, symmetric, aux)
+    tangents = failing_as(tangent_solve, failed)
+    root = Root(unknown, function, solve, tangents, equation or same, symmetric, aux, failed=failed)
     outs = solution_of(root.call(), [*given, *own.values, *guess])
     solution = unknown.tree(outs[:count])
     return (solution, trees.unflatten(found[0], map(wrap, outs[count:]))) if has_aux else solution
@@ -199,6 +227,8 @@ class Root:
         Takes the structure of what the solver returns beside the root.
     key : object
         What calls for this root have in common.
+    failed : {"raise", "nan"}
+        What becomes of a root that the solver does not find.
     """
 
     unknown: Unknown
@@ -209,6 +239,7 @@ class Root:
     symmetric: bool = False
     aux: list[trees.Structure] | None = None
     key: object = field(default_factory=object)
+    failed: str = "raise"
 
     def call(self) -> SolutionCall:
         """The call of parameters and where to start."""
@@ -217,6 +248,10 @@ class Root:
         return SolutionCall(self._solved, signature, self.key, self._rule, None)
 
     def _solved(self, values: Sequence[Value]) -> list[Value]:
+        failed = self.failed if self.aux is None else "raise"
+        return solved_or_nan(self.unknown, self._by_solver, values, failed)
+
+    def _by_solver(self, values: Sequence[Value]) -> list[Value]:
         unknown = self.unknown
         own = len(values) - len(unknown.specs)
         params = values[:own]
@@ -242,14 +277,20 @@ class Root:
         if all(each is None for each in moved):
             return [*outs, *map(zeros_like, outs)]
         rhs = filled([minus(None, each) for each in moved], x)
-        found = bind_call(self._system().call(), [*rhs, *x, *params])
-        return [*outs, *found, *map(zeros_like, aux)]
+        call = self._system().call()
+        if self.failed == "nan":
+            tangents = lost_with(x, bind_call(call, [*lost_with(x, rhs), *x, *params]))
+        else:
+            tangents = bind_call(call, [*rhs, *x, *params])
+        return [*outs, *tangents, *map(zeros_like, aux)]
 
     def _system(self) -> LinearSystem:
         """The system of tangents, whose parameters are the root and the parameters."""
         solves = self.tangent_solve, self.tangent_solve, self.tangent_solve
         key = (self.key, "tangent")
-        return LinearSystem(self.unknown, self._derivative, solves, self.symmetric, key=key)
+        return LinearSystem(
+            self.unknown, self._derivative, solves, self.symmetric, key=key, failed=self.failed
+        )
 
     def _derivative(self, v: Sequence[Value], point: Sequence[Value]) -> list[Value]:
         count = len(self.unknown.specs)

@@ -21,9 +21,9 @@ from funcgrad.control.carry import placed
 from funcgrad.errors import ConvergenceError
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.fixed_points import difference
-from funcgrad.implicit.linear_solves import Solve
 from funcgrad.implicit.roots import RootSolver, root_of, same
-from funcgrad.implicit.unknowns import Tree
+from funcgrad.implicit.unknowns import Solve, Tree
+from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import check_function, scalar, unwrap
@@ -33,7 +33,11 @@ __all__ = ["fixed_point", "least_squares", "minimize", "root"]
 
 
 def root(
-    f: Callable[..., Any], solver: RootSolver, tangent_solve: Solve = dense_solve
+    f: Callable[..., Any],
+    solver: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    failed: str = "raise",
 ) -> Callable[..., Any]:
     """The root of an equation with parameters, as a function of these.
 
@@ -48,6 +52,10 @@ def root(
         It returns x, or SciPy's record of a solution.
     tangent_solve : callable
         See ``fg.custom_root``.
+    failed : {"raise", "nan"}
+        What becomes of an equation that the solver says to have failed at, by SciPy's record or by
+        an error, and of a singular ∂f/∂x: an error, or NaN in the solution and in all of its
+        derivatives, for that example of a batch alone.
 
     Returns
     -------
@@ -61,6 +69,8 @@ def root(
     ------
     ConvergenceError
         SciPy's record says that the solver failed.
+    ArgumentError
+        ``failed`` is another word.
     TreeError, ShapeError, DtypeError
         What ``f`` or the solver returns is not like ``init``, or ``init`` is an integer.
     MatrixError
@@ -81,11 +91,15 @@ def root(
     >>> fg.jacfwd(solution, argnums=1)(np.ones(2), 4.0)
     Tensor([0.25, 0.25])
     """
-    return _solution("root", f, same, solver, tangent_solve)
+    return _solution("root", f, same, solver, tangent_solve, failed=failed)
 
 
 def minimize(
-    f: Callable[..., Any], solver: RootSolver, tangent_solve: Solve = dense_solve
+    f: Callable[..., Any],
+    solver: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    failed: str = "raise",
 ) -> Callable[..., Any]:
     """The place of a function's minimum, as a function of parameters.
 
@@ -99,6 +113,8 @@ def minimize(
         for it is ``fg.grad(g)``: derivatives are as accurate as the minimum.
     tangent_solve : callable
         See ``fg.custom_root``: what solves by the Hessian matrix, which is symmetric.
+    failed : {"raise", "nan"}
+        See ``root``.
 
     Returns
     -------
@@ -124,11 +140,15 @@ def minimize(
         return out
 
     check_function("implicit.minimize", f)
-    return _solution("minimize", one_number, grad, solver, tangent_solve, is_like_unknown=False)
+    return _solution("minimize", one_number, grad, solver, tangent_solve, False, failed)
 
 
 def least_squares(
-    f: Callable[..., Any], solver: RootSolver, tangent_solve: Solve = dense_solve
+    f: Callable[..., Any],
+    solver: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    failed: str = "raise",
 ) -> Callable[..., Any]:
     """The place of the least sum of squares of residuals, as a function of parameters.
 
@@ -141,6 +161,8 @@ def least_squares(
         ``scipy.optimize.least_squares`` does; see ``root``.
     tangent_solve : callable
         See ``minimize``.
+    failed : {"raise", "nan"}
+        See ``root``.
 
     Returns
     -------
@@ -165,11 +187,15 @@ def least_squares(
         slope: Callable[[Any], Any] = grad(half_square)
         return slope
 
-    return _solution("least_squares", f, gradient, solver, tangent_solve, is_like_unknown=False)
+    return _solution("least_squares", f, gradient, solver, tangent_solve, False, failed)
 
 
 def fixed_point(
-    f: Callable[..., Any], solver: RootSolver, tangent_solve: Solve = dense_solve
+    f: Callable[..., Any],
+    solver: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    failed: str = "raise",
 ) -> Callable[..., Any]:
     """The fixed point of a function with parameters, as a function of these.
 
@@ -182,6 +208,8 @@ def fixed_point(
         ``scipy.optimize.fixed_point`` does; see ``root``.
     tangent_solve : callable
         See ``fg.custom_root``.
+    failed : {"raise", "nan"}
+        See ``root``.
 
     Returns
     -------
@@ -201,7 +229,7 @@ def fixed_point(
     >>> fg.grad(solution, argnums=1)(1.0, 4.0)
     Tensor(0.25)
     """
-    return _solution("fixed_point", f, difference, solver, tangent_solve)
+    return _solution("fixed_point", f, difference, solver, tangent_solve, failed=failed)
 
 
 def _solution(
@@ -211,10 +239,12 @@ def _solution(
     solver: RootSolver,
     tangent_solve: Solve,
     is_like_unknown: bool = True,
+    failed: str = "raise",
 ) -> Callable[..., Any]:
     name = f"implicit.{kind}"
     for given in (f, solver, tangent_solve):
         check_function(name, given)
+    failed = failed_as(failed, name)
 
     def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
         start = trees.map(_numbers, init)
@@ -233,6 +263,7 @@ def _solution(
             equation=equation,
             is_like_unknown=is_like_unknown,
             symmetric=not is_like_unknown,
+            failed=failed,
         )
 
     solution.__name__ = kind

@@ -11,29 +11,52 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carry import placed
 from funcgrad.control.choices import is_unknown
 from funcgrad.control.values import as_spec, strong
-from funcgrad.errors import ConvergenceError, DifferentiationError, DtypeError, ShapeError
+from funcgrad.errors import (
+    ConvergenceError,
+    DegenerateError,
+    DifferentiationError,
+    DtypeError,
+    FuncgradError,
+    MatrixError,
+    ShapeError,
+    TracerError,
+)
 from funcgrad.programs.equation import spec_inside
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value, concrete
+from funcgrad.trace import RAW, Value, concrete
 from funcgrad.transforms.arguments import values_of
 from funcgrad.trees import Structure
 from funcgrad.users_values import described
 
-__all__ = ["Linear", "Tree", "Unknown", "converged_or_nan", "solution_and_aux", "without_info"]
+__all__ = [
+    "Linear",
+    "Solve",
+    "Tree",
+    "Unknown",
+    "converged_or_nan",
+    "lost_with",
+    "solution_and_aux",
+    "solved_or_nan",
+    "without_info",
+]
 
 Tree: TypeAlias = Any
 """A pytree of arrays, as users give and get it."""
 
 Linear: TypeAlias = Callable[[Tree], Tree]
 """A linear function of pytrees."""
+
+Solve: TypeAlias = Callable[[Linear, Tree], Tree]
+"""From a linear function of pytrees and a right-hand side to the solution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +103,10 @@ class Unknown:
     def tree(self, values: Sequence[Value]) -> Any:
         """Values as the pytree that users see."""
         return trees.unflatten(self.structure, [wrap(value) for value in values])
+
+    def missing(self) -> list[Value]:
+        """NaN for each number."""
+        return [np.full(spec.shape, np.nan, spec.dtype)[()] for spec in self.specs]
 
     def values(self, tree: Tree, what: str) -> list[Value]:
         """The leaves of another tree of this kind, in the dtypes of this one.
@@ -138,21 +165,71 @@ def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "rais
         It is known to be none. Where that is not known yet, or with ``failed="nan"``, what is none
         is NaN.
     """
-    own = concrete(fnp.asarray(converged))
-    if failed == "raise" and not is_unknown(own):
-        if not bool(fnp.asarray(own)):
+    flag = concrete(fnp.asarray(converged))
+    if failed == "raise" and not is_unknown(flag):
+        if not bool(fnp.asarray(flag)):
             raise ConvergenceError(placed(message))
         return x
     return trees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)
 
 
-def without_info(unknown: Unknown, solution: Tree) -> Any:
+def solved_or_nan(
+    unknown: Unknown,
+    solve: Callable[[Sequence[Value]], list[Value]],
+    values: Sequence[Value],
+    failed: str,
+    right_hand_side: Sequence[Value] = (),
+) -> list[Value]:
+    """The values of a solution, or with ``failed="nan"`` NaN where a solver raises that it failed.
+
+    A solver of another library is not asked for the solution of a right-hand side with NaN, which
+    it may refuse.
+    """
+    if failed == "raise" or any(type(value) not in RAW for value in values):
+        return solve(values)
+    if any(bool(np.isnan(value).any()) for value in right_hand_side):
+        return unknown.missing()
+    try:
+        return solve(values)
+    except Exception as error:  # any, since libraries have classes of their own
+        if not _is_failure(error):
+            raise
+    return unknown.missing()
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Whether an error says that there is no solution, rather than that something is wrong.
+
+    An error that a library raises since it met a traced value is of the second kind.
+    """
+    context = error.__context__
+    while context is not None:
+        if isinstance(context, TracerError):
+            return False
+        context = context.__context__
+    if isinstance(error, FuncgradError):
+        return isinstance(error, (ConvergenceError, DegenerateError, MatrixError))
+    if isinstance(error, (RecursionError, NotImplementedError)):
+        return False
+    return isinstance(error, (LinAlgError, RuntimeError)) or type(error).__name__ == "NoConvergence"
+
+
+def lost_with(solution: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
+    """Tangents times 1, or times NaN where the solution has NaN: so cotangents are, too."""
+    flags = [fnp.any(fnp.isnan(wrap(x))) for x in solution]
+    lost = fnp.any(fnp.stack(flags)) if flags else False
+    factor = fnp.where(lost, np.nan, 1.0)
+    return [concrete(wrap(t) * factor.astype(dtype_of(t))) for t in tangents]
+
+
+def without_info(unknown: Unknown, solution: Tree, failed: str = "raise") -> Any:
     """The solution in what a linear solver returned: itself, or a pair ``(x, info)``.
 
     Raises
     ------
     ConvergenceError
-        ``info``, which is not 0, is known, and says that there is none.
+        ``info``, which is not 0, is known, and says that there is none. With ``failed="nan"``, and
+        where it is not known, the solution is NaN.
     """
     if not isinstance(solution, tuple) or len(solution) != 2:
         return solution
@@ -166,4 +243,5 @@ def without_info(unknown: Unknown, solution: Tree) -> Any:
         fnp.asarray(info) == 0,
         f"{unknown.operation}: the linear solver has not come to its end: its info is not 0. Allow"
         " more steps or a greater tolerance, or use a preconditioner or another solver.",
+        failed,
     )
