@@ -6,7 +6,7 @@ The functions are discovered: one with the keyword ``failed`` and no case here f
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -210,7 +210,7 @@ def in_branches(f: Function) -> Function:
     return lambda stack: fg.vmap(lambda p: fg.cond(p < 9.0, f, lambda p: p, p))(stack)
 
 
-MODES = MappingProxyType(
+MODES: Mapping[str, Callable[[Function], Function]] = MappingProxyType(
     {
         "one by one": lambda f: lambda stack: np.stack([f(p) for p in stack]),
         "vmap": fg.vmap,

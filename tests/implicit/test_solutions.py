@@ -260,8 +260,8 @@ def test_the_adjoint_has_the_adjoint_of_the_preconditioner() -> None:
     """With the inverse matrix one step is enough, and one is all that there is."""
 
     def solution(b: Any) -> Any:
-        inverse, limits = np.linalg.inv(MATRIX), {"restart": 1, "maxiter": 1}
-        return gmres(lambda x: MATRIX @ x, b, M=inverse, rtol=1e-10, **limits)[0]
+        inverse = np.linalg.inv(MATRIX)
+        return gmres(lambda x: MATRIX @ x, b, rtol=1e-10, restart=1, maxiter=1, M=inverse)[0]
 
     close(fg.jacrev(solution)(X), np.linalg.inv(MATRIX))
 
