@@ -37,6 +37,23 @@ def test_slopes_of_logarithms_keep_their_digits(subject: str) -> None:
     assert name in SLOPES_NEAR_ZERO or found == []
 
 
+FAR: dict[str, list[tuple[float, ...]]] = {
+    "cauchy.sf": [(2.75e54, 1.98e44), (1e200, 1e-3), (-3e6, 3e-63), (3e66, 2.6e-99), (2.0, 3.0)],
+    "cauchy.cdf": [(2.75e54, 1.98e44), (-1e218, 3e40), (-8.7e-22, 4.4e-40), (-30.0, 3.0)],
+    "cauchy.logpdf": [(1e93, 1e34), (-4e115, 3e-60), (-1e244, 5e77), (1e-9, 7.0)],
+    "cauchy.logcdf": [(9e152, 1e-3), (-7e119, 1e34), (9e45, 3e-54), (-29.0, 3.0), (-31.0, 3.0)],
+    "cauchy.logsf": [(-1.6e99, 9e-47), (4e106, 1e82), (4.3e60, 1.0), (31.0, 3.0)],
+    "lognorm.logpdf": [(341.9, 95.6, 493.9), (1e-47, 9800.0, 2e57), (5e82, 1e200, 8e-83)],
+    "lognorm.logsf": [(1e-5, 4.8e4, 2e-55), (3.0, 0.5, 0.1)],
+}
+"""Values, shapes and scales at which factors of derivatives are far from these."""
+
+
+@pytest.mark.parametrize("subject", FAR)
+def test_first_and_second_derivatives_keep_their_digits_far_out(subject: str) -> None:
+    assert list(losses(subject, FAR[subject])) == []
+
+
 @pytest.mark.parametrize("df", [2e2, 3e4, 1e10, 1e15])
 @pytest.mark.parametrize("z", [0.0, 1e-3, 1.7, 30.0])
 def test_student_of_many_degrees_is_nearly_normal(z: float, df: float) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions import penalties as _p
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.tensor import ArrayLike, Tensor, apply2
 
 __all__ = ["huber", "pseudo_huber", "softplus"]
 
@@ -32,7 +33,7 @@ def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
 def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     """``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``, which is smooth; infinite for negative delta.
 
-    It is computed as ``delta r**2 / (delta + hypot(delta, r))``, of which no digits cancel.
+    First and second derivatives keep their digits at any quotient of the two.
 
     Examples
     --------
@@ -40,9 +41,9 @@ def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     Tensor([0., 6.])
     """
     bound, rest = real_numbers("pseudo_huber", delta, r)
-    none = (bound == 0) & (rest == 0)
-    share = rest / fnp.where(none, 1.0, bound + fnp.hypot(fnp.where(none, 1.0, bound), rest))
-    result: Tensor = fnp.where(bound < 0, fnp.inf, bound * rest * share)
+    outside = bound < 0
+    value = apply2(_p.pseudo_huber, fnp.where(outside, 1.0, bound), rest)
+    result: Tensor = fnp.where(outside, fnp.inf, value)
     return result
 
 

@@ -12,13 +12,17 @@ import math
 
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special import bell
-from funcgrad.primitives.transcendental import sech_squared
+from funcgrad.primitives.special_functions.entropies import log_ratio
+from funcgrad.primitives.transcendental import ratio_to_square_of_hypot, sech_squared
 from funcgrad.scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
-from funcgrad.scipy.stats.conditions import split
+from funcgrad.scipy.stats.conditions import holding, split
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
-from funcgrad.tensor import Tensor, apply, apply1
+from funcgrad.tensor import Tensor, apply, apply1, apply2
 
 __all__ = ["cauchy", "expon", "laplace", "logistic", "lognorm", "norm", "uniform"]
+
+_SERIES = 8
+"""How many terms there are of a series in at most 0.01."""
 
 _LOG_ROOT_OF_TURN = 0.5 * math.log(2 * math.pi)
 
@@ -157,32 +161,27 @@ logistic = ContinuousDistribution(
 )
 
 
-def _cauchy_log_density(z: Tensor) -> Tensor:
-    """Far out by the reciprocal, whose square does not overflow."""
-
-    def outer(z: Tensor) -> Tensor:
-        return -2 * fnp.log(fnp.abs(z)) - fnp.log1p((1 / z) ** 2)
-
-    return split(lambda z: abs(z) < 1e100, z, lambda z: -fnp.log1p(z**2), outer, (0.0, 1e100))
+def _cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
+    return fnp.arctan2(scale, -x) / math.pi
 
 
-def _cauchy_below(z: Tensor) -> Tensor:
-    return fnp.arctan2(1.0, -z) / math.pi
+def _cauchy_above(x: Tensor, scale: Tensor) -> Tensor:
+    return fnp.arctan2(scale, x) / math.pi
 
 
-def _cauchy_above(z: Tensor) -> Tensor:
-    return fnp.arctan2(1.0, z) / math.pi
-
-
-def _log_cauchy_below(z: Tensor) -> Tensor:
-    """Far out ``-1 / (pi z)`` has all digits, and a slope that is no square."""
-
-    def far(z: Tensor) -> Tensor:
-        return -fnp.log(-math.pi * z)
-
-    return split(
-        lambda z: z < -1e9, z, far, log_probability(_cauchy_below, _cauchy_above), (-1e9, 0.0)
-    )
+def _log_cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
+    """Far below the logarithm of ``scale / -x``, and a series of what it lacks."""
+    far = holding(lambda x, scale: x < -10 * scale, x, scale)
+    near = log_probability(_cauchy_below, _cauchy_above)
+    if type(far) is Tensor and not fnp.any(far):
+        return near(x, scale)
+    size = fnp.where(far, -x, 20.0 * scale)
+    square, series = (scale / size) ** 2, fnp.zeros_like(size)
+    for k in range(_SERIES, 0, -1):
+        series = square * ((-1) ** k / (2 * k + 1) + series)
+    outer = fnp.log(scale) - fnp.log(size) + (fnp.log1p(series) - math.log(math.pi))
+    result: Tensor = fnp.where(far, outer, near(fnp.where(far, 0.0, x), scale))
+    return result
 
 
 def _cauchy_quantile(q: Tensor) -> Tensor:
@@ -209,18 +208,19 @@ cauchy = ContinuousDistribution(
     -math.inf,
     math.inf,
     0.0,
-    log_density=_cauchy_log_density,
-    density=lambda z: 1 / (math.pi * (1 + z * z)),
+    log_density=lambda x, scale: fnp.log(scale) - 2 * fnp.log(fnp.hypot(scale, x)),
+    density=lambda x, scale: apply2(ratio_to_square_of_hypot, scale, x) / math.pi,
     below=_cauchy_below,
     above=_cauchy_above,
     log_below=_log_cauchy_below,
-    log_above=lambda z: _log_cauchy_below(-z),
+    log_above=lambda x, scale: _log_cauchy_below(-x, scale),
     quantile=_cauchy_quantile,
     upper_quantile=lambda q: -_cauchy_quantile(q),
     expectation=lambda: math.nan,
     variance=lambda: math.nan,
     uncertainty=lambda: math.log(4 * math.pi),
     log_factor=-math.log(math.pi),
+    of_distances=True,
 )
 uniform = ContinuousDistribution(
     "uniform",
@@ -240,18 +240,30 @@ uniform = ContinuousDistribution(
     variance=lambda: 1 / 12,
     uncertainty=lambda: 0.0,
 )
+
+
+def _normal_of(x: Tensor, scale: Tensor, s: Tensor) -> Tensor:
+    """The standard normal number that a lognormal one is made of."""
+    return apply2(log_ratio, x, scale) / s
+
+
+def _log_lognormal(x: Tensor, scale: Tensor, s: Tensor) -> Tensor:
+    """The scale stands in one place, where its slope is no difference."""
+    return -0.5 * _normal_of(x, scale, s) ** 2 - fnp.log(s) - fnp.log(x)
+
+
 lognorm = ContinuousDistribution(
     "lognorm",
     ("s",),
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z, s: -0.5 * (fnp.log(z) / s) ** 2 - fnp.log(s * z),
-    density=lambda z, s: _bell(fnp.log(z) / s) / (s * z),
-    below=lambda z, s: ndtr(fnp.log(z) / s),
-    above=lambda z, s: ndtr(-fnp.log(z) / s),
-    log_below=lambda z, s: log_ndtr(fnp.log(z) / s),
-    log_above=lambda z, s: log_ndtr(-fnp.log(z) / s),
+    log_density=_log_lognormal,
+    density=lambda x, scale, s: _bell(_normal_of(x, scale, s)) / s / x,
+    below=lambda x, scale, s: ndtr(_normal_of(x, scale, s)),
+    above=lambda x, scale, s: ndtr(-_normal_of(x, scale, s)),
+    log_below=lambda x, scale, s: log_ndtr(_normal_of(x, scale, s)),
+    log_above=lambda x, scale, s: log_ndtr(-_normal_of(x, scale, s)),
     quantile=lambda q, s: fnp.exp(s * ndtri(q)),
     upper_quantile=lambda q, s: fnp.exp(-s * ndtri(q)),
     expectation=lambda s: fnp.exp(s * s / 2),
@@ -259,4 +271,5 @@ lognorm = ContinuousDistribution(
     uncertainty=lambda s: _LOG_ROOT_OF_TURN + 0.5 + fnp.log(s),
     open=True,
     log_factor=-_LOG_ROOT_OF_TURN,
+    of_distances=True,
 )

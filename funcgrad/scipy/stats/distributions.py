@@ -133,6 +133,11 @@ class ContinuousDistribution(AbsentMethods):
     far : callable, optional
         ``(z, *shapes)``, the leading term of the logarithms at infinite ends: there these are
         infinite too, with its slope. By default they are flat.
+    of_distances : bool
+        Whether the formulas but those of levels and moments take ``(distance, scale, *shapes)``,
+        the distance from the location, in the place of standardized values: the factor of the
+        scale in a derivative may be out of range, where that derivative is not. Densities are then
+        divided by the scale already.
     """
 
     name: str
@@ -154,6 +159,7 @@ class ContinuousDistribution(AbsentMethods):
     open: bool = False
     log_factor: float = 0.0
     far: Formula | None = None
+    of_distances: bool = False
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
         """The distribution with its parameters given, in their order or by their names."""
@@ -284,6 +290,10 @@ class ContinuousDistribution(AbsentMethods):
     ) -> StandardizedPoint:
         z, shapes, location, scale, valid = self._at_value(method, x, args, kwds)
         z = z if location is None else z - location
+        if self.of_distances:
+            unit = fnp.ones((), z.dtype) if scale is None else scale
+            inside = holding(self._is_inside, z)
+            return StandardizedPoint(z, [unit, *shapes], None, inside, valid)
         z = z if scale is None else z / scale
         return StandardizedPoint(z, shapes, scale, holding(self._is_inside, z), valid)
 

@@ -187,6 +187,7 @@ TWO: dict[str, Twin] = {
     "kv": mp.besselk,
     "kve": lambda v, x: mp.exp(x) * mp.besselk(v, x),
     "log_ratio": lambda x, y: mp.log(x / y),
+    "pseudo_huber": lambda delta, r: delta * (mp.sqrt(delta * delta + r * r) - delta),
     "poch": lambda z, m: mp.gamma(z + m) / mp.gamma(z),
     "powm1": lambda x, y: mp.expm1(y * mp.log(x)),
     "ratio_or_zero": lambda x, y: x / y,
@@ -232,6 +233,7 @@ DERIVATIVES = frozenset(
     """beta_density betainc_in_shapes dawsn_derivative ellipe_derivative ellipk_derivative
     ellipkm1_derivative erfcx_derivative exponential_moment gamma_density gammainc_in_shape
     iv_in_order ive_derivative jv_in_order kv_in_order kve_derivative polygamma_rise
+    pseudo_huber_in_delta pseudo_huber_in_r
     riemann_zeta_derivative wofz_derivative yv_in_order zeta_derivative""".split()
 )
 ELSEWHERE = frozenset(
