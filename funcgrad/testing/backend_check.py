@@ -23,6 +23,7 @@ from funcgrad.backends.choice import chosen_backend
 from funcgrad.backends.interface import Backend
 from funcgrad.errors import ArgumentError, CheckError, FuncgradError, GuardError
 from funcgrad.floating_errors import quiet
+from funcgrad.numpy.options import sequence
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, spec_of
@@ -87,8 +88,9 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] = ()) -> None:
     chosen = chosen_backend(backend, "check_backend")
     programs = [*every_program()]
     known = [*dict.fromkeys(program.kind for program in programs), _BEHAVIOUR]
+    kinds = sequence(kinds, "check_backend", "kinds")
     for kind in kinds:
-        if kind not in known:
+        if not isinstance(kind, str) or kind not in known:
             raise ArgumentError(f"check_backend: no kind {kind!r}. Kinds: {', '.join(known)}.")
     wanted = [program for program in programs if not kinds or program.kind in kinds]
     report = _Report(chosen.name)

@@ -91,7 +91,7 @@ def test_what_takes_only_pythons_numbers_says_what_to_write() -> None:
 
 def test_functions_of_scipy_that_are_no_ufuncs_have_one_of_ours() -> None:
     assert fg.grad(lambda x: scipy.special.expit(x))(0.0) == 0.25
-    with pytest.raises(TracerError, match=r"scipy\.special\.softmax\(t\), the one of fg\.scipy"):
+    with pytest.raises(TracerError, match=r"fg\.scipy\.special has functions of the same names"):
         fg.grad(lambda x: scipy.special.softmax(x)[0])(V)
     assert fg.grad(lambda x: fg.scipy.special.softmax(x)[0])(V)[0] > 0
 

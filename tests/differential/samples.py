@@ -19,6 +19,7 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.strangers.gudermannian import gudermannian
 
 __all__ = ["Sample", "samples"]
 
@@ -234,10 +235,10 @@ def networks() -> dict[str, Sample]:
         **{name: Sample(getattr(fg.nn, name), (key, (2, 3))) for name in initializers},
         "conv": Sample(fg.nn.conv, (np.ones((1, 2, 5)), np.ones((3, 2, 2)))),
         "conv_transpose": Sample(fg.nn.conv_transpose, (np.ones((1, 2, 5)), np.ones((2, 3, 2)))),
-        "max_pool": Sample(fg.nn.max_pool, (np.ones((1, 2, 5)), 2)),
-        "avg_pool": Sample(fg.nn.avg_pool, (np.ones((1, 2, 5)), 2)),
-        "adaptive_max_pool": Sample(fg.nn.adaptive_max_pool, (np.ones((1, 2, 5)), 2)),
-        "adaptive_avg_pool": Sample(fg.nn.adaptive_avg_pool, (np.ones((1, 2, 5)), 2)),
+        "max_pool": Sample(fg.nn.max_pool, (np.ones((1, 2, 5)), (2,))),
+        "avg_pool": Sample(fg.nn.avg_pool, (np.ones((1, 2, 5)), (2,))),
+        "adaptive_max_pool": Sample(fg.nn.adaptive_max_pool, (np.ones((1, 2, 5)), (2,))),
+        "adaptive_avg_pool": Sample(fg.nn.adaptive_avg_pool, (np.ones((1, 2, 5)), (2,))),
         "cross_entropy": Sample(fg.nn.cross_entropy, ([[0.0, 1.0, 2.0]], [1])),
         "one_hot": Sample(fg.nn.one_hot, ([0, 2], 3)),
         "squared_error": Sample(fg.nn.squared_error, (X, [1.0, 3.0])),
@@ -291,10 +292,14 @@ def distributions() -> dict[str, Sample]:
 
 
 def checks() -> dict[str, Sample]:
-    """The checks of derivatives."""
+    """The checks of derivatives, operations and backends."""
     return {
+        "fg.testing.check_backend": Sample(
+            fg.testing.check_backend, ("numpy",), {"kinds": ("guards",)}
+        ),
         "fg.testing.check_grads": Sample(fg.testing.check_grads, (cube, (2.0,)), {"order": 1}),
         "fg.testing.check_jvp": Sample(fg.testing.check_jvp, (cube, (2.0,))),
+        "fg.testing.check_primitive": Sample(fg.testing.check_primitive, (gudermannian,)),
         "fg.testing.check_vjp": Sample(fg.testing.check_vjp, (cube, (2.0,))),
     }
 

@@ -193,7 +193,7 @@ def numbered(f: Callable[[Any], Any], x: Any) -> Any:
     first = fg.cond(large, lambda k: k, lambda k: k * 2.5, 2)
     second = fg.cond(~large, lambda: total(x), lambda: 1)
     third = fg.cond(large, lambda done: ~done, lambda done: done, False)
-    out = product(product(f(x), first), second)
+    out = product(product(fnp.asarray(f(x)), first), second)
     return fnp.where(third, out, fnp.flip(out))
 
 

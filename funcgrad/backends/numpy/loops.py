@@ -275,8 +275,6 @@ class _LoopLines:
             self.block.line(
                 f"{', '.join([t for t, _ in pairs])} = {', '.join([s for _, s in pairs])}"
             )
-        elif loop.carried == len(self.body.outputs):
-            self.block.line("pass")  # steps that change nothing are none that Python can read
 
     def _after(self, stacks: Sequence[str]) -> None:
         """The results."""

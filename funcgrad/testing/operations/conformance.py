@@ -92,10 +92,13 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
     """
     _check_operation(operation)
     names = [known.name for known in PROPERTIES]
-    unknown = [name for name in without if name not in names]
-    if isinstance(without, str) or unknown:
+    if isinstance(without, str) or not isinstance(without, Collection):
+        unknown: object = repr(without)
+    else:
+        unknown = [name for name in without if not isinstance(name, str) or name not in names]
+    if unknown:
         raise ArgumentError(
-            f"check_primitive: without names {without if isinstance(without, str) else unknown},"
+            f"check_primitive: without names {unknown},"
             f" no collection of properties. Choose of {', '.join(names)}."
         )
     first, *others = PROPERTIES
