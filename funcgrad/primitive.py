@@ -208,6 +208,10 @@ class Linearized:
     mixes : bool
         Whether every element of an argument takes part in every element of the results, as in an
         inverse matrix: what of a cotangent is absent then counts as zero.
+    cores : pair of tuples of int
+        Where the operation mixes: how many trailing axes of each result and of each argument one
+        element depends on. The axes before them are a stack, and what is absent for a whole example
+        of it stays absent. Empty where nobody says.
     carry : callable, optional
         See ``carried``.
     """
@@ -216,6 +220,7 @@ class Linearized:
     pull: Callable[..., Sequence[Value]] | None = None
     linear_in: tuple[int, ...] = ()
     mixes: bool = False
+    cores: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]] | None = None
 
 

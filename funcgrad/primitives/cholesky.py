@@ -107,7 +107,7 @@ cholesky: Primitive = failing(
         "cholesky",
         _cholesky,
         lambda x, upper: Spec(x.shape, linalg_dtype("cholesky", x.dtype)),
-        Linearized(_push, _pull, mixes=True),
+        Linearized(_push, _pull, mixes=True, cores=((2,), (2,))),
         batch_matrices,
         _samples,
         structure=MATRICES,

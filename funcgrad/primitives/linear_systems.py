@@ -191,7 +191,7 @@ solve: Primitive = Primitive(
     "solve",
     _solve,
     _solution("solve"),
-    Linearized(_push_solve, _pull_solve, linear_in=(1,), mixes=True),
+    Linearized(_push_solve, _pull_solve, linear_in=(1,), mixes=True, cores=((2,), (2, 2))),
     _batch_systems,
     _solve_samples,
     structure=MATRICES,
@@ -346,7 +346,9 @@ triangular_solve: Primitive = Primitive(
     "triangular_solve",
     _triangular_solve,
     _solution("solve_triangular"),
-    Linearized(_push_triangular, _pull_triangular, linear_in=(1,), mixes=True),
+    Linearized(
+        _push_triangular, _pull_triangular, linear_in=(1,), mixes=True, cores=((2,), (2, 2))
+    ),
     _batch_systems,
     _triangular_samples,
     structure=MATRICES,
@@ -393,7 +395,7 @@ inv: Primitive = failing(
         "inv",
         _inv,
         lambda x, purpose: Spec(x.shape, linalg_dtype(purpose, x.dtype)),
-        Linearized(_push_inv, _pull_inv, mixes=True),
+        Linearized(_push_inv, _pull_inv, mixes=True, cores=((2,), (2,))),
         batch_matrices,
         _inv_samples,
         structure=MATRICES,

@@ -37,6 +37,7 @@ from funcgrad.primitives.structural import cast, reshape
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
 from funcgrad.trace import RAW, Value, bind
+from funcgrad.transforms.absent_examples import pulled_by_example
 from funcgrad.transforms.accumulation import UNFINISHED, CotangentPatches, Variables, accumulate
 from funcgrad.transforms.factors import (
     conjugated,
@@ -54,7 +55,6 @@ from funcgrad.transforms.masked import (
     chosen,
     each,
     fit,
-    fit_cotangent,
     is_raw,
     plain,
 )
@@ -417,6 +417,16 @@ class TransposedEntry(PushedEntry):
         differential = self.primitive.differential
         transposed = partial(differential.pull, **self.params)
         out, primals = self.out, self.primals
+        if differential.mixes and type(ct) is Masked and differential.cores[0]:
+            pulled = pulled_by_example(
+                lambda cts, outs, *xs: transposed(cts[0], outs[0], *xs),
+                differential.cores,
+                [ct],
+                [out],
+                primals,
+            )
+            self._hand_on(cotangents, primals, pulled)
+            return
         ct = broadcast(plain(ct) if differential.mixes else ct, shape_of(out))
         reached: Sequence[Value] = ()
         if type(ct) is Masked:
@@ -428,6 +438,11 @@ class TransposedEntry(PushedEntry):
         pulled = transposed(plain(ct), out, *primals)
         if reached:
             pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]
+        self._hand_on(cotangents, primals, pulled)
+
+    def _hand_on(
+        self, cotangents: Variables, primals: Sequence[Value], pulled: Sequence[Value]
+    ) -> None:
         for position, (x, g) in enumerate(zip(primals, pulled, strict=True)):
             if self.operands[position] >= 0 and is_inexact(dtype_of(x)):
                 g = g() if callable(g) else g
@@ -435,15 +450,16 @@ class TransposedEntry(PushedEntry):
 
 
 def pull_several(
-    transposed: Callable[..., Sequence[Value]],
+    differential: Any,
     cts: Sequence[Cotangent | None],
     outs: Sequence[Value],
     primals: Sequence[Value],
     params: Mapping[str, Any],
 ) -> list[Value]:
     """The cotangents of the arguments of an operation with several results and a ``pull``."""
-    full = [None if ct is None else fit_cotangent(ct, x) for ct, x in zip(cts, outs, strict=True)]
-    pulled = transposed(tuple(full), outs, *primals, **params)
+    pulled = pulled_by_example(
+        partial(differential.pull, **params), differential.cores, cts, outs, primals
+    )
     return [
         fit(g, x, shape_of(x)) if g is not None and is_inexact(dtype_of(x)) else None
         for g, x in zip(pulled, primals, strict=True)

@@ -441,8 +441,9 @@ class Several:
 
     def pull(self, cts: Sequence[Any]) -> list[Value]:
         """The arguments' cotangents, from the results'."""
-        if (pull := self.primitive.differential.pull) is not None:
-            return pull_several(pull, cts, self.outs, self.primals, self.params)
+        differential = self.primitive.differential
+        if differential.pull is not None:
+            return pull_several(differential, cts, self.outs, self.primals, self.params)
         followed = [k for k, x in enumerate(self.primals) if is_inexact(dtype_of(x))]
         return _transposed(self.push, self.primals, followed, cts)
 
