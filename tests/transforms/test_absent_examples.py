@@ -89,7 +89,7 @@ def test_what_was_not_selected_adds_nothing_to_shared_gradients(name: str, way: 
 
 
 def newton_step(x: Any, damping: Any, failed: str = "nan") -> Any:
-    """Step towards the least energy by a factor of the damped Hessian, or stay where it has none."""
+    """Step to the least energy by a factor of the damped Hessian, or stay where it has none."""
 
     def energy(x: Any) -> Any:
         return fnp.sum(x**4 / 4.0) - fnp.sum(x**2) + x @ MATRIX @ x / 20.0
