@@ -12,6 +12,7 @@ array([ True, False])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -116,6 +117,5 @@ def _where_present(
 
     triples = zip(pulled, primals, ranks, strict=True)
     return [
-        (lambda g=g, x=x, rank=rank: masked(g, x, rank)) if callable(g) else masked(g, x, rank)
-        for g, x, rank in triples
+        partial(masked, *triple) if callable(triple[0]) else masked(*triple) for triple in triples
     ]
