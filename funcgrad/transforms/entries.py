@@ -450,16 +450,15 @@ class TransposedEntry(PushedEntry):
 
 
 def pull_several(
-    differential: Any,
+    transposed: Callable[..., Sequence[Value]],
+    cores: tuple[Sequence[int], Sequence[int]],
     cts: Sequence[Cotangent | None],
     outs: Sequence[Value],
     primals: Sequence[Value],
     params: Mapping[str, Any],
 ) -> list[Value]:
     """The cotangents of the arguments of an operation with several results and a ``pull``."""
-    pulled = pulled_by_example(
-        partial(differential.pull, **params), differential.cores, cts, outs, primals
-    )
+    pulled = pulled_by_example(partial(transposed, **params), cores, cts, outs, primals)
     return [
         fit(g, x, shape_of(x)) if g is not None and is_inexact(dtype_of(x)) else None
         for g, x in zip(pulled, primals, strict=True)

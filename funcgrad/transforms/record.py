@@ -442,8 +442,8 @@ class Several:
     def pull(self, cts: Sequence[Any]) -> list[Value]:
         """The arguments' cotangents, from the results'."""
         differential = self.primitive.differential
-        if differential.pull is not None:
-            return pull_several(differential, cts, self.outs, self.primals, self.params)
+        if (pull := differential.pull) is not None:
+            return pull_several(pull, differential.cores, cts, self.outs, self.primals, self.params)
         followed = [k for k, x in enumerate(self.primals) if is_inexact(dtype_of(x))]
         return _transposed(self.push, self.primals, followed, cts)
 
