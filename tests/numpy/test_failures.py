@@ -200,8 +200,14 @@ CASES: dict[Any, list[Case]] = {
     SCIPY.tanm: [_(plain(SCIPY.tanm), INFINITE, 0, False)],
     SCIPY.tanhm: [_(plain(SCIPY.tanhm), INFINITE, 0, False)],
 }
+LONG = (SCIPY.fractional_matrix_power, SCIPY.logm)
+"""Functions whose second derivatives take seconds."""
 ALL = [
-    pytest.param(case, id=f"{function.__module__.split('.')[1]}.{function.__name__}-{number}")
+    pytest.param(
+        case,
+        id=f"{function.__module__.split('.')[1]}.{function.__name__}-{number}",
+        marks=[pytest.mark.slow] if function in LONG else [],
+    )
     for function, cases in CASES.items()
     for number, case in enumerate(cases)
 ]
@@ -274,11 +280,6 @@ def modes(f: Callable[[Any], Any]) -> dict[str, Callable[[Any], Any]]:
     def scanned(stack: Any) -> Any:
         return fg.scan(lambda carry, a: (carry, f(a)), 0.0, stack)[1]
 
-    def looped(stack: Any) -> Any:
-        shape = fnp.shape(f(stack[0]))
-        start = fnp.zeros((len(stack), *shape))
-        return fg.fori_loop(0, len(stack), lambda k, out: out.at[k].set(f(stack[k])), start)
-
     def chosen(stack: Any) -> Any:
         flags = np.ones(len(stack), bool)
         other = lambda a: f(a) * 0.0 + 7.0  # noqa: E731 - beside f
@@ -289,16 +290,15 @@ def modes(f: Callable[[Any], Any]) -> dict[str, Callable[[Any], Any]]:
         "vmap": fg.vmap(f),
         "jit": fg.jit(fg.vmap(f)),
         "scan": scanned,
-        "loop": fg.jit(looped),
         "cond": chosen,
     }
 
 
 TRIED = [
-    ("one by one", "vmap", "jit", "scan", "loop", "cond"),
-    ("jit", "scan", "cond"),
+    ("one by one", "vmap", "jit", "scan", "cond"),
+    ("jit", "cond"),
     ("vmap",),
-    ("jit",),
+    ("vmap",),
     ("one by one",),
 ]
 
