@@ -149,7 +149,7 @@ def _shape_slope(a: Array, x: Array, order: int) -> Array:
     does.
     """
     inside = (a >= 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
-    b, y = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
+    b, y = np.where(inside, np.abs(a), 1.0), np.where(inside, x, 1.0)  # -0.0 is 0
     series = y <= 1
     by_series = _by_series(b, np.where(series, y, 1.0), order)
     by_integral = np.zeros_like(b)
@@ -183,7 +183,7 @@ def _by_integral(a: Array, x: Array, order: int) -> Array:
     """In the variable ``s = abs(log(t / x))``, over what is left of the exponent."""
     score = log_less_psi(a, x)
     sign = np.where(score < 0, -1.0, 1.0)
-    ends = [_reach_of_left(a, x), _reach_of_right(a, x)]
+    ends = [reach_of_left(a, x), reach_of_right(a, x)]
     reach = np.where(score < 0, *ends)
     first = log_less_psi(a + 1, x)
     others = _cumulants(a + 1, first, order)[1:]
@@ -197,7 +197,7 @@ def _by_integral(a: Array, x: Array, order: int) -> Array:
     return -sign * density(a + 1, x) * integral(integrand, reach)
 
 
-def _reach_of_left(a: Array, x: Array) -> Array:
+def reach_of_left(a: Array, x: Array) -> Array:
     """Where ``(a - x) s + x (exp(-s) - 1 + s)`` is large enough."""
     reach = (NOTHING_LEFT + x) / a
     near = 1.3 * np.sqrt(2 * NOTHING_LEFT / x)
@@ -205,7 +205,7 @@ def _reach_of_left(a: Array, x: Array) -> Array:
     return np.where(a > x, np.minimum(reach, NOTHING_LEFT / (a - x)), reach)
 
 
-def _reach_of_right(a: Array, x: Array) -> Array:
+def reach_of_right(a: Array, x: Array) -> Array:
     """Where ``(x - a) s + x (exp(s) - 1 - s)`` is large enough."""
     reach = 1.05 * np.sqrt(2 * NOTHING_LEFT / x)
     reach = np.where(reach < 1, reach, np.minimum(reach, 1.15 * np.log1p(NOTHING_LEFT / x) + 0.5))

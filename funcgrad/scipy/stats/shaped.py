@@ -10,6 +10,7 @@ import math
 from typing import Final
 
 import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density
 from funcgrad.primitives.special_functions.incomplete_gammas import gamma_density
 from funcgrad.primitives.special_functions.student import stdtr, stdtrit
@@ -47,8 +48,8 @@ gamma = ContinuousDistribution(
     density=lambda z, a: apply(gamma_density, a, z, order=0),
     below=_below_gamma,
     above=_above_gamma,
-    log_below=log_probability(_below_gamma, _above_gamma),
-    log_above=log_probability(_above_gamma, _below_gamma),
+    log_below=lambda z, a: apply2(log_gammainc, a, z),
+    log_above=lambda z, a: apply2(log_gammaincc, a, z),
     quantile=lambda q, a: special.gammaincinv(a, q),
     upper_quantile=lambda q, a: special.gammainccinv(a, q),
     expectation=lambda a: a,
@@ -76,8 +77,8 @@ chi2 = ContinuousDistribution(
     density=lambda z, df: apply(gamma_density, df / 2, z / 2, order=0) / 2,
     below=_below_chi2,
     above=_above_chi2,
-    log_below=log_probability(_below_chi2, _above_chi2),
-    log_above=log_probability(_above_chi2, _below_chi2),
+    log_below=lambda z, df: apply2(log_gammainc, df / 2, z / 2),
+    log_above=lambda z, df: apply2(log_gammaincc, df / 2, z / 2),
     quantile=lambda q, df: 2 * special.gammaincinv(df / 2, q),
     upper_quantile=lambda q, df: 2 * special.gammainccinv(df / 2, q),
     expectation=lambda df: df,

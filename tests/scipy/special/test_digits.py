@@ -28,7 +28,7 @@ Twin = Callable[..., Any]
 Point = tuple[float, ...]
 
 DIGITS, MANY = 90, 420
-NEARLY_CONSTANT = frozenset({"erf_of_complex", "erfc_of_complex", "log_expit", "log_ndtr", "zetac"})
+NEARLY_CONSTANT = frozenset("erf_of_complex erfc_of_complex log_expit log_ndtr zetac".split())
 """Functions with a limit, which they approach so closely that differences need many digits."""
 
 STEP = mpmath.mpf(10) ** -25
@@ -62,6 +62,11 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
 
 def _betaincc(a: Any, b: Any, x: Any) -> Any:
     return _betainc(b, a, 1 - x)
+
+
+def _log_probability(p: Any) -> Any:
+    """The logarithm; not where it is so near to 0 that differences have no digits."""
+    return mp.log(p) if p < 1 - mp.mpf(10) ** -20 else mp.nan
 
 
 def _solved(f: Callable[[Any], Any], start: float) -> Any:
@@ -186,6 +191,9 @@ TWO: dict[str, Twin] = {
     "kl_div": lambda x, y: x * mp.log(x / y) - x + y,
     "kv": mp.besselk,
     "kve": lambda v, x: mp.exp(x) * mp.besselk(v, x),
+    "log_gammainc": lambda a, x: _log_probability(_gammainc(a, x)),
+    # Of a small shape the probability is nearly a product: the mixed derivative nearly vanishes.
+    "log_gammaincc": lambda a, x: _log_probability(_gammaincc(a, x)) if a > 1e-4 else mp.nan,
     "log_ratio": lambda x, y: mp.log(x / y),
     "pseudo_huber": lambda delta, r: delta * (mp.sqrt(delta * delta + r * r) - delta),
     "poch": lambda z, m: mp.gamma(z + m) / mp.gamma(z),
@@ -231,10 +239,10 @@ OF_INTEGERS: dict[str, tuple[Twin, tuple[tuple[float, ...], ...]]] = {
 
 DERIVATIVES = frozenset(
     """beta_density betainc_in_shapes dawsn_derivative ellipe_derivative ellipk_derivative
-    ellipkm1_derivative erfcx_derivative exponential_moment gamma_density gammainc_in_shape
-    iv_in_order ive_derivative jv_in_order kv_in_order kve_derivative polygamma_rise
-    pseudo_huber_in_delta pseudo_huber_in_r
-    riemann_zeta_derivative wofz_derivative yv_in_order zeta_derivative""".split()
+    ellipkm1_derivative erfcx_derivative exponential_moment gamma_density gamma_tail
+    gammainc_in_shape iv_in_order ive_derivative jv_in_order kv_in_order kve_derivative
+    polygamma_rise pseudo_huber_in_delta pseudo_huber_in_r riemann_zeta_derivative
+    wofz_derivative yv_in_order zeta_derivative""".split()
 )
 ELSEWHERE = frozenset(
     {
