@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.scipy import stats
+from funcgrad.scipy import special, stats
 from tests.digits.search import drawn, losses, subjects
 from tests.digits.twins import CONTINUOUS, DISCRETE
 from tests.scipy.stats import test_stats
@@ -73,6 +74,36 @@ def test_student_of_many_degrees_is_nearly_normal(z: float, df: float) -> None:
     staged = fg.jit(fg.grad(lambda x: fnp.sum(stats.t.logpdf(x, df))))(near)
     eager = fg.grad(lambda x: fnp.sum(stats.t.logpdf(x, df)))(near)
     np.testing.assert_allclose(staged, eager, rtol=1e-13)
+
+
+@pytest.mark.parametrize("level", [1e-6, 0.3, 0.999])
+@pytest.mark.parametrize("above", [False, True])
+def test_quantiles_of_great_shapes_are_nearly_normal(level: float, above: bool) -> None:
+    """Twice the excess of the slope over 1, times the root of a, is a normal quantile."""
+    inverse = special.gammainccinv if above else special.gammaincinv
+    sign = -1 if above else 1
+    normal = sign * special.ndtri(level)
+    rise = sign * fg.grad(special.ndtri)(level)
+    for a in (1e5, 1.01e6, 1e12, 1e100):
+        in_shape, in_level = fg.grad(inverse, (0, 1))(a, level)
+        correction = abs(normal**2 - 7) / (36 * a) + normal**4 / a**1.5 + 1e-9 + 2e-16 * a**0.5
+        if a < 1e20:
+            assert abs((in_shape - 1) * 2 * a**0.5 / normal - 1) < correction
+        assert abs(in_level / ((a**0.5 + normal * 2 / 3) * rise) - 1) < 30 / a + 1e-15
+        bend = fg.grad(fg.grad(inverse, 1), 0)(a, level)
+        assert abs(bend * 2 * a**0.5 / rise - 1) < 2e-3
+        assert fg.grad(special.chdtri)(2 * a, level) == fg.grad(special.gammainccinv)(a, level)
+    assert fg.grad(inverse)(1e100, 0.0) == fg.grad(inverse)(1e100, 1.0) == 0
+
+
+@pytest.mark.parametrize("t", [-7.0, -1.3, 1e-3, 2.0, 20.0])
+def test_slopes_of_student_in_many_degrees_are_of_order_of_their_square(t: float) -> None:
+    with mp.workdps(40):
+        leading = float((mp.mpf(t) ** 3 + t) / 4 * mp.npdf(t))
+    for df in (5e7, 1e8, 1.01e8, 1e12, 1e100):
+        slope = fg.grad(special.stdtr)(df, t)
+        assert abs(slope * df * df / leading - 1) < 3e-6 + t**4 / df
+    assert fg.grad(special.stdtr)(1e100, np.inf) == 0
 
 
 def test_the_slope_of_the_logistic_density_is_a_tangent() -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -37,6 +38,9 @@ from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = ["stdtr", "stdtrit"]
 
+_NEARLY_NORMAL: Final = 1e8
+"""From here on there are two terms of the difference from a normal distribution."""
+
 _TINY: Final[Mapping[str, float]] = MappingProxyType({"d": 1e-90, "f": 1e-11, "e": 0.03})
 """By precision: a number whose square is nothing beside 1; the power -3 of it is a number still."""
 
@@ -56,6 +60,26 @@ def _to_df(_: Value, df: Value, t: Value) -> Value:
     At 0, where that function has the slope of a root of its argument, which is a square, both are
     taken very near to it: the product is finite there.
     """
+    many = df > _NEARLY_NORMAL
+    usual = _to_few(where(many, 3.0, df), where(many, 1.0, t))
+    return where(many, _to_many(where(many, df, 1e20), where(many, t, 0.0)), usual)
+
+
+def _to_many(df: Value, t: Value) -> Value:
+    """The leading terms of the difference from the normal distribution, of order 1 / df.
+
+    They are those of Fisher's expansion (Abramowitz and Stegun, 26.7.9), differentiated.
+    """
+    near = bind1(absolute, t) < 40
+    t = where(near, t, 0.0)
+    square, u = t * t, bind2(divide, 1, df)
+    second = t * (3 * square * square * square - 7 * square * square - 5 * square - 3)
+    terms = (t * (square + 1) * 0.25 + second * u * (1 / 48)) * u
+    density = bind1(exp, -0.5 * square) * (1 / math.sqrt(2 * math.pi))
+    return where(near, terms * density * u, 0.0)
+
+
+def _to_few(df: Value, t: Value) -> Value:
     gone = bind1(isinf, t)
     size = bind1(absolute, where(gone, 1.0, t))
     tiny = _TINY[dtype_of(df * t).char]
