@@ -52,10 +52,7 @@ def slope(state: tuple[fg.Tensor, fg.Tensor], _: fg.Tensor, own: Pendulum) -> tu
 def angles(own: Pendulum, times: np.ndarray, derivative: str = "steps") -> fg.Tensor:
     """The angles at some times."""
     start = own.angle, own.speed
-    found: fg.Tensor = fg.odeint(
-        slope, start, times, own, rtol=1e-6, atol=1e-8, derivative=derivative
-    )[0]
-    return found
+    return fg.odeint(slope, start, times, own, rtol=1e-6, atol=1e-8, derivative=derivative)[0]
 
 
 class Fit(NamedTuple):

@@ -560,7 +560,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad": 65,
     "funcgrad.backends": 1,
     "funcgrad.backends.numpy": 7,
-    "funcgrad.control": 48,
+    "funcgrad.control": 43,
     "funcgrad.forms": 4,
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,

@@ -6,8 +6,9 @@ ignore``, which each of them reports where it finds nothing to refuse.
 
 # pyright: reportUnnecessaryTypeIgnoreComment=error
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, assert_type
+from typing import Any, TypeAlias, assert_type
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,36 @@ def error(line: Line, x: fg.Tensor, *, squared: bool = True) -> fg.Tensor:
     return fnp.sum(residual**2 if squared else abs(residual))
 
 
+def halves(x: fg.Tensor) -> tuple[fg.Tensor, fg.Tensor]:
+    return x / 2.0, x / 2.0
+
+
+def swapped(pair: tuple[fg.Tensor, fg.Tensor]) -> tuple[fg.Tensor, fg.Tensor]:
+    return pair[1], pair[0]
+
+
+def is_small(pair: tuple[fg.Tensor, fg.Tensor]) -> fg.Tensor:
+    return fnp.sum(pair[0]) < -1.0
+
+
+def is_less(x: float) -> bool:
+    return x < 0.0
+
+
+def running(carry: fg.Tensor, x: fg.Tensor) -> tuple[fg.Tensor, fg.Tensor]:
+    return carry + x, carry
+
+
+def halved(x: fg.Tensor, a: fg.Tensor) -> fg.Tensor:
+    return x / 2.0 + 0.0 * fnp.sum(a)
+
+
+def newton(f: Callable[[Any], Any], x: Any) -> Any:
+    return x
+
+
+Pair: TypeAlias = tuple[fg.Tensor, fg.Tensor]
+PAIR = (X, X)
 PARAMS = {"w": X}
 LINE = Line(X, X)
 
@@ -196,7 +227,41 @@ def mistakes() -> None:
     print(jitted(PARAMS, X).shpae)  # type: ignore[attr-defined]
     fg.checkpoint(total)(X, X)  # type: ignore[call-arg]
     fg.custom_jvp(3)  # type: ignore[arg-type]
-    fg.cond(True, total, X)  # type: ignore[arg-type]
+    fg.cond(True, total, X)  # type: ignore[call-overload]
+    fg.cond(linear, total, total, X)  # type: ignore[call-overload]
+    fg.cond(total, X > 0, total, X)  # type: ignore[call-overload]
+    print(fg.cond(True, total, halves, X).shape)  # type: ignore[attr-defined]
+    fg.switch(total, [total], X)  # type: ignore[call-overload]
+    fg.switch(0, total, X)  # type: ignore[call-overload]
+    fg.switch(0.5, [total], X)  # type: ignore[call-overload]
+    fg.while_loop(swapped, is_small, PAIR)  # type: ignore[misc, arg-type]
+    fg.while_loop(parabola, is_less, 2.0)  # type: ignore[arg-type]
+    fg.while_loop(is_small, swapped, X)  # type: ignore[arg-type]
+    fg.while_loop(is_small, swapped, LINE)  # type: ignore[arg-type]
+    fg.while_loop(is_less, halves, X)  # type: ignore[arg-type]
+    fg.while_loop(is_less, lambda x, y: x + y, X)  # type: ignore[arg-type]
+    fg.while_loop(is_less, parabola)  # type: ignore[call-overload]
+    _text: str = fg.while_loop(is_less, parabola, 2.0)  # type: ignore[assignment]
+    fg.fori_loop(running, 0.0, X, 3)  # type: ignore[call-overload]
+    fg.fori_loop(0, 3, swapped, PAIR)  # type: ignore[arg-type]
+    fg.fori_loop(0, 3, lambda x: x, X)  # type: ignore[arg-type]
+    fg.fori_loop(0, 3.5, running, X)  # type: ignore[call-overload]
+    _, _, _ = fg.scan(running, 0.0, X)  # type: ignore[misc]
+    fg.scan(total, 0.0, X)  # type: ignore[arg-type]
+    fg.scan(X, running, 0.0)  # type: ignore[call-overload]
+    fg.scan(running, LINE, X)  # type: ignore[arg-type]
+    fg.scan(lambda c: (c, c), 0.0, X)  # type: ignore[arg-type]
+    fg.scan(running, 0.0, X, length="3")  # type: ignore[call-overload]
+    print(fg.scan(running, 0.0, X).shape)  # type: ignore[attr-defined]
+    fg.map(X, total)  # type: ignore[call-overload]
+    print(fg.map(halves, X).shape)  # type: ignore[attr-defined]
+    fg.associative_scan(halves, X)  # type: ignore[arg-type]
+    fg.odeint(total, X, [0.0, 1.0])  # type: ignore[arg-type]
+    fg.odeint(X, total, [0.0, 1.0])  # type: ignore[call-overload]
+    fg.fixed_point(halves, X)  # type: ignore[arg-type]
+    fg.fixed_point(X, parabola)  # type: ignore[call-overload]
+    fg.custom_root(total, X)  # type: ignore[call-overload]
+    print(fg.custom_root(swapped, PAIR, newton).shape)  # type: ignore[attr-defined]
     fg.gard(total)  # type: ignore[attr-defined]
     fg.optim.Adam(0.1)  # type: ignore[attr-defined]
     fg.random.PRNGKey(0)  # type: ignore[attr-defined]
@@ -231,3 +296,79 @@ def test_holomorphic_derivatives_have_the_same_types() -> None:
 
     assert_type(fg.grad(square, holomorphic=True)(1j), fg.Tensor)
     assert_type(fg.hessian(square, holomorphic=True)(1j), fg.Tensor)
+
+
+def test_a_loop_from_an_array_or_a_number_gives_a_tensor() -> None:
+    assert_type(fg.while_loop(is_less, parabola, 2.0), fg.Tensor)
+    assert_type(fg.while_loop(lambda x: fnp.any(x < 0.0), lambda x: x * x, X), fg.Tensor)
+    assert_type(fg.while_loop(is_less, parabola, np.float64(2.0)), fg.Tensor)
+    assert_type(fg.fori_loop(np.int64(0), fnp.sum(X).astype(int), lambda _, x: x, X), fg.Tensor)
+    assert_type(fg.scan(running, 0.0, X), tuple[fg.Tensor, fg.Tensor])
+    assert_type(fg.map(parabola, X), fg.Tensor)
+    assert_type(fg.associative_scan(fnp.multiply, np.ones(3)), fg.Tensor)
+    assert_type(fg.odeint(lambda y, t: -y, X, [0.0, 1.0]), fg.Tensor)
+    assert_type(fg.fixed_point(halved, 1.0, X), fg.Tensor)
+    assert_type(fg.custom_root(parabola, 0.0, newton), fg.Tensor)
+    # Lambdas from numbers: mypy takes the results for anything, pyright for tensors.
+    results: tuple[fg.Tensor, ...] = (
+        fg.while_loop(lambda x: x < 9.0, lambda x: x * x, 2.0),
+        fg.fori_loop(0, 2, lambda i, x: i * x, 2),
+        fg.fori_loop(0, X.shape[0], lambda i, x: 2.0, 1.0),
+        fg.odeint(lambda y, t: -y, 1.0, [0.0, 1.0]),
+        fg.fixed_point(lambda x, a: (x + a / x) / 2.0, 1.0, 4.0),
+        fg.custom_root(lambda x: x - 1.0, 1.0, newton, lambda _, y: y),
+    )
+    assert all(isinstance(result, fg.Tensor) for result in results)
+
+
+def test_a_loop_from_a_tree_gives_a_tree_of_that_type() -> None:
+    def moved(_: fg.Tensor, line: Line) -> Line:
+        return Line(line.slope, 2.0 * line.offset)
+
+    def counted_up(pair: Pair, x: fg.Tensor) -> tuple[Pair, None]:
+        return (pair[0] + x, pair[1]), None
+
+    def spread(carry: fg.Tensor, x: fg.Tensor) -> tuple[fg.Tensor, Pair]:
+        return carry, (carry, x)
+
+    def rotated(pair: Pair, t: fg.Tensor, speed: float) -> tuple[fg.Tensor, ...]:
+        return speed * pair[1], -speed * pair[0]
+
+    def product(f: Pair, g: Pair) -> Pair:
+        return f[0] * g[0], f[1] * g[1]
+
+    assert_type(fg.while_loop(is_small, swapped, PAIR), Pair)
+    assert_type(fg.fori_loop(0, 2, moved, LINE), Line)
+    # A tree may be given with numbers, where the function is declared for tensors.
+    assert_type(fg.scan(counted_up, (0.0, 0.0), X), tuple[Pair, None])
+    assert_type(fg.scan(spread, 0.0, np.ones(3)), tuple[fg.Tensor, Pair])
+    assert_type(fg.map(halves, X), Pair)
+    assert_type(fg.associative_scan(product, PAIR), Pair)
+    assert_type(fg.odeint(rotated, (1.0, 0.0), [0.0, 1.0], 2.0), Pair)
+    assert_type(fg.fixed_point(lambda line: Line(X, X), LINE), Line)
+    assert_type(fg.custom_root(swapped, PAIR, newton), Pair)
+    assert_type(fg.custom_root(swapped, PAIR, lambda f, x: (x, 1), has_aux=True), tuple[Pair, Any])
+
+
+def test_choices_have_the_type_of_what_is_chosen() -> None:
+    assert_type(fg.cond(X[0] > 0, total, fnp.sum, X), fg.Tensor)
+    assert_type(fg.cond(True, lambda: 1.0, lambda: 2), fg.Tensor)
+    assert_type(fg.cond(np.bool(True), swapped, swapped, PAIR), tuple[fg.Tensor, fg.Tensor])
+    assert_type(fg.switch(1, [parabola, fnp.sin, parabola], 2.0), fg.Tensor)
+    assert_type(fg.switch(X[0].astype(int), (swapped,), PAIR), tuple[fg.Tensor, fg.Tensor])
+
+
+def test_untyped_functions_of_loops_carry_any_tree() -> None:
+    def step(carry, x):
+        return {"n": carry["n"] + 1, "x": carry["x"] * x}, (x, None)
+
+    carry, (xs, none) = fg.scan(step, {"n": 0, "x": 1.0}, X)
+    assert (float(carry["x"]), xs.shape, none) == (2.0, (2,), None)
+    end, n = fg.while_loop(lambda s: s[1] < 3, lambda s: (s[0] * 2.0, s[1] + 1), (1.0, 0))
+    assert (end.shape, int(n), float(end)) == ((), 3, 8.0)
+    last = fg.fori_loop(0, 2, lambda i, s: {"a": s["b"], "b": s["a"] + i}, {"a": X, "b": 0.0 * X})
+    assert last["a"].shape == (2,)
+    for start in (1.0, X, {"x": X}):
+        assert fg.cond(True, lambda x: x, lambda x: x, start) is not None
+    position, speed = fg.odeint(lambda y, t: (y[1], -y[0]), (1.0, 0.0), [0.0, 1.0])
+    assert (position.shape, speed.shape) == ((2,), (2,))

@@ -8,9 +8,10 @@ elements take about 2 n applications, in about 2 log n calls on arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, overload
 
 from funcgrad import trees
+from funcgrad.control.carried_types import AnyNumber, Containers, NumberCombined, State
 from funcgrad.control.carry import described_spec, placed, placed_values
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.primitives.index_keys import Key
@@ -18,13 +19,24 @@ from funcgrad.primitives.joining import concatenate, stack
 from funcgrad.primitives.structural import flip, move_axis, reshape, view
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import normalize_axis, shape_of
-from funcgrad.tensor import wrap
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function
 
 __all__ = ["associative_scan"]
 
 
+@overload
+def associative_scan(
+    fn: NumberCombined, elems: AnyNumber, reverse: bool = False, axis: SupportsIndex = 0
+) -> Tensor: ...
+@overload
+def associative_scan(
+    fn: Callable[[State, State], State],
+    elems: State | Containers,
+    reverse: bool = False,
+    axis: SupportsIndex = 0,
+) -> State: ...
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: SupportsIndex = 0
 ) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.control.carried_types import AnyNumber, Bound, State, Truth
 from funcgrad.control.carry import common_specs, handed, placed, placed_operand, placed_values
 from funcgrad.control.switch_operation import apply_switch, select
 from funcgrad.control.values import as_spec, result_specs, specs_inside
@@ -78,9 +79,20 @@ def truth(operation: str, what: str, value: ArrayLike) -> Value:
     return own
 
 
+@overload
+def cond(
+    pred: Truth,
+    true_fun: Callable[..., AnyNumber],
+    false_fun: Callable[..., AnyNumber],
+    *operands: object,
+) -> Tensor: ...
+@overload
+def cond(
+    pred: Truth, true_fun: Callable[..., State], false_fun: Callable[..., State], *operands: object
+) -> State: ...
 @answering
 def cond(
-    pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
+    pred: Truth, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: object
 ) -> Any:
     """Call one of two functions.
 
@@ -132,8 +144,14 @@ def cond(
     return _chosen("cond", own, (false_fun, true_fun), operands, names)
 
 
+@overload
+def switch(
+    index: Bound, branches: Sequence[Callable[..., AnyNumber]], *operands: object
+) -> Tensor: ...
+@overload
+def switch(index: Bound, branches: Sequence[Callable[..., State]], *operands: object) -> State: ...
 @answering
-def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
     """Call one of several functions.
 
     Parameters

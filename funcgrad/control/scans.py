@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from math import isqrt
 from operator import index as as_index
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.control.carried_types import AnyNumber, Containers, NumberScanned, State, Y
 from funcgrad.control.carry import Kinds, pair_of, placed, placed_values
 from funcgrad.control.python_loops import ScannedArrays, looped
 from funcgrad.control.scan_operation import apply_scan
@@ -27,7 +28,7 @@ from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import reshape, view
 from funcgrad.programs.extract import extract
 from funcgrad.shape import shape_of
-from funcgrad.tensor import wrap
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.batch import vmap
@@ -40,6 +41,46 @@ from funcgrad.trees import Structure
 __all__ = ["counted", "map", "scan"]
 
 
+@overload
+def scan(
+    f: NumberScanned[AnyNumber],
+    init: AnyNumber,
+    xs: object = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | str | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def scan(
+    f: NumberScanned[Y],
+    init: AnyNumber,
+    xs: object = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | str | None = None,
+) -> tuple[Tensor, Y]: ...
+@overload
+def scan(
+    f: Callable[[State, Any], tuple[State, AnyNumber]],
+    init: State | Containers,
+    xs: object = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | str | None = None,
+) -> tuple[State, Tensor]: ...
+@overload
+def scan(
+    f: Callable[[State, Any], tuple[State, Y]],
+    init: State | Containers,
+    xs: object = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | str | None = None,
+) -> tuple[State, Y]: ...
 @answering
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
@@ -241,6 +282,10 @@ def _joined(first: Any, last: Any) -> Any:
 # ---------------------------------------------------------------------------------- without a carry
 
 
+@overload
+def map(f: Callable[[Any], AnyNumber], xs: object, batch_size: int | None = None) -> Tensor: ...
+@overload
+def map(f: Callable[[Any], Y], xs: object, batch_size: int | None = None) -> Y: ...
 @answering
 def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     """Call a function for each slice of arrays, one after another, and stack what it returns.

@@ -11,11 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import index as as_index
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.control.carried_types import (
+    AnyNumber,
+    Bound,
+    Containers,
+    NumberCondition,
+    NumberCountedStep,
+    NumberStep,
+    State,
+    Truth,
+)
 from funcgrad.control.carry import Kinds, alike, placed, placed_operand
 from funcgrad.control.choices import is_unknown, truth
 from funcgrad.control.scans import counted
@@ -42,6 +52,20 @@ __all__ = ["fori_loop", "while_loop"]
 _INT64: Final = np.dtype(np.int64)
 
 
+@overload
+def while_loop(
+    cond_fun: NumberCondition,
+    body_fun: NumberStep,
+    init_val: AnyNumber,
+    checkpoints: int | None = None,
+) -> Tensor: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[State], Truth],
+    body_fun: Callable[[State], State],
+    init_val: State | Containers,
+    checkpoints: int | None = None,
+) -> State: ...
 @answering
 def while_loop(
     cond_fun: Callable[[Any], Any],
@@ -113,8 +137,21 @@ def while_loop(
     return _looped("while_loop", cond_fun, body_fun, kinds)
 
 
+@overload
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: NumberCountedStep, init_val: AnyNumber
+) -> Tensor: ...
+@overload
+def fori_loop(
+    lower: Bound,
+    upper: Bound,
+    body_fun: Callable[[Any, State], State],
+    init_val: State | Containers,
+) -> State: ...
 @answering
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: Callable[[Any, Any], Any], init_val: Any
+) -> Any:
     """Repeat a function for each integer of a range.
 
     Parameters

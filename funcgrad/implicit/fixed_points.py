@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from numbers import Real
 from operator import index
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import trees
+from funcgrad.control.carried_types import AnyNumber, Containers, ParametricFunction, State
 from funcgrad.control.carry import placed
 from funcgrad.control.whiles import while_loop
 from funcgrad.errors import ArgumentError
@@ -31,6 +32,26 @@ from funcgrad.transforms.arguments import check_function, is_whole
 __all__ = ["check_count", "difference", "fixed_point", "tolerance"]
 
 
+@overload
+def fixed_point(
+    f: ParametricFunction[Any, AnyNumber],
+    init: AnyNumber,
+    *args: Tree,
+    tol: float | None = None,
+    max_steps: int = 1000,
+    tangent_solve: Solve = dense_solve,
+    failed: str = "raise",
+) -> Tensor: ...
+@overload
+def fixed_point(
+    f: ParametricFunction[State, State],
+    init: State | Containers,
+    *args: Tree,
+    tol: float | None = None,
+    max_steps: int = 1000,
+    tangent_solve: Solve = dense_solve,
+    failed: str = "raise",
+) -> State: ...
 def fixed_point(
     f: Callable[..., Any],
     init: Tree,

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from funcgrad import trees
+from funcgrad.control.carried_types import AnyNumber, Containers, State
 from funcgrad.control.carry import handed
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve, failing_as
@@ -34,7 +35,7 @@ from funcgrad.implicit.unknowns import (
 from funcgrad.numpy.options import failed_as
 from funcgrad.programs.equation import spec_inside
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import wrap
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.call import bind_call
@@ -46,6 +47,49 @@ RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 """From a function of pytrees and where to start to its root."""
 
 
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: AnyNumber,
+    solve: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    has_aux: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: AnyNumber,
+    solve: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    has_aux: Literal[True],
+) -> tuple[Tensor, Any]: ...
+@overload
+def custom_root(
+    f: Callable[[State], State],
+    initial_guess: State | Containers,
+    solve: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    has_aux: Literal[False] = False,
+) -> State: ...
+@overload
+def custom_root(
+    f: Callable[[State], State],
+    initial_guess: State | Containers,
+    solve: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    has_aux: Literal[True],
+) -> tuple[State, Any]: ...
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Tree,
+    solve: RootSolver,
+    tangent_solve: Solve = dense_solve,
+    *,
+    has_aux: bool,
+) -> Any: ...
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Tree,

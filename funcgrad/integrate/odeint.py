@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from operator import index
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from funcgrad.control.carried_types import AnyNumber, Containers, ParametricSlope, State
 from funcgrad.control.carry import placed
 from funcgrad.errors import ArgumentError
 from funcgrad.foreign_names import answering
@@ -21,12 +22,49 @@ from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Settings
+from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import is_whole
 from funcgrad.users_values import ArrayLike
 
 __all__ = ["odeint"]
 
 
+@overload
+def odeint(
+    func: ParametricSlope[Any, AnyNumber],
+    y0: AnyNumber,
+    ts: ArrayLike,
+    *args: object,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: int = 10_000,
+    hmax: float = inf,
+    derivative: str = "steps",
+) -> Tensor: ...
+@overload
+def odeint(
+    func: ParametricSlope[State, State],
+    y0: State | Containers,
+    ts: ArrayLike,
+    *args: object,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: int = 10_000,
+    hmax: float = inf,
+    derivative: str = "steps",
+) -> State: ...
+@overload
+def odeint(
+    func: ParametricSlope[State, tuple[Any, ...]],  # of any length: slopes are not handed back
+    y0: tuple[Any, ...],
+    ts: ArrayLike,
+    *args: object,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: int = 10_000,
+    hmax: float = inf,
+    derivative: str = "steps",
+) -> State: ...
 @answering
 def odeint(
     func: Callable[..., Any],

@@ -165,7 +165,7 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
         return carry, [known.astype(real_dtype([y])) * y for y in _between(state, time)]
 
     carry, found = scan(to_next, tuple(state), times[1:])
-    end = State(*carry)
+    end = State(*carry)  # type: ignore[arg-type]  # as above
     leaves = [
         fnp.concatenate([leaf[None], later]) for leaf, later in zip(start, found, strict=True)
     ]

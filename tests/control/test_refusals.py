@@ -118,12 +118,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         "cond: the predicate has to be a truth value, got float64. Compare it, as in x != 0",
     ),
     "a predicate that is nothing": (
-        lambda x: fg.cond(None, fnp.sin, fnp.cos, x),
+        lambda x: fg.cond(None, fnp.sin, fnp.cos, x),  # type: ignore[call-overload]
         LeafError,
         r"cond: the predicate: expected an array or a number, got None.*At test_refusals.py:\d+",
     ),
     "a condition that is nothing": (
-        lambda x: fg.while_loop(lambda c: None, lambda c: c, x),
+        lambda x: fg.while_loop(lambda c: None, lambda c: c, x),  # type: ignore[arg-type]
         LeafError,
         r"while_loop: the result of cond_fun: expected an array.*At test_refusals.py:\d+",
     ),
@@ -178,7 +178,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         "while_loop: checkpoints has to be an integer from 2 on, got 1",
     ),
     "a bound that is no integer": (
-        lambda x: fg.fori_loop(0, 2.5, lambda i, c: c, x),
+        lambda x: fg.fori_loop(0, 2.5, lambda i, c: c, x),  # type: ignore[call-overload]
         DtypeError,
         "fori_loop: upper has to be an integer, got float64",
     ),

@@ -1,0 +1,103 @@
+"""The types of what loops and branches carry: how that of a result follows from a function's.
+
+A start that is one array or number comes back as a tensor, for whatever kind of array or number the
+function is declared. A start in a container may be given with numbers in it where the function is
+declared for tensors, so there the function says what comes back, and not the start.
+
+Functions of one array are unions of callables, one for each kind of array that they may be declared
+for, since checkers then take the arguments of lambdas for anything.
+
+>>> import funcgrad as fg
+>>> def halved(x: float) -> float:
+...     return x / 2
+>>> end: fg.Tensor = fg.fori_loop(0, 3, lambda i, x: halved(x), 8.0)
+>>> end
+Tensor(1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, SupportsIndex, TypeAlias, TypeVar
+
+import numpy as np
+
+from funcgrad.tensor import Tensor
+
+__all__ = [
+    "AnyNumber",
+    "Bound",
+    "Containers",
+    "NumberCombined",
+    "NumberCondition",
+    "NumberCountedStep",
+    "NumberScanned",
+    "NumberStep",
+    "ParametricFunction",
+    "ParametricSlope",
+    "State",
+    "Truth",
+    "Y",
+]
+
+AnyNumber: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex"
+"""One array or number."""
+
+Truth: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.bool[Any] | bool"
+"""One truth value: no other number of Python's is one."""
+
+Bound: TypeAlias = "Tensor | np.ndarray[Any, Any] | SupportsIndex"
+"""An end of a range of integers."""
+
+Containers: TypeAlias = "tuple[Any, ...] | list[Any] | dict[Any, Any]"
+"""Pytrees that may have numbers where a function is declared for tensors."""
+
+# Bound to Any, so that an untyped lambda's body is not checked as a function of ``object``.
+State = TypeVar("State", bound=Any)
+Y = TypeVar("Y", bound=Any)
+_Result = TypeVar("_Result", bound=Any)
+
+_Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.number[Any]"
+_NumPys: TypeAlias = "np.ndarray[Any, Any]"
+
+# A function of Python's numbers takes a bool, whichever of them it is declared for.
+NumberCondition: TypeAlias = (
+    Callable[[Tensor], Truth]
+    | Callable[[_NumPys], Truth]
+    | Callable[[np.float64], Truth]
+    | Callable[[bool], Truth]
+)
+NumberStep: TypeAlias = (
+    Callable[[Tensor], _Array]
+    | Callable[[_NumPys], _Array]
+    | Callable[[np.float64], AnyNumber]
+    | Callable[[bool], AnyNumber]
+)
+NumberCountedStep: TypeAlias = (
+    Callable[[Any, Tensor], _Array]
+    | Callable[[Any, _NumPys], _Array]
+    | Callable[[Any, np.float64], AnyNumber]
+    | Callable[[Any, bool], AnyNumber]
+)
+NumberScanned: TypeAlias = (
+    Callable[[Tensor, Any], tuple[_Array, Y]]
+    | Callable[[_NumPys, Any], tuple[_Array, Y]]
+    | Callable[[np.float64, Any], tuple[AnyNumber, Y]]
+    | Callable[[bool, Any], tuple[AnyNumber, Y]]
+)
+NumberCombined: TypeAlias = (
+    Callable[[Tensor, Tensor], _Array]
+    | Callable[[_NumPys, _NumPys], _Array]
+    | Callable[[np.float64, np.float64], AnyNumber]
+    | Callable[[bool, bool], AnyNumber]
+)
+
+ParametricFunction: TypeAlias = (
+    Callable[[State], _Result] | Callable[Concatenate[State, Any, ...], _Result]
+)
+"""A function of a state and parameters."""
+
+ParametricSlope: TypeAlias = (
+    Callable[[State, Any], _Result] | Callable[Concatenate[State, Any, Any, ...], _Result]
+)
+"""A function of a state, the time and parameters."""
