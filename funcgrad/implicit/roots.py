@@ -54,6 +54,8 @@ def custom_root(
     solve: RootSolver,
     tangent_solve: Solve = dense_solve,
     has_aux: Literal[False] = False,
+    *,
+    failed: str = "raise",
 ) -> Tensor: ...
 @overload
 def custom_root(
@@ -63,6 +65,7 @@ def custom_root(
     tangent_solve: Solve = dense_solve,
     *,
     has_aux: Literal[True],
+    failed: str = "raise",
 ) -> tuple[Tensor, Any]: ...
 @overload
 def custom_root(
@@ -71,6 +74,8 @@ def custom_root(
     solve: RootSolver,
     tangent_solve: Solve = dense_solve,
     has_aux: Literal[False] = False,
+    *,
+    failed: str = "raise",
 ) -> State: ...
 @overload
 def custom_root(
@@ -80,6 +85,7 @@ def custom_root(
     tangent_solve: Solve = dense_solve,
     *,
     has_aux: Literal[True],
+    failed: str = "raise",
 ) -> tuple[State, Any]: ...
 @overload
 def custom_root(
@@ -89,6 +95,7 @@ def custom_root(
     tangent_solve: Solve = dense_solve,
     *,
     has_aux: bool,
+    failed: str = "raise",
 ) -> Any: ...
 def custom_root(
     f: Callable[[Any], Any],
