@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad.primitives.special import bell
 from funcgrad.primitives.special_functions.entropies import log_ratio
 from funcgrad.primitives.transcendental import ratio_to_square_of_hypot, sech_squared
-from funcgrad.scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
+from funcgrad.scipy.special import expit, exprel, log_expit, log_ndtr, logit, ndtr, ndtri
 from funcgrad.scipy.stats.conditions import holding, split
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
 from funcgrad.tensor import Tensor, apply, apply1, apply2
@@ -56,24 +56,39 @@ norm = ContinuousDistribution(
     log_factor=-_LOG_ROOT_OF_TURN,
     far=_minus_half_square,
 )
+
+
+def _log_expon_below(x: Tensor, scale: Tensor) -> Tensor:
+    """Near 0 the logarithm of the quotient, and of what the probability is of it."""
+    near = holding(lambda x, scale: x < scale, x, scale)
+    if near is True:
+        return apply2(log_ratio, x, scale) + fnp.log(exprel(-x / scale))
+    inner = fnp.where(near, x, scale)
+    small = apply2(log_ratio, inner, scale) + fnp.log(exprel(-inner / scale))
+    outer = fnp.log1p(-fnp.exp(-fnp.where(near, scale, x) / scale))
+    result: Tensor = fnp.where(near, small, outer)
+    return result
+
+
 expon = ContinuousDistribution(
     "expon",
     (),
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z: -z,
-    density=lambda z: fnp.exp(-z),
-    below=lambda z: -fnp.expm1(-z),
-    above=lambda z: fnp.exp(-z),
-    log_below=log_probability(lambda z: -fnp.expm1(-z), lambda z: fnp.exp(-z)),
-    log_above=lambda z: -z,
+    log_density=lambda x, scale: -x / scale - fnp.log(scale),
+    density=lambda x, scale: fnp.exp(-x / scale) / scale,
+    below=lambda x, scale: -fnp.expm1(-x / scale),
+    above=lambda x, scale: fnp.exp(-x / scale),
+    log_below=_log_expon_below,
+    log_above=lambda x, scale: -x / scale,
     quantile=lambda q: -fnp.log1p(-q),
     upper_quantile=lambda q: -fnp.log(q),
     expectation=lambda: 1.0,
     variance=lambda: 1.0,
     uncertainty=lambda: 1.0,
-    far=lambda z: -z,
+    far=lambda x, scale: -x / scale,
+    of_distances=True,
 )
 
 
