@@ -347,6 +347,8 @@ def test_a_loop_from_a_tree_gives_a_tree_of_that_type() -> None:
     assert_type(fg.odeint(rotated, (1.0, 0.0), [0.0, 1.0], 2.0), Pair)
     assert_type(fg.fixed_point(lambda line: Line(X, X), LINE), Line)
     assert_type(fg.custom_root(swapped, PAIR, newton), Pair)
+    with_notes = fg.custom_root(swapped, PAIR, lambda f, x: (x, 1), lambda _, y: y, True)
+    assert_type(with_notes, Any)
     assert_type(fg.custom_root(swapped, PAIR, lambda f, x: (x, 1), has_aux=True), tuple[Pair, Any])
 
 

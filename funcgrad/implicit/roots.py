@@ -97,6 +97,16 @@ def custom_root(
     has_aux: bool,
     failed: str = "raise",
 ) -> Any: ...
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Tree,
+    solve: RootSolver,
+    tangent_solve: Solve,
+    has_aux: bool,
+    *,
+    failed: str = "raise",
+) -> Any: ...
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Tree,
