@@ -117,7 +117,7 @@ def bits(value: ArrayLike) -> tuple[Any, ...]:
     """Reduce an array to what those share that are the same to the bit; all NaN count as one."""
     array = np.asarray(value)
     if array.dtype.kind == "c":
-        return bits(array.real), bits(array.imag)
+        return bits(np.real(array)), bits(np.imag(array))
     if array.dtype.kind == "f":
         array = np.where(array != array, array.dtype.type(np.nan), array)
     return array.dtype, array.shape, array.tobytes()
@@ -173,7 +173,8 @@ def directions(rng: np.random.Generator, point: Sequence[Value]) -> tuple[Any, .
 def inner(first: ArrayLike, second: ArrayLike) -> float:
     """Compute the real inner product: a complex number counts as the pair of its parts."""
     one, other = np.asarray(first, complex), np.asarray(second, complex)
-    return float(np.sum(one.real * other.real + one.imag * other.imag))
+    shares = np.real(one) * np.real(other) + np.imag(one) * np.imag(other)
+    return float(np.sum(shares))
 
 
 def inner_all(first: Sequence[Value], second: Sequence[Value]) -> float:

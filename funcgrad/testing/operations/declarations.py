@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from funcgrad.errors import CheckError
 from funcgrad.primitive import DISCRETE, Linear, Partials, Primitive, Sample
 from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.shape import is_inexact, spec_of
+from funcgrad.shape import Spec, is_inexact, spec_of
 from funcgrad.structure import Control
 from funcgrad.tensor import apply
 from funcgrad.testing.operations.agreement import (
@@ -108,9 +109,8 @@ def require_said(case: Case) -> None:
     )
 
 
-def _specs(specs: object) -> str:
-    listed = specs if isinstance(specs, (tuple, list)) else (specs,)
-    return ", ".join(f"{spec.dtype} {spec.shape}" for spec in listed) or "nothing"
+def _specs(specs: Sequence[Spec]) -> str:
+    return ", ".join(f"{spec.dtype} {spec.shape}" for spec in specs) or "nothing"
 
 
 def _said_in_single_precision(case: Case) -> None:

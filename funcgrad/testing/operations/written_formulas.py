@@ -48,8 +48,8 @@ def _cast(arg: Value, dtype: np.dtype[Any]) -> Value:
     if array.dtype.kind not in "fc" or isinstance(arg, float | complex) or not array.size:
         return arg
     if dtype.kind in "iu":
-        array = np.clip(np.nan_to_num(array.real), -100 if dtype.kind == "i" else 0, 100)
-    return array.real.astype(dtype)[()] if dtype.kind != "c" else array.astype(dtype)[()]
+        array = np.clip(np.nan_to_num(np.real(array)), -100 if dtype.kind == "i" else 0, 100)
+    return np.real(array).astype(dtype)[()] if dtype.kind != "c" else array.astype(dtype)[()]
 
 
 def _has_the_bits(sample: Case) -> None:
