@@ -169,6 +169,27 @@ def test_frozen_distributions_of_vectors_and_what_they_refuse() -> None:
     assert_allclose(stats.multivariate_normal(mean, cov).logpdf(mean + 0.1), peer, rtol=1e-13)
     peer = scipy.stats.multivariate_normal(cov=2.0).pdf(0.3)
     assert_allclose(stats.multivariate_normal(cov=2.0).pdf(0.3), peer, rtol=1e-13)
+
+
+def test_vectors_of_a_stack_lie_along_its_last_axis() -> None:
+    x = np.linspace(-1.0, 2.0, 12).reshape(4, 3)
+    for cov in (2.0, np.array([1.0, 2.0, 0.5]), np.diag([1.0, 2.0, 0.5]) + 0.1):
+        peer = scipy.stats.multivariate_normal(np.zeros(3), cov).logpdf(x)
+        assert_allclose(stats.multivariate_normal.logpdf(x, cov=cov), peer, rtol=1e-13)
+    column = x[:, :1]
+    peer = scipy.stats.multivariate_normal(0.5, 2.0).logpdf(column)
+    assert_allclose(stats.multivariate_normal.logpdf(column, 0.5, 2.0).ravel(), peer, rtol=1e-13)
+    shares = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])
+    peer = scipy.stats.dirichlet([1.5, 2.0, 3.0]).logpdf(shares.T)
+    assert_allclose(stats.dirichlet.logpdf(shares.T, [1.5, 2.0, 3.0]), peer, rtol=1e-13)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.7, 0.95])
+def test_first_successes_are_likely_and_rare(p: float) -> None:
+    k = np.arange(1.0, 6.0)
+    for method in ("cdf", "sf", "logcdf", "logsf"):
+        ours, theirs = pair("geom", method)
+        assert_allclose(ours(k, p), theirs(k, p), rtol=1e-10)  # SciPy's log(cdf) rounds
     alpha, x = np.array([0.7, 1.2]), np.array([0.4, 0.6])
     assert_allclose(stats.dirichlet(alpha).pdf(x), scipy.stats.dirichlet(alpha).pdf(x), rtol=1e-13)
     with pytest.raises(MissingAttributeError, match="norm: there is no 'rvs' here"):
