@@ -391,7 +391,7 @@ CALLERS: Final[tuple[Row, ...]] = (
 
 
 def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
-    """What is written instead of a name in a place; empty where no row says so.
+    """Find what to write in place of a name; empty where no row says so.
 
     >>> advice_in(NAMES, "fnp", "relu")
     'fg.nn.relu(x)'
@@ -403,7 +403,7 @@ def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
 
 
 def advice_of_name(module: str, name: str) -> str:
-    """What is written instead of a name that a module lacks; empty where that is not known."""
+    """Find what to write in place of a name that a module lacks; empty where that is not known."""
     advice = advice_in(NAMES, as_written(module), name)
     if advice or name.startswith("_"):
         return advice
@@ -447,7 +447,7 @@ def _of_the_original(module: str) -> str:
 
 
 def advice_of_call(module: str, qualified: str) -> str:
-    """What is written instead of a function of another library; empty where no row says so.
+    """Find what to write in place of a function of another library; empty where no row says so.
 
     >>> advice_of_call("scipy.optimize._zeros_py", "brentq")
     'scipy.optimize.brentq takes numbers and arrays alone: fg.implicit.root(f, solver).'

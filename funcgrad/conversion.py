@@ -170,7 +170,7 @@ class Conversions(ForeignAttributes):
         return 0 if self._trace is None else 5000
 
     def __bytes__(self) -> bytes:
-        """As of an array: its memory, which iteration over it would take number by number."""
+        """Give the bytes of the memory, as an array does; iteration would go number by number."""
         return bytes(np.asarray(self._reveal("bytes(t)", exact=True)))
 
     def tobytes(self, order: Any = "C") -> bytes:

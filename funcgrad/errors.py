@@ -202,7 +202,7 @@ class TracerError(FuncgradError, TypeError):
 
 
 def _remedy(calls: Sequence[tuple[str, str]]) -> str:
-    """What to write in place of the first of some functions that there is an answer for."""
+    """Find what to write in place of the first of some functions that there is an answer for."""
     if not calls:
         return ""
     from funcgrad.answers import advice_of_call

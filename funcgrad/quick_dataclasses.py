@@ -165,7 +165,7 @@ def _is_fixed(kind: type[Any], name: str) -> bool:
 
 
 def _state(self: DataclassInstance) -> list[Any]:
-    """What is pickled: the fields, since what unpickles sets no attribute of a frozen instance."""
+    """List the fields for pickling, since unpickling sets no attribute of a frozen instance."""
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 

@@ -52,7 +52,7 @@ __all__ = [
 
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Of axes, in contractions; the module ``string`` takes as long to load as four files here."""
+"""Names of axes in contractions; loading the module ``string`` takes as long as four files here."""
 
 Algebra: TypeAlias = Any
 """Whatever has the intrinsics: ``funcgrad.intrinsics``, or an object of a compiler's."""

@@ -270,7 +270,7 @@ class Branches:
         return cls(operation, functions, names, structure, values)
 
     def call(self, k: int, values: Sequence[Value]) -> Any:
-        """What a function returns."""
+        """Call one of the functions and return its results."""
         return self.functions[k](*trees.unflatten(self.structure, [wrap(x) for x in values]))
 
     def flat(self, out: object) -> tuple[list[Value], Structure]:

@@ -100,7 +100,7 @@ class _Way(NamedTuple):
     def through(
         self, portion: _Portion, consts: Sequence[Value], carry: Sequence[Value]
     ) -> list[Value]:
-        """What it carries on from a portion."""
+        """Carry on from a portion."""
         known = portion.known
         if portion.is_long:
             outs = self.stretch.evaluate([*consts, *[known[k] for k in self.before], *carry])

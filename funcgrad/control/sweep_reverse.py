@@ -200,7 +200,7 @@ def _turn(
 
 
 def _step(sweeps: Sweeps, number: int) -> Program:
-    """What a sweep, and those after it, make of a step.
+    """Compute what a sweep, and those after it, make of a step.
 
     A program of what all steps share and of what the sweep carries, as it is to be followed; then
     of these once more with what the others carry. What is shared is followed in this sweep alone.

@@ -54,7 +54,7 @@ class Sweeps(NamedTuple):
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Sweeps:
-        """Of the parameters of an equation."""
+        """Read the settings back from the parameters of an equation."""
         loop = WhileLoop(params["cond"], params["body"], params["consts"])
         turns = tuple([params[name] for name in sorted(params) if name.startswith("turn_")])
         return cls(loop, turns, params["checkpoints"], params["first"])
@@ -68,7 +68,7 @@ class Sweeps(NamedTuple):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """Of each sweep: the body of the loop, and the turns."""
+        """List the programs of each sweep: the body of the loop, and the turns."""
         return (self.loop.body, *self.turns)
 
     def parts(self, values: Sequence[T]) -> list[Sequence[T]]:
@@ -92,7 +92,7 @@ class Sweeps(NamedTuple):
         return [*chain(*ends[self.first :])]
 
     def pushed(self, flags: Sequence[bool]) -> tuple[Sweeps, Tangents]:
-        """The same with tangents of some operands beside these, and of all that these reach."""
+        """Add sweeps of tangents: of some operands, and of all that these reach."""
         count = len(self.loop.body.inputs)
         loop, layout = self.loop.pushed(flags[:count])
         turns = []
@@ -102,14 +102,14 @@ class Sweeps(NamedTuple):
         return Sweeps(loop, tuple(turns), self.checkpoints, self.first), layout
 
     def recorded(self, followed: Sequence[Sequence[bool]]) -> Sweeps:
-        """The same as it is when recorded, where some parts of the operands are followed."""
+        """Take what recording computes of the sweeps, where parts of the operands are followed."""
         flags, (body, *turns) = [*chain(*followed)], self.programs
         loop = self.loop._replace(body=as_recorded(body, flags[: len(body.inputs)]))
         own = tuple([as_recorded(turn, flags[: len(turn.inputs)]) for turn in turns])
         return self._replace(loop=loop, turns=own)
 
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedSweeps:
-        """The same on a batch, of which some operands have one, and all that these reach."""
+        """Batch the sweeps: some operands have a batch axis, and all that these reach."""
         count = len(self.loop.body.inputs)
         batched = self.loop.batched(size, flags[:count])
         parts = [flags[: self.loop.consts], batched.state]
@@ -182,7 +182,7 @@ def swept(
     starts: Sequence[Any],
     most: int | None,
 ) -> list[Any]:
-    """What sweeps to and fro bring to their ends.
+    """Run sweeps to and fro and return what they end with.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _turned(
     starts: Sequence[Any],
     most: int | None,
 ) -> list[Any]:
-    """What the sweeps after the first bring to their ends.
+    """Run the sweeps after the first and return what they end with.
 
     ``known`` is what the sweeps bring to each of some pieces, which follow one another and have
     these lengths. It is used up.
@@ -236,7 +236,7 @@ def _turned(
 
 
 def _through(steps: Steps, entries: Sequence[Any], length: int, most: int | None) -> Any:
-    """What the last of some sweeps brings out of a piece, for what all of them bring into it."""
+    """Run sweeps over a piece and return what the last of them brings out of it."""
     step, value = steps[len(entries) - 1], entries[-1]
     if length == 1 or len(entries) == 1:
         for _ in range(length):

@@ -104,7 +104,7 @@ class Program:
         return self._index
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What follows from the program alone, such as its derivative; made once, under a key."""
+        """Keep what follows from the program alone, as its derivative: made once, under a key."""
         if self._derived is None:
             object.__setattr__(self, "_derived", {})
         known: Any = self._derived

@@ -52,7 +52,7 @@ _DERIVED: Final = frozenset({"elementwise", "contraction", "loop", "choice", "ru
 
 
 class _Wrong(Exception):  # noqa: N818 - a finding, which is listed with others
-    """What is wrong with one program."""
+    """An error that says how one program goes wrong."""
 
 
 def check_backend(backend: Backend | str, kinds: Sequence[str] = ()) -> None:
@@ -312,7 +312,7 @@ def _without_warnings(f: Function, args: tuple[Any, ...]) -> Any:
 
 
 def _check_derived(backend: Backend, trial: ProgramOfAKind) -> None:
-    """What transformations make of the jitted function, where they apply."""
+    """Check what transformations make of the jitted function, where they apply."""
     first = trial.args[0] if trial.args else None
     if not isinstance(first, np.ndarray) or first.dtype.kind != "f":
         return

@@ -106,7 +106,7 @@ class Batcher(Trace):
             yield
 
     def _successor(self) -> Batcher | None:
-        """Of an ended trace, the one that its tracers belong to where a rule runs that reads them.
+        """Find the trace that an ended one's tracers belong to where a rule runs that reads them.
 
         A rule of a call may run later, as in a pullback, and may close over tracers of the batch
         that the call belongs to.

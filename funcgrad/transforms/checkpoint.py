@@ -129,7 +129,7 @@ class _Rehearsal(Stager):
     def _called(
         self, call: Call, values: Sequence[Value], results: Sequence[Value]
     ) -> Sequence[Value]:
-        """What transformations make of a call whose tracers stand for numbers: by its rules."""
+        """Interpret a call whose tracers stand for numbers by its rules."""
         return results if RAW.issuperset(map(type, values)) else bind_call(call, values)
 
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:

@@ -1,4 +1,4 @@
-"""What recording leaves behind: a computation as a value."""
+"""The record of a computation, as a value of its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Record:
         return self._pull(reversed(self.entries), outputs, cts)
 
     def pull_once(self, output: int, ct: Value) -> list[Value]:
-        """As ``pull``, using the record up: an entry is freed when it has been pulled through."""
+        """Pull and use the record up: an entry is freed when it has been pulled through."""
         entries: list[Any] = [None, *self.entries]  # None is where `iter` stops
         self.entries = ()
         return self._pull(iter(entries.pop, None), [output], [ct])

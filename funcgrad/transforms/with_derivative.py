@@ -114,7 +114,7 @@ def with_pushforward(
 
 
 def as_recorded(program: Program, followed: Sequence[bool]) -> Program:
-    """What a program computes when it is recorded, without what recording keeps.
+    """The program of what recording computes, without what recording keeps.
 
     That is the program itself, but for calls with rules: where such a call is recorded, its results
     are those of its rule, whose derivatives need not be those that the rule gives.

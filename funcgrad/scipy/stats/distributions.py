@@ -66,7 +66,7 @@ def _completed(
 
 
 def _limits(z: Tensor, low: Tensor, ends: tuple[float, float]) -> Tensor:
-    """What is outside of a support, below it and above, in the precision of z."""
+    """Choose the value below or above a support, in the precision of z."""
     result: Tensor = fnp.where(low, *[fnp.full_like(z, end) for end in ends])
     return result
 

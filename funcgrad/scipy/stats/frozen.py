@@ -21,7 +21,7 @@ __all__ = ["FrozenDistribution"]
 
 
 class Named(Protocol):
-    """What has methods of a value and of parameters."""
+    """A distribution: it has methods of a value and of parameters."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What users give to distributions: parameters in their order or by their names.
+"""Parameters that users give to distributions, in their order or by their names.
 
 >>> arguments("norm.pdf", ("loc", "scale"), (1.5,), {})
 {'loc': 1.5}

@@ -1,4 +1,4 @@
-"""What operations promise by their declaration, as properties that are tried at their samples.
+"""Properties that operations promise by their declaration, tried at their samples.
 
 One property is one sentence, with a check of it and where to look if it does not hold. The files
 are families of them; ``conformance`` has them all, and ``check_primitive``.

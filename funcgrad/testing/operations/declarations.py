@@ -1,4 +1,4 @@
-"""What a declaration says at once: samples, results, and that evaluating leaves nothing behind."""
+"""Properties of a declaration: samples, results, and that evaluating leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _masks_travel(case: Case) -> None:
 
 
 def _superposes(case: Case) -> None:
-    """What ``linear_transpose`` accepts adds up, and is zero at zero."""
+    """Check that what ``linear_transpose`` accepts adds up, and is zero at zero."""
     rng = np.random.default_rng(8)
     for k, arg in enumerate(case.args):
         if np.asarray(arg).dtype != np.float64 or not np.size(arg):
@@ -158,7 +158,7 @@ def _push_is_transposed(case: Case) -> None:
 
 
 class _Unread:
-    """What is left of a value that a factor does not read."""
+    """Make a stand-in for a value that a factor does not read."""
 
     def __init__(self, value: Value) -> None:
         self.shape, self.dtype = np.shape(value), dtype_of(value)
