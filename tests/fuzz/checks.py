@@ -29,6 +29,7 @@ from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.inline import inlined
+from funcgrad.structure import Control
 from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.compare import DifferenceError, assert_agree
 from tests.fuzz.differences import assert_differences
@@ -393,6 +394,13 @@ def _forward_over_forward(subject: Subject) -> None:
     _assert_one_number(subject, twice, curvature)
 
 
+def _pulled_where_loops_are_staged(subject: Subject) -> Any:
+    """The derivative with loops and branches staged, also those that numbers never enter."""
+    if any(isinstance(each.operation.structure, Control) for each in subject.staged.equations):
+        return fg.jit(subject.pull)(*subject.point)
+    return None
+
+
 def is_refused(subject: Subject, error: Exception) -> bool:
     """Whether it is said, eagerly too, that there is no derivative, or no result at other numbers:
     of a singular matrix, of eigenvectors to equal eigenvalues, or for complex numbers."""
@@ -407,6 +415,7 @@ def is_refused(subject: Subject, error: Exception) -> bool:
             _forward_over_forward,
             lambda s: [s.f(*args) for args in s.others],
             _batched,
+            _pulled_where_loops_are_staged,
         )
     )
 
