@@ -79,7 +79,7 @@ class _Rehearsal(Stager):
     at; but what is being differentiated gives no number away.
     """
 
-    __slots__ = ("_followed", "_outer", "follows", "recorder")
+    __slots__ = ("_calls", "_followed", "_outer", "follows", "recorder")
     has_numbers = True
     keeps_compiled = True
 
@@ -89,6 +89,7 @@ class _Rehearsal(Stager):
         self.recorder = recorder
         self._outer = outer
         self._followed: set[int] = set()
+        self._calls = False
         self.follows: list[bool] = []
 
     def rehearse(
@@ -115,8 +116,10 @@ class _Rehearsal(Stager):
         run: Callable[[Sequence[Value]], list[Value]],
         args: Sequence[Value],
         primitive: Primitive,
-    ) -> list[Value]:
-        """A segment within this one is rehearsed likewise."""
+    ) -> list[Value] | None:
+        """A segment within this one is rehearsed likewise; one within a call with numbers runs."""
+        if self._calls:
+            return None
         self.check()
         with begin_level() as level:
             rehearsal = _Rehearsal(level, self.recorder, self)
@@ -130,7 +133,13 @@ class _Rehearsal(Stager):
         self, call: Call, values: Sequence[Value], results: Sequence[Value]
     ) -> Sequence[Value]:
         """Interpret a call whose tracers stand for numbers by its rules."""
-        return results if RAW.issuperset(map(type, values)) else bind_call(call, values)
+        if RAW.issuperset(map(type, values)):
+            return results
+        outside, self._calls = self._calls, True
+        try:
+            return bind_call(call, values)
+        finally:
+            self._calls = outside
 
     def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
         """The program, and which of its results are followed."""

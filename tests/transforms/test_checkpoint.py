@@ -674,3 +674,23 @@ def test_a_program_of_a_derivative_of_a_checkpoint_is_linearized() -> None:
     ]
     for of in every:
         assert_same(of(staged), np.asarray(of(f)))
+
+
+@pytest.mark.parametrize("around", [lambda f: f, fg.checkpoint, fg.jit])
+def test_a_checkpoint_within_a_rule_within_a_checkpoint_has_second_derivatives(around):
+    def inner(x):
+        return fg.checkpoint(lambda y: y * y)(x)
+
+    @fg.custom_vjp
+    def clipped(x):
+        return inner(x)
+
+    def backward(x, ct):
+        return fg.vjp(inner, x)[1](fnp.where(abs(ct) > 2.5, 0.25 * ct, ct))
+
+    clipped.defvjp(lambda x: (inner(x), x), backward)
+    f = around(lambda x: fnp.sum(clipped(x) * x))
+    x = fg.tensor([1.0, 2.0, 3.0])  # the third cotangent is clipped: 3 x² becomes 1.5 x²
+    expected = [6.0, 12.0, 9.0]
+    assert np.allclose(fg.hvp(f, (x,), (fnp.ones(3),)), expected)
+    assert np.allclose(fg.jacrev(fg.grad(f))(x), np.diag(expected))
