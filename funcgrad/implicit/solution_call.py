@@ -19,9 +19,10 @@ from funcgrad import trees
 from funcgrad.errors import BatchError, DifferentiationError, TracerError
 from funcgrad.primitives.joining import stack
 from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.structural import unfollowed
 from funcgrad.shape import Spec
 from funcgrad.tensor import wrap
-from funcgrad.trace import Trace, Value, concrete
+from funcgrad.trace import RAW, Trace, Value, concrete
 from funcgrad.transforms.call import (
     Call,
     CallEntry,
@@ -88,6 +89,11 @@ class SolutionCall(JvpCall):
     @property
     def result_specs(self) -> Sequence[Spec] | None:
         return None if self.signature.has_aux else self.signature.specs
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        """Solve; what the solver closes over gives the solution no derivative but the rule's."""
+        outs = super().run(args)
+        return [out if type(out) in RAW else unfollowed(out) for out in outs]
 
     def adopt(self, other: Any) -> None:
         """Nothing: the signature is known before the call runs."""

@@ -406,3 +406,18 @@ def test_a_fixed_point_that_is_not_reached_is_nan_in_every_mode_if_asked() -> No
     ):
         with pytest.raises(ArgumentError, match="failed is 'raise', for an error"):
             call()
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, fg.jit])
+def test_what_a_solver_closes_over_counts_once(mode):
+    def root(a):
+        def solve(f, start):
+            return fnp.sqrt(a)  # it knows the answer
+
+        return fg.custom_root(lambda x: x * x - a, 1.0, solve, lambda g, y: y / g(1.0))
+
+    slope, curvature = 0.5 / 2.0**0.5, -0.25 / 2.0**1.5
+    assert np.allclose(mode(fg.grad(root))(2.0), slope)
+    assert np.allclose(mode(lambda a: fg.jvp(root, (a,), (1.0,))[1])(2.0), slope)
+    assert np.allclose(mode(fg.vmap(fg.grad(root)))(np.array([2.0, 2.0])), slope)
+    assert np.allclose(mode(fg.grad(fg.grad(root)))(2.0), curvature)
