@@ -38,7 +38,9 @@ def real_numbers(operation: str, *args: ArrayLike) -> list[Tensor]:
     for arg in args:
         value = arg._value if type(arg) is Tensor else operand(arg, operation)
         values.append(value)
-        if type(value) in STRONG or type(value) is complex or not is_weak(value):
+        if type(value) in STRONG:
+            dtypes.add(value.dtype)
+        elif type(value) is complex or not is_weak(value):
             dtypes.add(dtype_of(value))
     # A traced Python number may stay one beside arrays of its precision.
     least = _DOUBLE if dtypes else None
@@ -57,8 +59,10 @@ def _together(operation: str, dtypes: set[np.dtype[Any]]) -> np.dtype[Any]:
 
 def _cast(value: Value, dtype: np.dtype[Any], weak: np.dtype[Any] | None) -> Value:
     """A value in a precision that all share; a Python number becomes one of NumPy's."""
+    if type(value) in STRONG:
+        return value if value.dtype is dtype else cast(value, dtype=dtype)
     if type(value) in NUMBERS:
         return dtype.type(value)
-    if dtype_of(value) == dtype and (type(value) in STRONG or dtype == weak or not is_weak(value)):
+    if dtype_of(value) == dtype and (dtype == weak or not is_weak(value)):
         return value
     return cast(value, dtype=dtype)

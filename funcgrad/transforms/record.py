@@ -269,10 +269,12 @@ class Recorder(Trace):
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
         kind = KINDS[primitive.form]
-        dtype = out.dtype if type(out) in STRONG else dtype_of(out)
         if (
             kind is None
-            or (dtype is not _FLOAT64 and dtype.kind not in "fc")
+            or (
+                (dtype := out.dtype if type(out) in STRONG else dtype_of(out)) is not _FLOAT64
+                and dtype.kind not in "fc"
+            )
             or (len(operands) > 1 and not _reached(primitive, operands))
         ):
             self.check()

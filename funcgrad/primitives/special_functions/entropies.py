@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad.floating_errors import ignoring
 from funcgrad.primitive import Primitive, Selection
 from funcgrad.primitives.elementwise import (
     combined,
@@ -48,7 +49,7 @@ def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     """Without warnings, as SciPy's functions are; what is undefined is NaN."""
 
     def evaluate(*args: Raw) -> Raw:
-        with np.errstate(all="ignore"):
+        with ignoring():
             return function(*args)[()]
 
     return evaluate
@@ -147,10 +148,12 @@ def _log_ratio(x: Raw, y: Raw) -> Raw:
     """``log(x / y)`` also where the quotient is near 1, or out of range."""
     x, y = _reals("log_ratio", x, y)
     ratio = x / y
-    least = np.finfo(ratio.dtype).tiny
-    usual = np.where((ratio >= least) & np.isfinite(ratio), np.log(ratio), np.log(x) - np.log(y))
     near = (ratio > 0.5) & (ratio < 2)
-    result = np.where(near, np.log1p(np.where(near, (x - y) / y, 0)), usual)
+    result = np.where(near, np.log1p((x - y) / y), np.log(ratio))
+    usual = (ratio >= np.finfo(ratio.dtype).tiny) & (ratio < np.inf)
+    if np.count_nonzero(usual) == np.size(usual):
+        return result
+    result = np.where(usual, result, np.log(x) - np.log(y))
     return np.where((x == 0) & (y == 0), np.inf, result)
 
 

@@ -1,4 +1,4 @@
-"""The inverse of the logistic function, and its logarithm; NumPy evaluates them.
+"""The inverse of the logistic function, and logarithms of it and of its slope, in NumPy.
 
 >>> logit(0.5)
 np.float64(0.0)
@@ -18,10 +18,11 @@ from funcgrad.primitives.elementwise import (
     reciprocal_of_positive,
 )
 from funcgrad.primitives.special import real_floating
+from funcgrad.primitives.transcendental import tanh
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, bind1
 
-__all__ = ["log_expit", "logit"]
+__all__ = ["log_expit", "log_expit_slope", "logit"]
 
 
 def _logit(p: Raw) -> Raw:
@@ -63,3 +64,25 @@ log_expit: Primitive = elementwise(
     traits=TRANSCENDENTAL,
     owns=True,
 )
+
+
+def _log_expit_slope(x: Raw) -> Raw:
+    size = np.abs(real_floating(x, "log_expit_slope"))
+    return (-size - 2 * np.log1p(np.exp(-size)))[()]
+
+
+# The density of a logistic number. Of the sum of log_expit(x) and log_expit(-x) the derivative
+# would be a difference, which near 0 has few digits.
+log_expit_slope: Primitive = elementwise(
+    "log_expit_slope",
+    _log_expit_slope,
+    partials=(lambda _, x: -bind1(tanh, x / 2),),
+    samples=combined(
+        reals(-3, 3),
+        edges(0.0, -30.0, 30.0, smooth=True),
+        edges(-np.inf, -1000.0, 1000.0, np.inf, np.nan),
+    ),
+    traits=TRANSCENDENTAL,
+    owns=True,
+)
+"""``log(expit(x) * expit(-x))``."""

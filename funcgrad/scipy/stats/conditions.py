@@ -20,8 +20,8 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.primitives.structural import unfollowed
 from funcgrad.scipy import special
-from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.trace import Value
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import RAW, STRONG, Value, bind1
 
 __all__ = ["Condition", "Test", "both", "chosen", "holding", "split", "times_log", "times_log1p"]
 
@@ -35,14 +35,17 @@ Test: TypeAlias = Callable[..., Value]
 def holding(test: Test, *args: Tensor) -> Condition:
     """Where a test of numbers holds; True if that is known to be everywhere.
 
-    Numbers at hand are compared by NumPy alone, in a third of the time.
+    Numbers at hand are compared by NumPy alone, in a third of the time, and counted, in a third of
+    that of ``all``.
     """
-    numbers = [apply1(unfollowed, x) for x in args]
-    if any(type(x) is not Tensor for x in numbers):
-        return wrap(test(*numbers))
-    truths = test(*[x._value for x in numbers])
-    everywhere = truths.all() if type(truths) is np.ndarray else truths
-    return True if everywhere else wrap(truths)
+    numbers = [bind1(unfollowed, x) for x in args]
+    if not RAW.issuperset(map(type, numbers)):
+        return wrap(test(*map(wrap, numbers)))
+    # Python's numbers, as of a traced one, would raise where NumPy's overflow.
+    truths = test(*[x if type(x) in STRONG else np.asarray(x)[()] for x in numbers])
+    if type(truths) is np.ndarray:
+        return True if np.count_nonzero(truths) == truths.size else wrap(truths)
+    return True if truths else wrap(truths)
 
 
 def both(first: Condition, second: Condition) -> Condition:

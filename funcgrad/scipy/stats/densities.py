@@ -13,6 +13,7 @@ import math
 import funcgrad.numpy as fnp
 from funcgrad.primitives.special import bell
 from funcgrad.primitives.special_functions.entropies import log_ratio
+from funcgrad.primitives.special_functions.logistic import log_expit_slope
 from funcgrad.primitives.transcendental import ratio_to_square_of_hypot, sech_squared
 from funcgrad.scipy.special import expit, exprel, log_expit, log_ndtr, logit, ndtr, ndtri
 from funcgrad.scipy.stats.conditions import holding, split
@@ -141,27 +142,13 @@ laplace = ContinuousDistribution(
 )
 
 
-def _log_logistic(z: Tensor) -> Tensor:
-    """Near 0 by the hyperbolic cosine, whose slope has all digits where it is small."""
-
-    def middle(z: Tensor) -> Tensor:
-        return -2 * fnp.log(fnp.cosh(z / 2)) - math.log(4)
-
-    return split(lambda z: abs(z) < 1, z, middle, _outer_log_logistic, (0.0, 1.0))
-
-
-def _outer_log_logistic(z: Tensor) -> Tensor:
-    size = fnp.abs(z)
-    return -size - 2 * fnp.log1p(fnp.exp(-size))
-
-
 logistic = ContinuousDistribution(
     "logistic",
     (),
     -math.inf,
     math.inf,
     0.0,
-    log_density=_log_logistic,
+    log_density=lambda z: apply1(log_expit_slope, z),
     density=lambda z: apply1(sech_squared, z / 2) / 4,
     below=expit,
     above=lambda z: expit(-z),

@@ -300,7 +300,7 @@ class ContinuousDistribution(AbsentMethods):
     def _is_inside(self, z: Value) -> Value:
         """Ends that are infinite are outside: nothing is left of a density there."""
         if isinf(self.low) and isinf(self.high):
-            return abs(z) < fnp.inf
+            return np.isfinite(z)
         above = (z > self.low) if self.open or isinf(self.low) else (z >= self.low)
         return above & ((z < self.high) if isinf(self.high) else (z <= self.high))
 
@@ -323,7 +323,7 @@ class ContinuousDistribution(AbsentMethods):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteDistribution(AbsentMethods):
-    """A distribution of whole numbers from 0 on, by formulas of them and shape parameters.
+    """A distribution of whole numbers from a least one on, by formulas of them and of shapes.
 
     Attributes
     ----------
@@ -334,13 +334,16 @@ class DiscreteDistribution(AbsentMethods):
     greatest : callable or None
         ``(*shapes)`` to the greatest number that has a probability; None where there is none.
     log_mass : callable
-        ``(k, *shapes)`` for whole k from 0 to that.
+        ``(k, *shapes)`` for whole k from the least to that.
     below, above : callable
-        The probabilities of at most k, and of more, for whole k from 0 to less than the greatest.
+        The probabilities of at most k, and of more, for whole k from the least to less than the
+        greatest.
     harmless : tuple of float
-        Shapes at which formulas of k = 0 are finite.
+        Shapes at which formulas of the least k are finite.
     expectation, variance : callable
         ``(*shapes)`` to the mean and the variance.
+    least : float
+        The least number that has a probability.
     """
 
     name: str
@@ -353,6 +356,7 @@ class DiscreteDistribution(AbsentMethods):
     harmless: tuple[float, ...]
     expectation: Moment
     variance: Moment
+    least: float = 0.0
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
         """The distribution with its parameters given, in their order or by their names."""
@@ -431,21 +435,24 @@ class DiscreteDistribution(AbsentMethods):
         return numbers, self._harmless(valid, shapes), valid
 
     def _harmless(self, condition: Condition, shapes: list[Tensor]) -> list[Tensor]:
+        if condition is True:
+            return shapes
         pairs = zip(shapes, self.harmless, strict=True)
         return [chosen(condition, shape, harmless) for shape, harmless in pairs]
 
     def _has_mass(self, n: Value, *shapes: Value) -> Value:
-        inside = (n >= 0) & (n == np.floor(n))
+        inside = (n >= self.least) & (n == np.floor(n))
         return inside & (n < np.inf if self.greatest is None else n <= self.greatest(*shapes))
 
     def _is_before_the_end(self, n: Value, *shapes: Value) -> Value:
-        return (n >= 0) & (n < (np.inf if self.greatest is None else self.greatest(*shapes)))
+        greatest = np.inf if self.greatest is None else self.greatest(*shapes)
+        return (n >= self.least) & (n < greatest)
 
     def _within(
         self, formula: Formula, n: Tensor, shapes: list[Tensor], inside: Condition
     ) -> Tensor:
         """A formula inside of the support; elsewhere at numbers that do no harm."""
-        return formula(chosen(inside, n, 0.0), *self._harmless(inside, shapes))
+        return formula(chosen(inside, n, self.least), *self._harmless(inside, shapes))
 
     def _probability(
         self,
@@ -460,4 +467,4 @@ class DiscreteDistribution(AbsentMethods):
         whole = fnp.floor(n)
         inside = holding(self._is_before_the_end, whole, *shapes)
         value = self._within(formula, whole, shapes, inside)
-        return _completed(value, n, inside, valid, lambda: _limits(n, n < 0, ends))
+        return _completed(value, n, inside, valid, lambda: _limits(n, n < self.least, ends))

@@ -6,13 +6,11 @@ Tensor([0.36787944, 0.36787944, 0.        ])
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import chosen, holding, split, times_log, times_log1p
+from funcgrad.scipy.stats.conditions import split, times_log, times_log1p
 from funcgrad.scipy.stats.distributions import DiscreteDistribution
 from funcgrad.tensor import Tensor
 from funcgrad.trace import Value
@@ -89,13 +87,6 @@ bernoulli = DiscreteDistribution(
 )
 
 
-def _log_geometric(k: Tensor, p: Tensor) -> Tensor:
-    """The first number is 1: 0 has no probability."""
-    first = holding(lambda k: k > 0, k)
-    value = times_log1p(chosen(first, k, 1.0) - 1, -p) + fnp.log(p)
-    return chosen(first, value, -math.inf)
-
-
 def _hit(k: Tensor, p: Tensor) -> Tensor:
     """By the logarithm of a miss where a hit is rare."""
 
@@ -117,10 +108,11 @@ geom = DiscreteDistribution(
     ("p",),
     valid=lambda p: (p > 0) & (p <= 1),
     greatest=None,
-    log_mass=_log_geometric,
+    log_mass=lambda k, p: times_log1p(k - 1, -p) + fnp.log(p),
     below=_hit,
     above=_missed,
     harmless=(0.5,),
     expectation=lambda p: 1 / p,
     variance=lambda p: (1 - p) / (p * p),
+    least=1.0,
 )

@@ -14,7 +14,7 @@ from funcgrad.tensor import ArrayLike
 
 __all__ = ["arguments"]
 
-_OPTIONAL: Final = ("loc", "scale")
+_OPTIONAL: Final = frozenset({"loc", "scale"})
 
 
 def arguments(
@@ -27,9 +27,11 @@ def arguments(
     MissingOptionError
         A parameter is missing, or given twice, or there is none of its name.
     """
-    values = {**dict(zip(names, given, strict=False)), **named}
-    wrong = len(values) < len(given) + len(named) or not values.keys() <= set(names)
-    if wrong or any(name not in values and name not in _OPTIONAL for name in names):
+    values = dict(zip(names, given, strict=False))
+    values.update(named)
+    wrong = len(values) < len(given) + len(named) or (named and not named.keys() <= set(names))
+    lacking = [name for name in names[len(given) :] if name not in named]
+    if wrong or not _OPTIONAL.issuperset(lacking):
         raise MissingOptionError(
             f"{operation}: the parameters are {', '.join(names)}; got {len(given)} by position"
             f" and {', '.join(named) or 'none'} by name."

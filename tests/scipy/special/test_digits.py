@@ -28,7 +28,9 @@ Twin = Callable[..., Any]
 Point = tuple[float, ...]
 
 DIGITS, MANY = 90, 420
-NEARLY_CONSTANT = frozenset("erf_of_complex erfc_of_complex log_expit log_ndtr zetac".split())
+NEARLY_CONSTANT = frozenset(
+    "erf_of_complex erfc_of_complex log_expit log_expit_slope log_ndtr zetac".split()
+)
 """Functions with a limit, which they approach so closely that differences need many digits."""
 
 STEP = mpmath.mpf(10) ** -25
@@ -158,6 +160,7 @@ ONE: dict[str, Twin] = {
     "k1": lambda x: mp.besselk(1, x),
     "k1e": lambda x: mp.exp(x) * mp.besselk(1, x),
     "log_expit": lambda x: -mp.log(1 + mp.exp(-x)),
+    "log_expit_slope": lambda x: -mp.log(2 + mp.exp(x) + mp.exp(-x)),
     "log_ndtr": _log_ndtr,
     "loggamma": mp.loggamma,
     "odds_to_share": lambda x: x / (1 + x),

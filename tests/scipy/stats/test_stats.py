@@ -289,6 +289,10 @@ def test_parameters_by_name() -> None:
         stats.gamma.pdf(1.0)
     with pytest.raises(MissingOptionError, match="1 by position and a, b by name"):
         stats.gamma.pdf(1.0, 2.0, a=2.0, b=1.0)
+    with pytest.raises(MissingOptionError, match="1 by position and a by name"):
+        stats.gamma.pdf(1.0, 2.0, a=2.0)
+    with pytest.raises(MissingOptionError, match="4 by position and none by name"):
+        stats.gamma.pdf(1.0, 2.0, 0.0, 1.0, 3.0)
 
 
 # ---------------------------------------------------------------------------------- vectors
