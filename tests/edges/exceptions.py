@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy.special
 
-__all__ = ["AT_INFINITY", "EXCUSES", "excused"]
+__all__ = ["AT_INFINITY", "EXCUSES", "excused", "excused_at_infinity"]
 
 
 class Excuse(NamedTuple):
@@ -109,23 +111,54 @@ EXCUSES: Final = MappingProxyType(
     }
 )
 
+
+def _somewhere(*_: float) -> bool:
+    return True
+
+
+_SWINGS = Excuse(
+    lambda v, x: np.isneginf(v), "between whole orders, which numbers far out are, it swings"
+)
 AT_INFINITY: Final = MappingProxyType(
     {
         **dict.fromkeys(
             "fnp.sinc fnp.spacing fnp.mod fnp.fmod fnp.floor_divide".split(),
-            "its value is NumPy's: NaN, though it settles",
+            Excuse(_somewhere, "its value is NumPy's: NaN, though it settles"),
         ),
-        **dict.fromkeys(
-            ["special." + name for name in "i0 i1 j0 j1 y0 y1 zeta zetac".split()],
-            "its value is SciPy's: NaN, though it settles",
+        "special.gammaln": Excuse(
+            np.isneginf, "its value at -inf is SciPy's, -inf, though it is inf before"
         ),
-        "special.gammaln": "its value at -inf is SciPy's, -inf, though it is inf before",
-        "fnp.nextafter": "the neighbour of infinity is the greatest number",
-        "fnp.nan_to_num": "infinities are replaced by constants",
-        "stats.poisson.logpmf": "no distribution has an infinite mean",
+        "special.iv": _SWINGS,
+        "special.ivp": _SWINGS,
+        "special.yn": Excuse(
+            lambda n, x: np.isposinf(n), "`yv` has no value, where SciPy takes some whole order"
+        ),
+        "fnp.nextafter": Excuse(_somewhere, "the neighbour of infinity is the greatest number"),
+        "fnp.nan_to_num": Excuse(_somewhere, "infinities are replaced by constants"),
+        "stats.poisson.logpmf": Excuse(_somewhere, "no distribution has an infinite mean"),
     }
 )
-"""Functions that are not at infinity what they are far out, and why."""
+"""Where functions are not at infinity what they are far out, and why."""
+
+
+def excused_at_infinity(name: str, *operands: float) -> bool:
+    """Whether a function may be something else at infinite operands than far out.
+
+    >>> excused_at_infinity("special.j0", np.inf), excused_at_infinity("special.k0", np.inf)
+    (True, False)
+    """
+    excuse = AT_INFINITY.get(name)
+    return _without_value(name, *operands) or (excuse is not None and excuse.where(*operands))
+
+
+def _without_value(name: str, *operands: float) -> bool:
+    """Whether SciPy's value of a special function is NaN, so that ours is."""
+    space, _, function = name.rpartition(".")
+    if space != "special":
+        return False
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bool(np.isnan(getattr(scipy.special, function)(*operands)))
 
 
 def excused(name: str, *operands: float) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import nn
-from funcgrad.scipy import special
+from funcgrad.scipy import special, stats
 
 __all__ = ["POLICY", "Edge"]
 
@@ -92,6 +92,18 @@ POLICY: Final = (
          (0.0, 0.0), "no limit: the least"),
     Edge("arctan2(y, x)", lambda v: fnp.arctan2(v[0], v[1]), (INF, INF), np.pi / 4, (0.0, 0.0),
          (0.0, 0.0), FORCED),
+    # certain of all n numbers, and of every fewer ones
+    Edge("stats.binom.cdf(2, n, 0.3)", lambda n: stats.binom.cdf(2, n, 0.3), 2.0, 1.0, 0.0, 0.0,
+         KINK),
+    Edge("stats.binom.sf(2, n, 0.3)", lambda n: stats.binom.sf(2, n, 0.3), 2.0, 0.0, 0.0, 0.0,
+         KINK),
+    Edge("special.bdtr(2, n, 0.3)", lambda n: special.bdtr(2, n, 0.3), 2.0, 1.0, 0.0, 0.0,
+         "as of `stats.binom.cdf`"),
+    Edge("special.beta(a, inf)", lambda a: special.beta(a, INF), 0.5, 0.0, 0.0, 0.0, FORCED),
+    Edge("special.betaln(a, 2)", lambda a: special.betaln(a, 2.0), INF, -INF, 0.0, 0.0, FORCED),
+    Edge("special.poch(z, 0.5)", lambda z: special.poch(z, 0.5), INF, INF, 0.0, 0.0, FORCED),
+    Edge("special.iv(v, 0.5)", lambda v: special.iv(v, 0.5), INF, 0.0, 0.0, 0.0, FORCED),
+    Edge("special.expn(-inf, x)", lambda x: special.expn(-INF, x), 0.5, INF, -INF, None, FORCED),
     # selections
     Edge("maximum(x, 0)", lambda x: fnp.maximum(x, 0.0), 0.0, 0.0, 0.5, 0.0, TIES),
     Edge("clip(x, 1, 1)", lambda x: fnp.clip(x, 1.0, 1.0), 1.0, 1.0, 0.0, 0.0, FORCED),

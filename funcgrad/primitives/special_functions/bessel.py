@@ -58,9 +58,13 @@ def _within(function: Callable[..., Array], v: Array, x: Array, ends: Array) -> 
 
 
 def _regular(v: Array, x: Array, order: int, at_infinity: float) -> Array:
-    """At 0 the function is 0 for all positive orders, and jumps to 1 at the order 0."""
+    """At 0 the function is 0 for all positive orders, and jumps to 1 at the order 0.
+
+    Of an infinite order it is 0.
+    """
     at_zero = np.where(v > 0, 0.0, np.where(v == 0, (-1.0) ** order * np.inf, np.nan))
-    return np.where(x == 0, at_zero, np.where(np.isposinf(x), at_infinity, np.nan))
+    far = np.where(np.isposinf(x), at_infinity, np.where(np.isposinf(v) & (x > 0), 0.0, np.nan))
+    return np.where(x == 0, at_zero, far)
 
 
 def _singular(v: Array, x: Array, order: int) -> Array:

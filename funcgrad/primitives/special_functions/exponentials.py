@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,9 @@ __all__ = ["exp1", "expi", "expn", "exponential_moment", "exprel"]
 
 Array = np.ndarray[Any, Any]
 
+_MANY: Final = 1e9
+"""Orders above are none of the integers that SciPy's loop takes."""
+
 _POSITIVE = combined(reals(0.2, 3), edges(0.0, 1e-3, 30.0, 800.0, np.inf, np.nan))
 
 
@@ -56,14 +60,24 @@ expi: Primitive = evaluated_by_scipy(
 def _expn(n: Raw, x: Raw) -> Raw:
     """The recurrence of DLMF 8.19.12, upwards, to orders below 0, which SciPy lacks."""
     special = scipy_special("expn")
-    n = np.asarray(n, np.float64)
-    value = np.where(n >= 1, special.expn(np.maximum(n, 1).astype(np.intp), x), np.exp(-x) / x)
-    lowest = int(-np.min(n, initial=0))
-    below = np.exp(-x) / x
-    for k in range(1, lowest + 1):
-        below = (np.exp(-x) + k * below) / x
-        value = np.where(n == -k, below, value)
+    n, exponential = np.asarray(n, np.float64), np.exp(-x)
+    above = special.expn(np.clip(n, 1, _MANY).astype(np.intp), x)
+    value = np.where(n >= 1, np.where(n > _MANY, _expn_of_many(n, x), above), exponential / x)
+    lowest, below = -np.min(n, initial=0), exponential / x
+    for k in count(1):
+        before, below = below, (exponential + k * below) / x
+        settled = not np.any(np.isfinite(below) & (below != before))
+        value = np.where((n <= -k) if settled else (n == -k), below, value)
+        if settled or k >= lowest:
+            break
     return np.where(np.isposinf(x), 0.0, value)
+
+
+def _expn_of_many(n: Array, x: Array) -> Array:
+    """Two terms of the expansion for large orders, DLMF 8.20.6."""
+    total = np.where(n > _MANY, x + n, 1.0)
+    result: Array = np.exp(-x) / total * (1 + (1 - x / total) / total)
+    return result
 
 
 def _expn_samples() -> Iterator[Sample]:

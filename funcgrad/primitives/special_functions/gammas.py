@@ -148,6 +148,7 @@ def _rise_of_some(a: Array, b: Array, order: int) -> Array:
     """
     inside = (a > 0) & (a + b > 0) & np.isfinite(a)
     direct = _polygamma(np.array(order), a + b) - _polygamma(np.array(order), a)
+    direct = np.where(np.isposinf(a) & np.isfinite(b), 0.0, direct)
     a, b = np.where(inside, a, 1.0), np.where(inside, b, 1.0)
     sign, whole = (-1) ** (order + 1), math.factorial(order)
     shift = _SHIFT + 2 * order
@@ -162,7 +163,7 @@ def _rise_of_some(a: Array, b: Array, order: int) -> Array:
     steps = np.arange(shift - 1, -1, -1)[:, None]
     total += whole * np.sum(_power_rise(a + steps, b, order + 1), 0)
     infinite = np.where(np.isposinf(b), direct, sign * total)
-    return np.where(inside, infinite, np.where(np.isposinf(a) & np.isfinite(b), 0.0, direct))
+    return np.where(inside, infinite, direct)
 
 
 def _power_rise(z: Array, b: Array, p: int) -> Array:
@@ -269,9 +270,15 @@ _PAIRS = combined(
     edges((1e4, 0.5), (0.5, 1e4), smooth=True),
     edges((0.0, 1.0), (1.0, 0.0), (-0.5, 2.0), (np.inf, 1.0), (np.nan, 1.0)),
 )
+
+
+def _slope_of_beta(y: Value, a: Value, b: Value) -> Value:
+    return where(b == np.inf, 0.0, -y * _rising(a, b))
+
+
 beta: Primitive = evaluated_by_scipy(
     "beta",
-    partials=(lambda y, a, b: -y * _rising(a, b), lambda y, a, b: -y * _rising(b, a)),
+    partials=(_slope_of_beta, lambda y, a, b: _slope_of_beta(y, b, a)),
     samples=_PAIRS,
 )
 betaln: Primitive = evaluated_by_scipy(
@@ -298,11 +305,14 @@ def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
     free = left & _not(pole)
     n, first, second = where(free, m, 0.0), where(free, z, 0.5), where(free, to, 0.5)
     waves = _sine(n) / (_sine(first) * _sine(second))
-    return where(
-        usual,
-        y * _rising(a, b),
-        where(crossing, crossed, y * (mirrored + where(free, math.pi * waves, 0.0))),
-    )
+    reflected = y * (mirrored + where(free, math.pi * waves, 0.0))
+    slope = where(usual, y * _rising(a, b), where(crossing, crossed, reflected))
+    return where(z == np.inf, _slope_of_power_at_infinity(m), slope)
+
+
+def _slope_of_power_at_infinity(exponent: Value) -> Value:
+    """That of ``x**exponent`` times a positive number, which is 1 if the exponent is."""
+    return where(exponent > 1, np.inf, where(exponent == 1, 1.0, 0.0))
 
 
 def _sine(x: Value) -> Value:
@@ -344,8 +354,11 @@ def _binom_in(n: Value, k: Value, to: int) -> Value:
     _, to_n, to_d = _mirrored(where(above, n, 1.0), where(above, k - n, 1.5))
     beyond = to_n - to_d if to == 0 else to_d
     _, to_n, to_d = _mirrored(where(below, n, 1.0), where(below, -k, 1.5))
-    before = to_n if to == 0 else -to_d
-    return where(inside, usual, where(above, beyond, before))
+    before = where(k == -np.inf, 0.0, to_n if to == 0 else -to_d)
+    slope = where(inside, usual, where(above, beyond, before))
+    if to == 1:
+        return slope
+    return where((n == np.inf) & (k >= 1), _slope_of_power_at_infinity(k), slope)
 
 
 binom: Primitive = evaluated_by_scipy(

@@ -50,8 +50,12 @@ def _density(df: Value, t: Value) -> Value:
     near, out = where(far, 0.0, t), where(far, t, 1.0)
     tail = 2 * bind1(log, bind1(absolute, out)) - bind1(log, df)
     tail = where(far, tail, bind1(log1p, bind2(divide, near * near, df)))
-    logarithm = -0.5 * bind1(log, df) - bind2(betaln, 0.5 * df, 0.5) - 0.5 * (df + 1) * tail
-    return bind1(exp, logarithm)
+    endless = bind1(isinf, df)
+    few = where(endless, 1.0, df)
+    factor = -0.5 * bind1(log, few) - bind2(betaln, 0.5 * few, 0.5)
+    logarithm = factor - 0.5 * (few + 1) * where(endless, 0.0, tail)
+    normal = -0.5 * near * near - 0.5 * math.log(2 * math.pi)
+    return bind1(exp, where(endless, where(far, -np.inf, normal), logarithm))
 
 
 def _to_df(_: Value, df: Value, t: Value) -> Value:

@@ -170,6 +170,8 @@ def chdtri(v: ArrayLike, p: ArrayLike, /) -> Tensor:
 def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
     """The binomial distribution's: the probability of at most k of n, each with probability p.
 
+    It is 1 at n = k, and flat in n there, as ``funcgrad.scipy.stats.binom.cdf`` is.
+
     Examples
     --------
     >>> round(float(bdtr(1.0, 3, 0.5)), 12)

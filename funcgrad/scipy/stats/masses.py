@@ -1,5 +1,8 @@
 """Distributions of whole numbers, which have no derivative in these, but in their parameters.
 
+At most k of n numbers is certain where n is k, and where it is less: there the distribution
+function has a kink in n, and the slope 0.
+
 >>> poisson.pmf([0, 1, 0.5], 1.0)
 Tensor([0.36787944, 0.36787944, 0.        ])
 """
