@@ -38,7 +38,7 @@ import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import DTYPES, Shape, Spec
-from funcgrad.structure import OPAQUE, Structure, Trait
+from funcgrad.structure import OPAQUE, Opaque, Structure, Trait
 from funcgrad.trace import Value, bind, bind1, bind2
 from funcgrad.users_values import checked_evaluation, dtype_refused
 
@@ -206,12 +206,9 @@ class Linearized:
         Arguments in which the operation is linear, together, for any values of the others: a
         tangent may be pushed by it, and what was pushed can be transposed.
     mixes : bool
-        Whether every element of an argument takes part in every element of the results, as in an
-        inverse matrix: what of a cotangent is absent then counts as zero.
-    cores : pair of tuples of int
-        Where the operation mixes: how many trailing axes of each result and of each argument one
-        element depends on. The axes before them are a stack, and what is absent for a whole example
-        of it stays absent. Empty where nobody says.
+        Whether every element of an argument takes part in every element of the results, as in the
+        length of a vector: what of a cotangent is absent then counts as zero. Nobody need say so
+        of an operation on stacks whose structure has ``cores``.
     carry : callable, optional
         See ``carried``.
     """
@@ -220,7 +217,6 @@ class Linearized:
     pull: Callable[..., Sequence[Value]] | None = None
     linear_in: tuple[int, ...] = ()
     mixes: bool = False
-    cores: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]] | None = None
 
 
@@ -355,6 +351,7 @@ class Primitive:
     additive: bool = field(init=False, repr=False)
     is_foreign: bool = field(init=False, repr=False)
     owns: bool = field(init=False, repr=False)
+    cores: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Lay out what the hot paths read of the differential."""
@@ -371,6 +368,8 @@ class Primitive:
         object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
         is_new = isinstance(self.evaluate, np.ufunc)  # whatever it returns
         object.__setattr__(self, "owns", is_new or self.structure.owns)
+        cores = self.structure.cores if isinstance(self.structure, Opaque) else ()
+        object.__setattr__(self, "cores", cores)
 
     def results(self, *specs: Spec, **params: Hashable) -> tuple[Spec, ...]:
         """The specs of all results."""

@@ -389,10 +389,15 @@ class Opaque:
     ----------
     counted : int, optional
         The operand for whose elements it does one operation each; None where nobody can tell.
+    cores : tuple of int
+        How many trailing axes of each operand make an example. The axes before them are a stack,
+        which broadcast, and are the first axes of each result: what is there at a place of the
+        stack comes from the operands' examples at the same place alone. Empty where nobody says.
     """
 
     counted: int | None = None
     owns: bool = False
+    cores: tuple[int, ...] = ()
 
 
 OPAQUE: Final = Opaque()

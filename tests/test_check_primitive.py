@@ -95,6 +95,14 @@ def keeping(*args: Any) -> Any:
 HELD: list[Any] = []
 
 
+def remembered(x: Any) -> Any:
+    """The result that is kept for these numbers."""
+    return REMEMBERED.setdefault(np.asarray(x).tobytes(), np.array(gudermannian.evaluate(x)))
+
+
+REMEMBERED: dict[bytes, Any] = {}
+
+
 def writing(x: Any) -> Any:
     return np.multiply(x, 2.0, out=x) if isinstance(x, np.ndarray) else x * 2.0
 
@@ -208,6 +216,16 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         ),
         "structure: memory of its own",
         "the result lies in the memory of argument 0",
+    ),
+    "a result of its own, kept": (
+        replace(gudermannian, evaluate=remembered, structure=extend.Elementwise(owns=True)),
+        "structure: memory of its own",
+        "a second call returns the memory of the first",
+    ),
+    "an example of too few axes": (
+        replace(eigh, structure=extend.Opaque(cores=(1,))),
+        "structure: cores",
+        "where that one alone is changed",
     ),
     "an argument, held": (
         replace(gudermannian, evaluate=keeping),

@@ -18,6 +18,7 @@ from funcgrad.primitives import (
     cumulative,
     elementwise,
     logic,
+    matrices,
     powers,
     reduction,
     structural,
@@ -80,6 +81,8 @@ EARLY = st.Movement(
     [
         ("structure: memory of its own", TURNED),
         ("structure: memory of its own", structural.view),
+        ("structure: cores", replace(matrices.hermitian, structure=matrices.of_stacks(1))),
+        ("structure: cores", replace(WHOLE, structure=matrices.of_stacks(1))),
         ("structure: views", replace(elementwise.negative, structure=st.Elementwise(is_view=True))),
         ("structure: elementwise", WHOLE),
         ("structure: combine", replace(reduction.reduce_max, structure=st.Reduction(np.add))),

@@ -16,16 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.reduction import position_of_max
-from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import reshape, unfollowed
+from funcgrad.primitives.deputies import deputed
 from funcgrad.programs.program import Program
-from funcgrad.shape import shape_of
 from funcgrad.structure import Control, Opaque
 from funcgrad.trace import Value
 
-__all__ = ["chosen_examples", "may_refuse", "taking_part"]
+__all__ = ["may_refuse", "taking_part"]
 
 
 def may_refuse(program: Program) -> bool:
@@ -46,23 +42,7 @@ def may_refuse(program: Program) -> bool:
 
 
 def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-    """Values that are flagged as a batch, where those of examples outside of a mask are another's.
-
-    Where the mask is empty they are those of the first example.
-    """
-    if shape_of(mask) == (0,) or not any(flags):
-        return list(values)
-    place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
-    found = []
-    for value, flag in zip(values, flags, strict=True):
-        if flag:
-            deputy = gather(unfollowed(value), place, axis=0, unique=True)
-            value = chosen_examples(mask, value, deputy)
-        found.append(value)
-    return found
-
-
-def chosen_examples(mask: Value, new: Value, old: Value) -> Value:
-    """A batch of the new where a mask of examples holds, and the old elsewhere."""
-    shape = shape_of(mask)
-    return where(reshape(mask, shape=(*shape, *(1,) * (len(shape_of(new)) - 1))), new, old)
+    """Values, of which those flagged as a batch have a deputy for examples outside of a mask."""
+    return [
+        deputed(mask, value) if flag else value for value, flag in zip(values, flags, strict=True)
+    ]

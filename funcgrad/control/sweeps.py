@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from funcgrad.control.examples import chosen_examples, may_refuse, taking_part
+from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.values import batched_program, with_batch
 from funcgrad.control.while_loops import BatchedWhile, Tangents, WhileLoop, pushed_step
+from funcgrad.primitives.deputies import chosen_examples
 from funcgrad.programs.program import Program
 from funcgrad.trace import Value
 from funcgrad.transforms.numberless import flat_program

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from funcgrad.control.examples import chosen_examples, may_refuse, taking_part
+from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.values import (
     as_spec,
     batched_program,
@@ -21,6 +21,7 @@ from funcgrad.control.values import (
     strong,
     with_batch,
 )
+from funcgrad.primitives.deputies import chosen_examples
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.programs.program import Program

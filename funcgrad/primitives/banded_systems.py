@@ -23,11 +23,11 @@ from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.matrices import (
-    MATRICES,
     Array,
     batch_matrices,
     conjugate,
     linalg_dtype,
+    of_stacks,
     position_of,
 )
 from funcgrad.primitives.matrix_equations import scipy_linalg
@@ -162,11 +162,10 @@ banded_solve: Primitive = failing(
         lambda bands, b, lower, upper: Spec(
             b.shape, linalg_dtype("solve_banded", bands.dtype, b.dtype)
         ),
-        Linearized(_push, _pull, linear_in=(1,), mixes=True),
+        Linearized(_push, _pull, linear_in=(1,)),
         batch_matrices,
         _samples,
-        structure=MATRICES,
-    ),
-    ranks=(2, 2),
+        structure=of_stacks(2, 2),
+    )
 )
 """The x with A x = b, of stacks of one shape."""

@@ -28,6 +28,7 @@ from funcgrad.primitives.matrices import (
     checked,
     from_triangle,
     linalg_dtype,
+    of_stacks,
     real_dtype,
     to_triangle,
     triangle,
@@ -107,7 +108,7 @@ cholesky: Primitive = failing(
         "cholesky",
         _cholesky,
         lambda x, upper: Spec(x.shape, linalg_dtype("cholesky", x.dtype)),
-        Linearized(_push, _pull, mixes=True, cores=((2,), (2,))),
+        Linearized(_push, _pull),
         batch_matrices,
         _samples,
         structure=MATRICES,
@@ -236,9 +237,9 @@ cholesky_pullback: Primitive = Primitive(
     "cholesky_pullback",
     _pull_cholesky,
     lambda factor, ct: Spec(factor.shape, np.result_type(factor.dtype, ct.dtype)),
-    Linearized(_push_pulled, linear_in=(1,), mixes=True),
+    Linearized(_push_pulled, linear_in=(1,)),
     batch_matrices,
     _pull_samples,
-    structure=MATRICES,
+    structure=of_stacks(2, 2),
 )
 """The cotangent of the lower triangle of a matrix, from that of its lower triangular factor."""

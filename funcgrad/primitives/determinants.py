@@ -32,6 +32,7 @@ from funcgrad.primitives.matrices import (
     batch_matrices,
     conjugate,
     linalg_dtype,
+    of_stacks,
     real_dtype,
     real_part,
     stacks,
@@ -319,12 +320,11 @@ cofactors_along: Primitive = failing(
         "cofactors_along",
         _cofactors_along,
         lambda x, e: Spec(x.shape, linalg_dtype("det", x.dtype, e.dtype)),
-        Linearized(_push_along, _pull_along, linear_in=(1,), mixes=True),
+        Linearized(_push_along, _pull_along, linear_in=(1,)),
         batch_matrices,
         _along_samples,
-        structure=MATRICES,
-    ),
-    ranks=(2, 2),
+        structure=of_stacks(2, 2),
+    )
 )
 """The derivative of ``cofactors`` at a matrix in a direction, in which it is linear."""
 
@@ -351,14 +351,11 @@ cofactors: Primitive = failing(
                 conjugate(cofactors_along(x, conjugate(ct), failed=failed)),
                 d * 0,
             ),
-            mixes=True,
-            cores=((2,), (2, 0)),
         ),
         batch_matrices,
         _cofactor_samples,
-        structure=MATRICES,
-    ),
-    ranks=(2, 0),
+        structure=of_stacks(2, 0),
+    )
 )
 """The matrices of cofactors: the derivatives of determinants with respect to the elements.
 
@@ -383,8 +380,6 @@ det: Primitive = failing(
             lambda ct, out, x, failed="raise": (
                 conjugate(cofactors(x, unfollowed(out), failed=failed)) * as_matrices(ct),
             ),
-            mixes=True,
-            cores=((0,), (2,)),
         ),
         batch_matrices,
         _det_samples,
@@ -436,7 +431,7 @@ slogdet: Primitive = failing(
         "slogdet",
         lambda x: tuple(np.linalg.slogdet(x)),
         _slogdet_result,
-        Linearized(_push_slogdet, _pull_slogdet, mixes=True, cores=((0, 0), (2,))),
+        Linearized(_push_slogdet, _pull_slogdet),
         batch_matrices,
         _slogdet_samples,
         structure=MATRICES,

@@ -35,6 +35,7 @@ from funcgrad.primitives.matrices import (
     diagonal_of,
     from_triangle,
     linalg_dtype,
+    of_stacks,
     real_dtype,
     real_part,
     to_triangle,
@@ -185,12 +186,11 @@ divide_by_gaps: Primitive = failing(
         "divide_by_gaps",
         _divide_by_gaps,
         lambda w, x, strict: Spec(x.shape, np.result_type(w.dtype, x.dtype)),
-        Linearized(_push_gaps, _pull_gaps, linear_in=(1,), mixes=True),
+        Linearized(_push_gaps, _pull_gaps, linear_in=(1,)),
         batch_matrices,
         _gap_samples,
-        structure=MATRICES,
-    ),
-    ranks=(1, 2),
+        structure=of_stacks(1, 2),
+    )
 )
 """Matrices over differences of eigenvalues, 0 where these are equal; if strict, it has to be."""
 
@@ -216,7 +216,7 @@ skew_part: Primitive = Primitive(
     Linear((None, lambda ct, w, n: (ct - adjoint(ct)) * 0.5)),
     batch_matrices,
     _skew_samples,
-    structure=MATRICES,
+    structure=of_stacks(1, 2),
 )
 """Skew-Hermitian parts; between equal eigenvalues what is nothing but rounding is 0."""
 
@@ -258,13 +258,11 @@ determined: Primitive = failing(
         Linearized(
             lambda tangents, out, w, n, wbar, failed="raise": tangents[1],
             linear_in=(1, 2),
-            mixes=True,
         ),
         batch_matrices,
         _determined_samples,
-        structure=MATRICES,
-    ),
-    ranks=(1, 2, 1),
+        structure=of_stacks(1, 2, 1),
+    )
 )
 """What is told of eigenvectors, as it is; an error where that does not determine a derivative."""
 
@@ -401,7 +399,7 @@ eigh: Primitive = failing(
         "eigh",
         _eigh,
         _eigh_result,
-        Linearized(_push_eigh, _pull_eigh, mixes=True, cores=((1, 2), (2,))),
+        Linearized(_push_eigh, _pull_eigh),
         batch_matrices,
         _eigh_samples,
         structure=MATRICES,
@@ -445,7 +443,7 @@ eigvalsh: Primitive = failing(
         "eigvalsh",
         _eigvalsh,
         lambda x, lower: _eigh_result(x, lower)[0],
-        Linearized(_push_values, _pull_values, mixes=True, cores=((1,), (2,))),
+        Linearized(_push_values, _pull_values),
         batch_matrices,
         _values_samples,
         structure=MATRICES,

@@ -32,6 +32,7 @@ from funcgrad.primitives.matrices import (
     diagonal_matrix,
     diagonal_of,
     linalg_dtype,
+    of_stacks,
     position_of,
     stacks,
 )
@@ -171,7 +172,7 @@ eig: Primitive = failing(
         "eig",
         _eig,
         lambda x: (Spec(x.shape[:-1], _complex(x)), Spec(x.shape, _complex(x))),
-        Linearized(_push_eig, _pull_eig, mixes=True),
+        Linearized(_push_eig, _pull_eig),
         batch_matrices,
         _samples,
         structure=MATRICES,
@@ -211,7 +212,7 @@ matching: Primitive = Primitive(
     DISCRETE,
     batch_matrices,
     _matching_samples,
-    structure=MATRICES,
+    structure=of_stacks(1, 1),
 )
 """The permutation that brings eigenvalues into another order."""
 
@@ -246,7 +247,7 @@ eigvals: Primitive = failing(
         "eigvals",
         _eigvals,
         lambda x: Spec(x.shape[:-1], _complex(x)),
-        Linearized(_push_values, _pull_values, mixes=True),
+        Linearized(_push_values, _pull_values),
         batch_matrices,
         _samples,
         structure=MATRICES,

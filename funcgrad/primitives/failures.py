@@ -31,18 +31,16 @@ __all__ = ["failing", "failures", "or_nan"]
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-def failing(primitive: Primitive, ranks: Sequence[int] = (2,)) -> Primitive:
+def failing(primitive: Primitive) -> Primitive:
     """An operation on stacks with the parameter ``failed``, of one whose evaluation may raise.
 
     Parameters
     ----------
     primitive : Primitive
         Its evaluation raises ``LinAlgError`` for a whole stack; its arguments are stacks of one
-        shape. The rules of its differential take ``failed``.
-    ranks : sequence of int
-        How many axes of each argument are not the stack's.
+        shape, whose structure has the ``cores``. The rules of its differential take ``failed``.
     """
-    evaluate, result = primitive.evaluate, primitive.result
+    evaluate, result, ranks = primitive.evaluate, primitive.result, primitive.cores
 
     def evaluated(*args: Array, failed: str = "raise", **params: object) -> Any:
         try:

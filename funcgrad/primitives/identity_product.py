@@ -63,7 +63,7 @@ identity_product: Primitive = Primitive(
     Linear((lambda ct, x, axis: identity_product(ct, axis=axis),)),
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _samples,
-    structure=Opaque(counted=0, owns=True),
+    structure=Opaque(counted=0, owns=True, cores=(2,)),
     traits=WRITES_INTO,
     body=_body,
 )

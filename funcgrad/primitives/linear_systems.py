@@ -39,6 +39,7 @@ from funcgrad.primitives.matrices import (
     checked,
     conjugate,
     linalg_dtype,
+    of_stacks,
     position_of,
     triangle,
     unit,
@@ -191,10 +192,10 @@ solve: Primitive = Primitive(
     "solve",
     _solve,
     _solution("solve"),
-    Linearized(_push_solve, _pull_solve, linear_in=(1,), mixes=True, cores=((2,), (2, 2))),
+    Linearized(_push_solve, _pull_solve, linear_in=(1,)),
     _batch_systems,
     _solve_samples,
-    structure=MATRICES,
+    structure=of_stacks(2, 2),
 )
 """The solutions x of a x = b; b is a stack of matrices, too. Stacks broadcast."""
 
@@ -346,12 +347,10 @@ triangular_solve: Primitive = Primitive(
     "triangular_solve",
     _triangular_solve,
     _solution("solve_triangular"),
-    Linearized(
-        _push_triangular, _pull_triangular, linear_in=(1,), mixes=True, cores=((2,), (2, 2))
-    ),
+    Linearized(_push_triangular, _pull_triangular, linear_in=(1,)),
     _batch_systems,
     _triangular_samples,
-    structure=MATRICES,
+    structure=of_stacks(2, 2),
 )
 """The solutions x of a x = b, where of a one triangle is read. Stacks broadcast."""
 
@@ -395,7 +394,7 @@ inv: Primitive = failing(
         "inv",
         _inv,
         lambda x, purpose: Spec(x.shape, linalg_dtype(purpose, x.dtype)),
-        Linearized(_push_inv, _pull_inv, mixes=True, cores=((2,), (2,))),
+        Linearized(_push_inv, _pull_inv),
         batch_matrices,
         _inv_samples,
         structure=MATRICES,

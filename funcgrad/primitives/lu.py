@@ -31,6 +31,7 @@ from funcgrad.primitives.matrices import (
     batch_matrices,
     check_finite,
     linalg_dtype,
+    of_stacks,
     real_dtype,
     stacks,
     triangle,
@@ -97,7 +98,7 @@ permuted_rows: Primitive = Primitive(
     Linear((None, lambda ct, p, x, back: permuted_rows(p, ct, back=not back))),
     batch_matrices,
     _permuted_samples,
-    structure=MATRICES,
+    structure=of_stacks(2, 2),
 )
 """The product of a permutation, or with ``back`` of its inverse, and a matrix, without adding."""
 
@@ -201,7 +202,7 @@ lu: Primitive = failing(
         "lu",
         _lu,
         _result,
-        Linearized(_push, _pull, mixes=True),
+        Linearized(_push, _pull),
         batch_matrices,
         _samples,
         structure=MATRICES,
@@ -262,6 +263,6 @@ rows_after_exchanges: Primitive = Primitive(
         Sample((np.array([[1, 1], [0, 1]], np.int32),)),
         Sample((np.zeros(0, np.int32),)),
     ],
-    structure=MATRICES,
+    structure=of_stacks(1),
 )
 """Which rows stand where after such exchanges."""

@@ -37,6 +37,7 @@ __all__ = [
     "from_triangle",
     "hermitian",
     "linalg_dtype",
+    "of_stacks",
     "position_of",
     "real_dtype",
     "real_part",
@@ -49,8 +50,14 @@ __all__ = [
 Array: TypeAlias = np.ndarray[Any, Any]
 """A raw value with axes."""
 
-MATRICES: Final = Opaque(owns=True)
-"""The structure of operations on matrices: steps that NumPy takes alone."""
+
+def of_stacks(*cores: int) -> Opaque:
+    """The structure of an operation on stacks, of whose operands an example has so many axes."""
+    return Opaque(owns=True, cores=cores)
+
+
+MATRICES: Final = of_stacks(2)
+"""The structure of operations on stacks of matrices."""
 
 
 _DOUBLE: Final = (np.dtype(np.float64),)
@@ -232,7 +239,7 @@ hermitian: Primitive = Primitive(
     Linear((lambda ct, x: hermitian(ct),)),
     batch_matrices,
     _hermitian_samples,
-    structure=Opaque(),
+    structure=Opaque(cores=(2,)),
 )
 """The Hermitian parts of square matrices; of Hermitian matrices themselves, to the last bit."""
 

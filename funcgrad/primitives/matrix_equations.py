@@ -21,12 +21,12 @@ from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
     check_finite,
     linalg_dtype,
+    of_stacks,
     position_of,
     stacks,
 )
@@ -159,11 +159,10 @@ sylvester: Primitive = failing(
         "sylvester",
         _sylvester,
         lambda a, b, q: Spec(q.shape, linalg_dtype("solve_sylvester", a.dtype, b.dtype, q.dtype)),
-        Linearized(_push, _pull, linear_in=(2,), mixes=True),
+        Linearized(_push, _pull, linear_in=(2,)),
         batch_matrices,
         _samples,
-        structure=MATRICES,
-    ),
-    ranks=(2, 2, 2),
+        structure=of_stacks(2, 2, 2),
+    )
 )
 """The x with a x + x b = q."""

@@ -31,6 +31,7 @@ from funcgrad.primitives.matrices import (
     batch_matrices,
     check_finite,
     linalg_dtype,
+    of_stacks,
     position_of,
     stacks,
 )
@@ -92,12 +93,11 @@ def _along(name: str, evaluate: Callable[[Array, Array], Any]) -> Primitive:
             f"{name}_along",
             computed,
             lambda x, e: Spec(x.shape, linalg_dtype(name, x.dtype, e.dtype)),
-            Linearized(push, pull, linear_in=(1,), mixes=True),
+            Linearized(push, pull, linear_in=(1,)),
             batch_matrices,
             samples,
-            structure=MATRICES,
-        ),
-        ranks=(2, 2),
+            structure=of_stacks(2, 2),
+        )
     )
     return along
 
@@ -127,7 +127,6 @@ def _function(name: str, evaluate: Callable[[Array], Any], along: Primitive) -> 
             Linearized(
                 lambda tangents, out, x, failed="raise": along(x, tangents[0], failed=failed),
                 lambda ct, out, x, failed="raise": (along(adjoint(x), ct, failed=failed),),
-                mixes=True,
             ),
             batch_matrices,
             _samples,
@@ -273,7 +272,7 @@ sqrtm: Primitive = failing(
         "sqrtm",
         _sqrtm,
         lambda x: Spec(x.shape, linalg_dtype("sqrtm", x.dtype)),
-        Linearized(_push_root, _pull_root, mixes=True),
+        Linearized(_push_root, _pull_root),
         batch_matrices,
         _samples,
         structure=MATRICES,

@@ -207,7 +207,7 @@ qr: Primitive = failing(
         "qr",
         _qr,
         _result,
-        Linearized(_push, _pull, mixes=True),
+        Linearized(_push, _pull),
         batch_matrices,
         _samples,
         structure=MATRICES,

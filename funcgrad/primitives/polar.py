@@ -73,7 +73,7 @@ polar_factor: Primitive = failing(
         "polar_factor",
         _factor,
         lambda x: Spec(x.shape, linalg_dtype("polar", x.dtype)),
-        Linearized(_push, _pull, mixes=True),
+        Linearized(_push, _pull),
         batch_matrices,
         _samples,
         structure=MATRICES,

@@ -13,9 +13,9 @@ import numpy as np
 
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.matrices import of_stacks
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
-from funcgrad.structure import Opaque
 from funcgrad.trace import Raw, Value
 
 __all__ = ["polynomial_zeros"]
@@ -68,7 +68,7 @@ polynomial_zeros: Primitive = Primitive(
     Linearized(_push),
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _samples,
-    structure=Opaque(owns=True),
+    structure=of_stacks(1),
 )
 """The zeros of polynomials of which the coefficients stand on the last axis, that of the highest
 power first: so many as leading coefficients that are not 0 make."""

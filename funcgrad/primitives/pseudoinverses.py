@@ -24,11 +24,11 @@ from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
     linalg_dtype,
+    of_stacks,
     real_dtype,
     stacks,
 )
@@ -98,12 +98,11 @@ pinv: Primitive = failing(
         lambda x, rcond, hermitian: Spec(
             (*x.shape[:-2], x.shape[-1], x.shape[-2]), linalg_dtype("pinv", x.dtype)
         ),
-        Linearized(_push, _pull, mixes=True),
+        Linearized(_push, _pull),
         batch_matrices,
         _samples,
-        structure=MATRICES,
-    ),
-    ranks=(2, 0),
+        structure=of_stacks(2, 0),
+    )
 )
 """Pseudoinverses; singular values count that are more than ``rcond`` times the greatest."""
 
@@ -189,11 +188,10 @@ least_squares: Primitive = failing(
         lambda a, b, rcond: Spec(
             (*a.shape[:-2], a.shape[-1], b.shape[-1]), linalg_dtype("lstsq", a.dtype, b.dtype)
         ),
-        Linearized(_push_solution, _pull_solution, linear_in=(1,), mixes=True),
+        Linearized(_push_solution, _pull_solution, linear_in=(1,)),
         batch_matrices,
         _solution_samples,
-        structure=MATRICES,
-    ),
-    ranks=(2, 2),
+        structure=of_stacks(2, 2),
+    )
 )
 """The shortest of all x that make ``|a x - b|`` least."""

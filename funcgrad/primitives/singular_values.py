@@ -41,6 +41,7 @@ from funcgrad.primitives.matrices import (
     diagonal_matrix,
     diagonal_of,
     linalg_dtype,
+    of_stacks,
     real_dtype,
     real_part,
     stacks,
@@ -128,12 +129,11 @@ divide_by_sums: Primitive = failing(
         "divide_by_sums",
         _divide,
         lambda s, x, rows: Spec(x.shape, np.result_type(s.dtype, x.dtype)),
-        Linearized(_push_divide, _pull_divide, linear_in=(1,), mixes=True),
+        Linearized(_push_divide, _pull_divide, linear_in=(1,)),
         batch_matrices,
         _divide_samples,
-        structure=MATRICES,
-    ),
-    ranks=(1, 2),
+        structure=of_stacks(1, 2),
+    )
 )
 """Matrices over sums of two singular values, or with ``rows`` over that of the row: 0 over 0 is 0,
 and anything else over 0 an error."""
@@ -290,7 +290,7 @@ svd: Primitive = failing(
         "svd",
         _svd,
         _svd_result,
-        Linearized(_push_svd, _pull_svd, mixes=True),
+        Linearized(_push_svd, _pull_svd),
         batch_matrices,
         _svd_samples,
         structure=MATRICES,
@@ -319,7 +319,7 @@ positive: Primitive = Primitive(
     DISCRETE,
     batch_matrices,
     _positive_samples,
-    structure=MATRICES,
+    structure=of_stacks(1),
 )
 """1 for singular values that are more than rounding, else 0."""
 
@@ -355,7 +355,7 @@ svdvals: Primitive = failing(
         "svdvals",
         lambda x: converged("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), x),
         lambda x: _svd_result(x, False)[1],
-        Linearized(_push_values, _pull_values, mixes=True),
+        Linearized(_push_values, _pull_values),
         batch_matrices,
         _values_samples,
         structure=MATRICES,

@@ -55,6 +55,7 @@ from funcgrad.transforms.masked import (
     chosen,
     each,
     fit,
+    fit_cotangent,
     is_raw,
     plain,
 )
@@ -73,7 +74,6 @@ __all__ = [
     "keep",
     "plus",
     "pull_back",
-    "pull_several",
     "push_through",
 ]
 
@@ -160,6 +160,14 @@ class OperationEntry(Entry):
         if type(ct) is Masked or type(x) is not np.ndarray or ct.dtype is not x.dtype:
             ct = fit(ct, x, shape_of(x))
         accumulate(cotangents, self.operands[position], ct)
+
+    def _hand_on(self, cotangents: Variables, pulled: Sequence[Any]) -> None:
+        """Add to the cotangents of all arguments; a function makes one if anything follows it."""
+        for position, (x, g) in enumerate(zip(self.primals, pulled, strict=True)):
+            if self.operands[position] >= 0 and is_inexact(dtype_of(x)):
+                g = g() if callable(g) else g
+                if g is not None:
+                    self._add(cotangents, position, g)
 
 
 def plus(first: Value, second: Value) -> Value:
@@ -311,6 +319,13 @@ class LinearEntry(OperationEntry):
         primals = self.primals
         if len(primals) > 1 and dtype_of(self.out).kind == "c":
             primals = [conj(x) if dtype_of(x).kind == "c" else x for x in primals]
+        if type(ct) is Masked and not linear.structural:
+            if self.primitive.bilinear:
+                self._pull_product(cotangents, ct, primals)
+                return
+            if self.primitive.cores:
+                self._pull_by_example(cotangents, ct, primals)
+                return
         is_simple = type(ct) is not Masked and not linear.gaps
         for position, transpose in enumerate(linear.routes(len(primals))):
             if self.operands[position] >= 0 and transpose is not None:
@@ -320,20 +335,47 @@ class LinearEntry(OperationEntry):
                     g = self._with_gaps(transpose, ct, primals)
                 self._add(cotangents, position, g)
 
+    def _pull_by_example(self, cotangents: Variables, ct: Masked, primals: Sequence[Value]) -> None:
+        """Pull a cotangent that is absent for whole examples of a stack."""
+        routes = self.primitive.differential.routes(len(primals))
+
+        def transposed(
+            cts: Sequence[Cotangent | None], outs: Sequence[Value], xs: Sequence[Value]
+        ) -> list[Callable[[], Value] | None]:
+            return [
+                None if route is None else partial(route, plain(cts[0]), *xs, **self.params)
+                for route in routes
+            ]
+
+        cores = self.primitive.cores
+        pulled = pulled_by_example(transposed, cores, [ct], [self.out], primals)
+        self._hand_on(cotangents, pulled)
+
+    def _pull_product(self, cotangents: Variables, ct: Masked, primals: Sequence[Value]) -> None:
+        """Pull a cotangent with gaps through a product of two arguments, as a matrix product.
+
+        Absent is what no present cotangent reaches, whatever the numbers are; and such numbers take
+        no part in the cotangent of the other argument.
+        """
+        routes = self.primitive.differential.routes(len(primals))
+        ones = [np.ones(shape_of(x)) for x in primals]
+        present = cast(ct.mask, dtype=np.dtype(np.float64))
+        reached = [route(present, *ones, **self.params) != 0 for route in routes]
+        taking_part = [where(mask, x, 0) for mask, x in zip(reached, primals, strict=True)]
+        for position, (route, mask) in enumerate(zip(routes, reached, strict=True)):
+            if self.operands[position] >= 0:
+                g = route(ct.value, *taking_part, **self.params)
+                self._add(cotangents, position, Masked(where(mask, g, 0), mask))
+
     def _with_gaps(
         self, transpose: Callable[..., Value], ct: Cotangent, primals: Sequence[Value]
     ) -> Cotangent:
         """The cotangent of an argument, where that of the result has gaps or gets them here."""
         linear = self.primitive.differential
 
-        def pull(part: Value, values: Sequence[Value] = primals) -> Value:
-            return transpose(part, *values, **self.params)
+        def pull(part: Value) -> Value:
+            return transpose(part, *primals, **self.params)
 
-        if self.primitive.bilinear:
-            # Absent is what no present cotangent reaches, whatever the numbers are.
-            present = cast(ct.mask, dtype=np.dtype(np.float64))
-            reached = pull(present, [np.ones(shape_of(x)) for x in primals]) != 0
-            return Masked(where(reached, pull(ct.value), 0), reached)
         if type(ct) is Masked and linear.structural:
             return ct.map(pull)
         value = plain(ct)
@@ -417,15 +459,15 @@ class TransposedEntry(PushedEntry):
         differential = self.primitive.differential
         transposed = partial(differential.pull, **self.params)
         out, primals = self.out, self.primals
-        if differential.mixes and type(ct) is Masked and differential.cores[0]:
+        if self.primitive.cores:
             pulled = pulled_by_example(
-                lambda cts, outs, *xs: transposed(cts[0], outs[0], *xs),
-                differential.cores,
+                lambda cts, outs, xs: transposed(fit_cotangent(cts[0], out), *outs, *xs),
+                self.primitive.cores,
                 [ct],
                 [out],
                 primals,
             )
-            self._hand_on(cotangents, primals, pulled)
+            self._hand_on(cotangents, pulled)
             return
         ct = broadcast(plain(ct) if differential.mixes else ct, shape_of(out))
         reached: Sequence[Value] = ()
@@ -438,31 +480,7 @@ class TransposedEntry(PushedEntry):
         pulled = transposed(plain(ct), out, *primals)
         if reached:
             pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]
-        self._hand_on(cotangents, primals, pulled)
-
-    def _hand_on(
-        self, cotangents: Variables, primals: Sequence[Value], pulled: Sequence[Value]
-    ) -> None:
-        for position, (x, g) in enumerate(zip(primals, pulled, strict=True)):
-            if self.operands[position] >= 0 and is_inexact(dtype_of(x)):
-                g = g() if callable(g) else g
-                accumulate(cotangents, self.operands[position], fit(g, x, shape_of(x)))
-
-
-def pull_several(
-    transposed: Callable[..., Sequence[Value]],
-    cores: tuple[Sequence[int], Sequence[int]],
-    cts: Sequence[Cotangent | None],
-    outs: Sequence[Value],
-    primals: Sequence[Value],
-    params: Mapping[str, Any],
-) -> list[Value]:
-    """The cotangents of the arguments of an operation with several results and a ``pull``."""
-    pulled = pulled_by_example(partial(transposed, **params), cores, cts, outs, primals)
-    return [
-        fit(g, x, shape_of(x)) if g is not None and is_inexact(dtype_of(x)) else None
-        for g, x in zip(pulled, primals, strict=True)
-    ]
+        self._hand_on(cotangents, pulled)
 
 
 class CarriedEntry(PushedEntry):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
@@ -36,7 +37,8 @@ from funcgrad.trace import (
     concrete,
     running_traces,
 )
-from funcgrad.transforms.accumulation import Variables, accumulate
+from funcgrad.transforms.absent_examples import pulled_by_example
+from funcgrad.transforms.accumulation import Variables
 from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
 from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import (
@@ -49,12 +51,11 @@ from funcgrad.transforms.entries import (
     PushedEntry,
     ReductionEntry,
     TransposedEntry,
-    pull_several,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large_entries import LargeEntry, evaluated, kept
 from funcgrad.transforms.masked import LARGE as SPARING
-from funcgrad.transforms.masked import Cotangent, fit
+from funcgrad.transforms.masked import Cotangent, fit, fit_cotangent
 from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.recording import Record
@@ -400,13 +401,19 @@ class LinearizedEntry(PushedEntry):
             if operand >= 0 and is_inexact(dtype_of(self.primals[position]))
         ]
 
-        def push(tangents: list[Value]) -> list[Value]:
-            return [self._tangent(tangents)]
+        def transposed(
+            cts: Sequence[Cotangent | None], outs: Sequence[Value], xs: Sequence[Value]
+        ) -> list[Cotangent | None]:
+            entry = replace(self, primals=xs, out=outs[0])
+            return _transposed(lambda tangents: [entry._tangent(tangents)], xs, followed, cts)
 
-        pulled = _transposed(push, self.primals, followed, [ct])
-        for position in followed:
-            if pulled[position] is not None:
-                accumulate(cotangents, self.operands[position], pulled[position])
+        cores = self.primitive.cores
+        self._hand_on(
+            cotangents,
+            pulled_by_example(transposed, cores, [ct], [self.out], self.primals)
+            if cores
+            else transposed([ct], [self.out], self.primals),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,11 +450,32 @@ class Several:
 
     def pull(self, cts: Sequence[Any]) -> list[Value]:
         """The arguments' cotangents, from the results'."""
-        differential = self.primitive.differential
-        if (pull := differential.pull) is not None:
-            return pull_several(pull, differential.cores, cts, self.outs, self.primals, self.params)
-        followed = [k for k, x in enumerate(self.primals) if is_inexact(dtype_of(x))]
-        return _transposed(self.push, self.primals, followed, cts)
+        cores = self.primitive.cores
+        pulled = (
+            pulled_by_example(self._transposed, cores, cts, self.outs, self.primals)
+            if cores
+            else self._transposed(cts, self.outs, self.primals)
+        )
+        made = [g() if callable(g) else g for g in pulled]
+        return [
+            None if g is None or not is_inexact(dtype_of(x)) else fit(g, x, shape_of(x))
+            for g, x in zip(made, self.primals, strict=True)
+        ]
+
+    def _transposed(
+        self, cts: Sequence[Any], outs: Sequence[Value], primals: Sequence[Value]
+    ) -> Sequence[Any]:
+        """The arguments' cotangents, at results and arguments."""
+        pull = self.primitive.differential.pull
+        if pull is not None:
+            full = [
+                None if ct is None else fit_cotangent(ct, out)
+                for ct, out in zip(cts, outs, strict=True)
+            ]
+            pulled: Sequence[Any] = pull(tuple(full), tuple(outs), *primals, **self.params)
+            return pulled
+        followed = [k for k, x in enumerate(primals) if is_inexact(dtype_of(x))]
+        return _transposed(replace(self, primals=primals, outs=outs).push, primals, followed, cts)
 
 
 KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(

@@ -43,6 +43,7 @@ eigh = extend.Primitive(
     extend.Linearized(_push),
     lambda primitive, size, args, batched, params: primitive(*args),  # of stacks as of matrices
     _samples,
+    structure=extend.Opaque(owns=True, cores=(2,)),
 )
 
 

@@ -76,22 +76,53 @@ DERIVATIVES: dict[str, Callable[[Function], Function]] = {
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(
-    ("name", "way"),
-    [
-        (name, way)
-        for name in OPERATIONS
-        for way in DERIVATIVES
-        # Reverse mode twice: the pullback of eigenvectors is made of operations that take no masks.
-        if (name, way) != ("eigh", "grad of grad")
-    ],
-)
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("way", DERIVATIVES)
 def test_what_was_not_selected_adds_nothing_to_shared_gradients(name: str, way: str) -> None:
     derive, operation = DERIVATIVES[way], OPERATIONS[name]
     expected = derive(of_the_others(operation))(0.3)
     assert np.isfinite(expected)
     assert_allclose(derive(of_batch(operation))(0.3), expected, rtol=1e-9)
     assert_allclose(derive(of_stack(operation))(0.3), expected, rtol=1e-9)
+
+
+def test_derivatives_do_not_refuse_a_matrix_that_was_rejected() -> None:
+    """Equal eigenvalues have vectors without derivative, and a matrix without rank no factors."""
+    stack = np.stack([MATRIX, np.eye(3), np.ones((3, 3))])
+    chosen = np.array([True, False, False])[:, None, None]
+    for vectors in (lambda a: fnp.linalg.eigh(a)[1], lambda a: fnp.linalg.qr(a)[0]):
+
+        def alone(a: Any, vectors: Function = vectors) -> Any:
+            return fnp.sum(vectors(a)[..., 0] ** 3)
+
+        def total(a: Any, vectors: Function = vectors) -> Any:
+            return fnp.sum(fnp.where(chosen, vectors(a), 0.0)[..., 0] ** 3)
+
+        slopes = fg.grad(total)(stack)
+        assert_allclose(slopes[0], fg.grad(alone)(MATRIX), rtol=1e-10)
+        assert not slopes[1:].any()
+        assert_allclose(fg.jit(fg.grad(total))(stack), slopes, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["matmul", "einsum", "tensordot"])
+def test_rejected_rows_leave_what_all_rows_are_multiplied_with_alone(name: str) -> None:
+    rows = np.array([[1.0, 2.0], [np.nan, 1.0], [3.0, np.inf]])
+    product: Function = {
+        "matmul": fnp.matmul,
+        "einsum": lambda x, w: fnp.einsum("ij,jk->ik", x, w),
+        "tensordot": lambda x, w: fnp.tensordot(x, w, 1),
+    }[name]
+
+    def total(w: Any) -> Any:
+        return fnp.sum(fnp.where(np.array([[True], [False], [False]]), product(rows, w) ** 2, 0.0))
+
+    expected = fg.grad(lambda w: fnp.sum((rows[:1] @ w) ** 2))(MATRIX[:2, :2])
+    assert_allclose(fg.grad(total)(MATRIX[:2, :2]), expected)
+    assert_allclose(fg.jit(fg.grad(total))(MATRIX[:2, :2]), expected)
+    direction = np.ones((2, 2))
+    moved = fg.jvp(fg.grad(total), (MATRIX[:2, :2],), (direction,))[1]
+    assert_allclose(fg.grad(lambda w: fnp.sum(fg.grad(total)(w)))(MATRIX[:2, :2]), moved)
+    assert np.isfinite(moved).all()
 
 
 def newton_step(x: Any, damping: Any, failed: str = "nan") -> Any:

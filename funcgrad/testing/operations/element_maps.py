@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.shape import spec_of
+from funcgrad.shape import Shape, spec_of
 from funcgrad.structure import (
     Contraction,
     Elementwise,
@@ -36,10 +36,12 @@ def _is_owned(case: Case) -> None:
             values = at.values()
         except (ValueError, ArithmeticError, Warning):
             continue  # of zeros, for which it has no meaning
-        for value in values:
+        for value, again in zip(values, at.values(), strict=True):
             for k, arg in enumerate(at.sample.args):
                 shares = isinstance(arg, np.ndarray) and np.may_share_memory(value, arg)
                 require(not shares, f"the result{name} lies in the memory of argument {k}")
+            kept = np.may_share_memory(value, again)
+            require(not kept, f"a second call{name} returns the memory of the first")
 
 
 def _views_share(primitive: Primitive) -> None:
@@ -158,6 +160,41 @@ def _has_rows_last(case: Case) -> None:
     require_bits(out, np.moveaxis(expected, 0, -1), f"with rows last, by {params}")
 
 
+# ------------------------------------------------------------------------------ stacks
+
+
+def _stacks(case: Case) -> list[Shape]:
+    pairs = zip(case.sample.args, case.primitive.cores, strict=True)
+    return [np.shape(arg)[: np.ndim(arg) - core] for arg, core in pairs]
+
+
+def _has_examples(case: Case) -> bool:
+    return len(set(_stacks(case))) == 1 and all(map(np.size, case.sample.args))
+
+
+def _keeps_examples_apart(case: Case) -> None:
+    """Changing one example of a stack of two leaves the results of the other as they are."""
+    stack = (2, *_stacks(case)[0])
+    place = (1, *(0,) * (len(stack) - 1))
+    args = [np.stack([arg, arg]) for arg in case.sample.args]
+    before = _several(case.evaluate(*args))
+    for k in case.differentiable or range(len(args)):
+        args[k][place] = args[k][place] * (1 + 2.0**-10)
+    for whole, changed in zip(before, _several(case.evaluate(*args)), strict=True):
+        require(
+            whole.shape[: len(stack)] == stack,
+            f"of a stack of the shape {stack} a result has the shape {whole.shape}",
+        )
+        others = np.ones(stack, bool)
+        others[place] = False
+        text = f"other examples than {place} of a stack, where that one alone is changed"
+        require_near(changed[others], whole[others], 1e-6, text)
+
+
+def _several(out: Any) -> list[Any]:
+    return [np.asarray(value) for value in (out if isinstance(out, tuple) else (out,))]
+
+
 # ------------------------------------------------------------------------------ others
 
 
@@ -225,8 +262,9 @@ def _has(kind: type[Any], field: str = "") -> Any:
 ELEMENT_MAPS: Final = (
     Property(
         "structure: memory of its own",
-        "Results lie in the memory of no argument where the structure owns.",
-        "See evaluate: copy what it returns as it came. Or declare that it does not own them.",
+        "Results lie in memory of no argument, and of no other call, where the structure owns.",
+        "See evaluate: copy what it returns as it came, or as it is kept. Or declare that it does"
+        " not own them.",
         AtSamples(_is_owned),
         lambda primitive: primitive.owns,
     ),
@@ -271,6 +309,13 @@ ELEMENT_MAPS: Final = (
         "See rows_last: the parameters for that, or None.",
         AtSamples(_has_rows_last),
         _has(Movement, "rows_last"),
+    ),
+    Property(
+        "structure: cores",
+        "An example of a stack comes from the operands' examples at its place.",
+        "See cores: how many trailing axes of each operand are an example's. Or evaluate.",
+        AtSamples(_keeps_examples_apart, _has_examples),
+        lambda primitive: bool(primitive.cores),
     ),
     Property(
         "structure: gather",

@@ -1,0 +1,40 @@
+"""Examples of a batch that do not take part, and what they bring in the place of their numbers.
+
+An operation may refuse their numbers, make NaN of them, or never come to an end. So they bring
+those of an example that takes part, their deputy; what comes of that nobody reads.
+
+>>> import numpy as np
+>>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
+>>> np.linalg.inv(deputed(np.array([False, True]), matrices))[0]
+array([[1., 0.],
+       [0., 1.]])
+"""
+
+from __future__ import annotations
+
+from funcgrad.primitives.indexing import gather
+from funcgrad.primitives.reduction import position_of_max
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import reshape, unfollowed
+from funcgrad.shape import shape_of
+from funcgrad.trace import Value
+
+__all__ = ["chosen_examples", "deputed"]
+
+
+def deputed(mask: Value, values: Value) -> Value:
+    """Values in which examples outside of a mask are the first one within it.
+
+    Where the mask is empty they are the first example. Deputies have no derivative.
+    """
+    if shape_of(mask) == (0,):
+        return values
+    place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
+    deputy = gather(unfollowed(values), place, axis=0, unique=True)
+    return chosen_examples(mask, values, deputy)
+
+
+def chosen_examples(mask: Value, new: Value, old: Value) -> Value:
+    """The new values where a mask of examples holds, and the old elsewhere."""
+    shape = shape_of(mask)
+    return where(reshape(mask, shape=(*shape, *(1,) * (len(shape_of(new)) - len(shape)))), new, old)
