@@ -191,7 +191,7 @@ def _keeps_examples_apart(case: Case) -> None:
         require_near(changed[others], whole[others], 1e-6, text)
 
 
-def _several(out: Any) -> list[Any]:
+def _several(out: Raw) -> list[Raw]:
     return [np.asarray(value) for value in (out if isinstance(out, tuple) else (out,))]
 
 
