@@ -53,6 +53,11 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
     -----
     With n numbers in ``b`` this calls ``matvec`` once, on a batch of n, and then takes n³/3
     multiplications.
+
+    Examples
+    --------
+    >>> dense_solve(lambda x: 2.0 * x, fnp.array([2.0, 4.0]))
+    Tensor([1., 2.])
     """
     check_function("dense_solve", matvec)
     unknown, values = Unknown.of("dense_solve", "b", b)

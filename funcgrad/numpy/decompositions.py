@@ -16,7 +16,7 @@ from funcgrad.numpy.arithmetic import absolute, sign
 from funcgrad.numpy.indexing import take_along_axis
 from funcgrad.numpy.manipulation import flip
 from funcgrad.numpy.matrices import matrices, results, square
-from funcgrad.numpy.options import complex_dtype, failed_as
+from funcgrad.numpy.options import choice, complex_dtype, failed_as
 from funcgrad.numpy.reductions import any as any_of
 from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
@@ -328,8 +328,7 @@ def qr(a: ArrayLike, mode: str = "reduced", *, failed: str = "raise") -> QRResul
     Tensor([[-5. , -2.2],
             [ 0. ,  0.4]])
     """
-    if mode not in ("reduced", "complete", "r"):
-        raise ArgumentError(f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}.")
+    choice(mode, ("reduced", "complete", "r"), "qr", "mode")
     matrix, failed = matrices(a, "qr"), failed_as(failed, "qr")
     q, r = results(orthogonal.qr, matrix, complete=mode == "complete", failed=failed)
     return r if mode == "r" else QRResult(q, r)

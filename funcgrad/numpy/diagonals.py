@@ -253,19 +253,37 @@ def _matrix_shape(x: ArrayLike, operation: str) -> tuple[int, int]:
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
-    """``tril_indices`` for the shape of a matrix."""
+    """``tril_indices`` for the shape of a matrix.
+
+    Examples
+    --------
+    >>> tril_indices_from([[1.0, 2.0], [3.0, 4.0]])
+    (Tensor([0, 1, 1]), Tensor([0, 0, 1]))
+    """
     rows, columns = _matrix_shape(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Tensor, ...]:
-    """``triu_indices`` for the shape of a matrix."""
+    """``triu_indices`` for the shape of a matrix.
+
+    Examples
+    --------
+    >>> triu_indices_from([[1.0, 2.0], [3.0, 4.0]])
+    (Tensor([0, 0, 1]), Tensor([0, 1, 1]))
+    """
     rows, columns = _matrix_shape(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Tensor, ...]:
-    """``diag_indices`` for a square array."""
+    """``diag_indices`` for a square array.
+
+    Examples
+    --------
+    >>> diag_indices_from([[1.0, 2.0], [3.0, 4.0]])
+    (Tensor([0, 1]), Tensor([0, 1]))
+    """
     shape = shape_of(operand(arr, "diag_indices_from"))
     if len(shape) < 2 or len(set(shape)) > 1:
         raise ShapeError(f"diag_indices_from: all sizes have to be equal, not {shape}.")

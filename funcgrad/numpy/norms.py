@@ -49,6 +49,19 @@ __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 Order: TypeAlias = float | str | None
 
 
+def _order(x: object, operation: str, argument: str = "ord") -> Order:
+    """A number, a word, or None, which say a norm.
+
+    Raises
+    ------
+    DtypeError
+        It is something else.
+    """
+    if x is None or isinstance(x, (int, float, str)):
+        return x
+    return real_number(x, operation, argument)
+
+
 def _numbers(x: ArrayLike, operation: str) -> Tensor:
     """An array of an inexact dtype."""
     value = operand(x, operation)
@@ -114,7 +127,7 @@ def norm(
     >>> fg.hessian(lambda x: norm(x) ** 2)(zero), fg.hessian(lambda x: x @ x)(zero)
     (Tensor([[0.]]), Tensor([[2.]]))
     """
-    value, failed = _numbers(x, "norm"), failed_as(failed, "norm")
+    value, ord, failed = _numbers(x, "norm"), _order(ord, "norm"), failed_as(failed, "norm")
     rank = len(shape_of(value))
     if axis is None:
         if ord is None or (ord in ("f", "fro") and rank == 2) or (_is(ord, 2) and rank == 1):
@@ -204,7 +217,7 @@ def matrix_norm(
             f"matrix_norm: x has to be a matrix, or a stack of matrices on the last two axes; its"
             f" shape is {shape_of(value)}."
         )
-    chosen = "fro" if ord is None else ord
+    chosen = "fro" if ord is None else _order(ord, "matrix_norm")
     axes, failed = (rank - 2, rank - 1), failed_as(failed, "matrix_norm")
     return _of_matrices(value, chosen, axes, keepdims, "matrix_norm", failed)
 
@@ -339,6 +352,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     Tensor(2.0)
     """
     value, failed = wrap(matrices(x, "cond", "x")), failed_as(failed, "cond")
+    p = _order(p, "cond", "p")
     if 0 in shape_of(value)[-2:]:
         raise MatrixShapeError("cond: empty matrices have no condition number.")
     if p is None or (not isinstance(p, str) and p in (2, -2)):

@@ -10,9 +10,9 @@ fraction or a text is no integer, and a number outside of a dtype's range is not
 from __future__ import annotations
 
 from math import prod
-from numbers import Real
+from numbers import Integral, Real
 from operator import index
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,7 +21,14 @@ from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import NUMBERS, RAW, Value, concrete
-from funcgrad.users_values import checked_dtype, explained, is_weak, operand
+from funcgrad.users_values import (
+    ArrayLike,
+    checked_dtype,
+    described,
+    explained,
+    is_weak,
+    operand,
+)
 
 __all__ = [
     "checked_device",
@@ -36,12 +43,16 @@ __all__ = [
     "is_integer",
     "natural",
     "optional_dtype",
+    "pair",
     "real_number",
     "sequence",
     "shape_argument",
     "sized",
     "strong",
+    "tolerance",
 ]
+
+Option = TypeVar("Option", bound=str | int)
 
 
 def integer(x: Any, operation: str, argument: str) -> int:
@@ -213,18 +224,48 @@ def checked_device(device: str | None, operation: str) -> None:
         choice(device, ("cpu",), operation, "device")
 
 
-def choice(x: object, options: tuple[str, ...], operation: str, argument: str) -> str:
-    """One of some words.
+def choice(x: object, options: tuple[Option, ...], operation: str, argument: str) -> Option:
+    """One of some words or whole numbers.
 
     Raises
     ------
     ArgumentError
-        It is another.
+        It is something else.
     """
-    if not isinstance(x, str) or x not in options:
+    if not isinstance(x, (str, Integral)) or x not in options:
         words = ", ".join(map(repr, options))
         raise ArgumentError(f"{operation}: {argument} has to be one of {words}, not {x!r}.")
-    return x
+    return options[options.index(x)]
+
+
+def pair(x: Any, operation: str, argument: str) -> tuple[Any, Any]:
+    """The two members of a sequence.
+
+    Raises
+    ------
+    DtypeError
+        It is no sequence.
+    ShapeError
+        There are more members, or fewer.
+    """
+    members = sequence(x, operation, argument)
+    if len(members) != 2:
+        raise ShapeError(f"{operation}: {argument} has to be a pair, not {described(x)}.")
+    return members[0], members[1]
+
+
+def tolerance(x: ArrayLike, operation: str, argument: str) -> Value:
+    """A real number, which may be traced where ``real_number`` would look at it.
+
+    Raises
+    ------
+    DtypeError
+        It is none.
+    """
+    value = operand(x, operation)
+    if dtype_of(value).kind not in "biuf" or shape_of(value):
+        raise DtypeError(f"{operation}: {argument} has to be a real number, not {described(x)}.")
+    return value
 
 
 # ----------------------------------------------------------------------------------------- dtypes

@@ -270,7 +270,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "trans": (
         lambda: linalg.solve_triangular(X, E, trans=3),
         ArgumentError,
-        "solve_triangular: trans is 0, 1, 2, 'N', 'T' or 'C', not 3",
+        "solve_triangular: trans has to be one of 0, 1, 2, 'N', 'T', 'C', not 3",
     ),
     "zero on the diagonal": (
         lambda: linalg.solve_triangular(np.diag([1.0, 0.0]), np.ones(2)),
@@ -310,7 +310,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "method": (
         lambda: linalg.solve_discrete_lyapunov(X, E, "other"),
         ArgumentError,
-        "solve_discrete_lyapunov: method is 'direct' or 'bilinear', not 'other'",
+        "solve_discrete_lyapunov: method has to be one of 'direct', 'bilinear', not 'other'",
     ),
     "stacks": (
         lambda: linalg.solve_discrete_lyapunov(np.stack([X, X]), np.stack([E, E])),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.errors import ShapeError
 from funcgrad.numpy import manipulation
 from funcgrad.numpy.matrices import matrices, square
-from funcgrad.numpy.options import failed_as
+from funcgrad.numpy.options import choice, failed_as
 from funcgrad.primitives.linear_systems import solve as solve_any
 from funcgrad.primitives.matrices import adjoint, linalg_dtype
 from funcgrad.primitives.matrix_equations import sylvester
@@ -151,9 +151,9 @@ def solve_discrete_lyapunov(
             f"{name}: a and q have to be matrices of one size; the shapes are"
             f" {shape_of(matrix)} and {shape_of(right)}. Use fg.vmap for stacks."
         )
-    chosen = method or ("direct" if n < _DIRECT else "bilinear")
-    if chosen not in ("direct", "bilinear"):
-        raise ArgumentError(f"{name}: method is 'direct' or 'bilinear', not {method!r}.")
+    chosen = "direct" if n < _DIRECT else "bilinear"
+    if method is not None:
+        chosen = choice(method, ("direct", "bilinear"), name, "method")
     unit = np.eye(n, dtype=dtype_of(matrix))
     back = adjoint(matrix)
     if chosen == "direct":

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
+from funcgrad.errors import MissingOptionError, ShapeError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy.matrices import matrices
-from funcgrad.numpy.options import failed_as
+from funcgrad.numpy.options import choice, failed_as
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.primitives.polar import polar_factor
@@ -80,8 +80,7 @@ def qr(
 
 
 def _allowed(operation: str, mode: str) -> None:
-    if mode not in ("full", "r", "economic"):
-        raise ArgumentError(f"{operation}: mode is 'full', 'r' or 'economic', not {mode!r}.")
+    choice(mode, ("full", "r", "economic"), operation, "mode")
 
 
 def rq(
@@ -154,8 +153,7 @@ def polar(a: ArrayLike, side: str = "right", *, failed: str = "raise") -> tuple[
     (Tensor([[0.6],
             [0.8]]), Tensor([[5.]]))
     """
-    if side not in ("right", "left"):
-        raise ArgumentError(f"polar: side is 'right' or 'left', not {side!r}.")
+    choice(side, ("right", "left"), "polar", "side")
     matrix = wrap(matrices(a, "polar"))
     u = _isometry(matrix, failed_as(failed, "polar"))
     product = matmul(adjoint(u), matrix) if side == "right" else matmul(matrix, adjoint(u))

@@ -14,6 +14,7 @@ from funcgrad.numpy import pseudoinverses as plain
 from funcgrad.numpy.decompositions import svdvals
 from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.norms import matrix_rank
+from funcgrad.numpy.options import tolerance
 from funcgrad.scipy.linalg.systems import half_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
@@ -154,8 +155,10 @@ def _pseudoinverse(
 ) -> Tensor | tuple[Tensor, Tensor]:
     operation = "pinvh" if is_hermitian else "pinv"
     real = np.dtype(matrix.dtype.char.lower())
-    least = 0.0 if atol is None else atol
-    share = max(matrix.shape[-2:]) * float(np.finfo(real).eps) if rtol is None else rtol
+    least = 0.0 if atol is None else tolerance(atol, operation, "atol")
+    share = max(matrix.shape[-2:]) * float(np.finfo(real).eps)
+    if rtol is not None:
+        share = tolerance(rtol, operation, "rtol")
     if least < 0 or share < 0:
         raise ArgumentError(f"{operation}: atol and rtol are not negative; got {least}, {share}.")
     bound: ArrayLike = share

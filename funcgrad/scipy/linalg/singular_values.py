@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy import norms
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import integer, tolerance
 from funcgrad.primitives.matrices import adjoint
 from funcgrad.scipy.linalg.spectra import known_count
 from funcgrad.tensor import ArrayLike, Tensor, wrap
@@ -171,6 +171,8 @@ def null_space(
 
 
 def _rank(s: Tensor, m: int, n: int, rcond: float | None, operation: str) -> int:
-    share = max(m, n) * float(np.finfo(s.dtype).eps) if rcond is None else rcond
+    share = max(m, n) * float(np.finfo(s.dtype).eps)
+    if rcond is not None:
+        share = tolerance(rcond, operation, "rcond")
     held = stop_gradient(s)
     return known_count(fnp.sum(held > share * fnp.max(held, initial=0.0)), operation)

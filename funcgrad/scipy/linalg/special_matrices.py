@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import choice, integer
 from funcgrad.primitives.matrix_equations import scipy_linalg
 from funcgrad.scipy.linalg.composed import toeplitz
 from funcgrad.tensor import ArrayLike, Tensor, tensor
@@ -54,6 +54,12 @@ def circulant(c: ArrayLike) -> Tensor:
     Returns
     -------
     Tensor, shape (..., n, n)
+
+    Examples
+    --------
+    >>> circulant([1.0, 2.0])
+    Tensor([[1., 2.],
+            [2., 1.]])
     """
     column = fnp.atleast_1d(c)
     n = np.arange(column.shape[-1])
@@ -191,10 +197,10 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
     """
     numbers, n = fnp.atleast_1d(a), integer(n, "convolution_matrix", "n")
     m = numbers.shape[-1]
-    if n < 1 or not m or mode not in ("full", "same", "valid"):
+    choice(mode, ("full", "same", "valid"), "convolution_matrix", "mode")
+    if n < 1 or not m:
         raise ArgumentError(
-            "convolution_matrix: n is at least 1, a is not empty, and mode is 'full', 'same' or"
-            f" 'valid'; got n={n}, {m} elements and {mode!r}."
+            f"convolution_matrix: n is at least 1, and a is not empty; got n={n} and {m} elements."
         )
     zeros = fnp.zeros((*numbers.shape[:-1], n - 1), dtype=numbers.dtype)
     whole = toeplitz(fnp.concatenate([numbers, zeros], -1), np.zeros(n, numbers.dtype))
@@ -215,6 +221,12 @@ def fiedler(a: ArrayLike) -> Tensor:
     Returns
     -------
     Tensor, shape (..., n, n)
+
+    Examples
+    --------
+    >>> fiedler([1.0, 4.0])
+    Tensor([[0., 3.],
+            [3., 0.]])
     """
     numbers = fnp.atleast_1d(a)
     return fnp.abs(numbers[..., :, None] - numbers[..., None, :])
@@ -310,42 +322,91 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     ------
     ArgumentError
         ``scale`` is something else.
+
+    Examples
+    --------
+    >>> dft(2).real
+    Tensor([[ 1.,  1.],
+            [ 1., -1.]])
     """
     size = integer(n, "dft", "n")
-    if scale not in (None, "sqrtn", "n"):
-        raise ArgumentError(f"dft: scale is None, 'sqrtn' or 'n', not {scale!r}.")
-    divisor = {None: 1.0, "sqrtn": math.sqrt(size), "n": float(size)}[scale]
+    divisor = 1.0
+    if scale is not None:
+        word = choice(scale, ("sqrtn", "n"), "dft", "scale")
+        divisor = math.sqrt(size) if word == "sqrtn" else float(size)
     whole = np.fft.fft(np.eye(size), axis=0) if size else np.zeros((0, 0), complex)
     return tensor(whole / (divisor or 1.0))
 
 
 def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
-    """Hadamard's matrix of Sylvester's kind, of a size that is a power of two."""
+    """Hadamard's matrix of Sylvester's kind, of a size that is a power of two.
+
+    Examples
+    --------
+    >>> hadamard(2)
+    Tensor([[ 1,  1],
+            [ 1, -1]])
+    """
     return _constant("hadamard", n, dtype=dtype)
 
 
 def helmert(n: int, full: bool = False) -> Tensor:
-    """Helmert's orthogonal matrix; without its first row, which is constant, if not ``full``."""
+    """Helmert's orthogonal matrix; without its first row, which is constant, if not ``full``.
+
+    Examples
+    --------
+    >>> helmert(2)
+    Tensor([[ 0.70710678, -0.70710678]])
+    """
     return _constant("helmert", n, full=full)
 
 
 def hilbert(n: int) -> Tensor:
-    """Hilbert's matrix, ``1 / (i + j + 1)``."""
+    """Hilbert's matrix, ``1 / (i + j + 1)``.
+
+    Examples
+    --------
+    >>> hilbert(2)
+    Tensor([[1.        , 0.5       ],
+            [0.5       , 0.33333333]])
+    """
     return _constant("hilbert", n)
 
 
 def invhilbert(n: int, exact: bool = False) -> Tensor:
-    """The inverse of Hilbert's matrix; ``exact`` makes integers, where they fit 64 bits."""
+    """The inverse of Hilbert's matrix; ``exact`` makes integers, where they fit 64 bits.
+
+    Examples
+    --------
+    >>> invhilbert(2)
+    Tensor([[ 4., -6.],
+            [-6., 12.]])
+    """
     return _constant("invhilbert", n, exact=exact)
 
 
 def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
-    """Pascal's triangle as a "symmetric", "lower" or "upper" matrix."""
+    """Pascal's triangle as a "symmetric", "lower" or "upper" matrix.
+
+    Examples
+    --------
+    >>> pascal(3)
+    Tensor([[1, 1, 1],
+            [1, 2, 3],
+            [1, 3, 6]], dtype=uint64)
+    """
     return _constant("pascal", n, kind=kind, exact=exact)
 
 
 def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
-    """The inverse of Pascal's matrix; ``exact`` makes integers, where they fit 64 bits."""
+    """The inverse of Pascal's matrix; ``exact`` makes integers, where they fit 64 bits.
+
+    Examples
+    --------
+    >>> invpascal(2)
+    Tensor([[ 2, -1],
+            [-1,  1]])
+    """
     return _constant("invpascal", n, kind=kind, exact=exact)
 
 

@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError, TracerError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy.matrices import results, square
-from funcgrad.numpy.options import failed_as, integer
+from funcgrad.numpy.options import choice, failed_as, integer, pair, real_number
 from funcgrad.primitives import eigen_general
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.scipy.linalg.systems import half_of
@@ -108,8 +108,7 @@ def eigh(
     Tensor([0.75, 2.  ])
     """
     failed = failed_as(failed, "eigh")
-    if type not in (1, 2, 3):
-        raise ArgumentError(f"eigh: type is 1, 2 or 3, not {type!r}.")
+    type = choice(type, (1, 2, 3), "eigh", "type")
     matrix = half_of(wrap(square(a, "eigh")), lower, True)
     if b is None:
         subsets = subset_by_index, subset_by_value
@@ -159,23 +158,28 @@ def _chosen(w: Tensor, by_index: Sequence[int] | None, by_value: Sequence[float]
     """The part of ascending eigenvalues that is asked for."""
     n = w.shape[-1]
     if by_index is not None:
-        low, high = (integer(each, "eigh", "subset_by_index") for each in by_index)
+        ends = pair(by_index, "eigh", "subset_by_index")
+        low, high = [integer(end, "eigh", "subset_by_index") for end in ends]
         if not 0 <= low <= high < n:
             raise ArgumentError(
                 f"eigh: subset_by_index is (first, last) with 0 <= first <= last < {n}, not"
-                f" {tuple(by_index)}."
+                f" {(low, high)}."
             )
         return slice(low, high + 1)
     if by_value is None:
         return slice(n)
-    low_value, high_value = by_value
+    limits = pair(by_value, "eigh", "subset_by_value")
+    low_value, high_value = [real_number(limit, "eigh", "subset_by_value") for limit in limits]
     if not low_value < high_value or w.ndim != 1:
         raise ArgumentError(
             "eigh: subset_by_value is (low, high) with low < high, for one matrix; got"
-            f" {tuple(by_value)} and eigenvalues of shape {w.shape}."
+            f" {(low_value, high_value)} and eigenvalues of shape {w.shape}."
         )
     held = stop_gradient(w)
-    counts = [known_count(fnp.sum(held <= each), "eigh with subset_by_value") for each in by_value]
+    counts = [
+        known_count(fnp.sum(held <= limit), "eigh with subset_by_value")
+        for limit in (low_value, high_value)
+    ]
     return slice(*counts)
 
 
@@ -262,7 +266,8 @@ def eigh_tridiagonal(
     >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)
     Tensor([1., 3.])
     """
-    if select not in ("a", "v", "i") or (select_range is None) != (select == "a"):
+    choice(select, ("a", "v", "i"), "eigh_tridiagonal", "select")
+    if (select_range is None) != (select == "a"):
         raise ArgumentError(
             "eigh_tridiagonal: select is 'a' without a select_range, or 'v' or 'i' with one; got"
             f" {select!r} and {select_range!r}."
@@ -278,8 +283,13 @@ def eigh_tridiagonal(
     none = fnp.zeros((*above.shape[:-2], 1, n), dtype=above.dtype)
     half = fnp.concatenate([above, none], -2)
     matrix = middle[..., :, None] * np.eye(n, dtype=middle.dtype) + half + half.mT
-    indices = None if select != "i" or select_range is None else [int(k) for k in select_range]
-    values = select_range if select == "v" else None
+    indices = values = None
+    if select_range is not None:
+        ends = pair(select_range, "eigh_tridiagonal", "select_range")
+        if select == "i":
+            indices = [integer(end, "eigh_tridiagonal", "select_range") for end in ends]
+        else:
+            values = [real_number(end, "eigh_tridiagonal", "select_range") for end in ends]
     failed = failed_as(failed, "eigh_tridiagonal")
     return _selected(matrix, None, False, eigvals_only, indices, values, failed)
 
@@ -295,7 +305,13 @@ def eigvalsh_tridiagonal(
     *,
     failed: str = "raise",
 ) -> Tensor:
-    """The eigenvalues of real symmetric tridiagonal matrices: see ``eigh_tridiagonal``."""
+    """The eigenvalues of real symmetric tridiagonal matrices: see ``eigh_tridiagonal``.
+
+    Examples
+    --------
+    >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0])
+    Tensor([1., 3.])
+    """
     found = eigh_tridiagonal(d, e, True, select, select_range, failed=failed)
     assert isinstance(found, Tensor)
     return found

@@ -12,15 +12,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, MatrixError, ShapeError, TracerError
+from funcgrad.errors import DtypeError, MatrixError, ShapeError, TracerError
 from funcgrad.numpy import linear_systems as plain
 from funcgrad.numpy.matrices import square
-from funcgrad.numpy.options import failed_as
+from funcgrad.numpy.options import choice, failed_as, pair, tolerance
 from funcgrad.primitives.lu import exchanges, rows_after_exchanges
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.primitives.structural import swap_last_axes
 from funcgrad.scipy.linalg.composed import toeplitz
 from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve, lu, solve_triangular
+from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.stop import stop_gradient
@@ -46,7 +47,10 @@ _STRUCTURES: Final = MappingProxyType(
         "pos": "positive definite",
     }
 )
-_GENERAL = ("general", "tridiagonal", "banded")
+_WORDS: Final = (
+    *_STRUCTURES.values(),
+    *("diagonal", "upper triangular", "lower triangular", "tridiagonal", "banded"),
+)
 
 
 def half_of(a: Tensor, lower: bool | None, conjugated: bool) -> Tensor:
@@ -133,14 +137,10 @@ def solve(
 
 
 def _structure(assume_a: str | None, operation: str) -> str:
-    kind = _STRUCTURES.get(assume_a or "gen", assume_a or "")
-    known = {*_STRUCTURES.values(), *_GENERAL, "diagonal", "upper triangular", "lower triangular"}
-    if kind not in known:
-        raise ArgumentError(
-            f"{operation}: assume_a is {', '.join(map(repr, sorted({*_STRUCTURES, *known})))} or"
-            f" None, not {assume_a!r}."
-        )
-    return kind
+    if assume_a is None:
+        return "general"
+    word = choice(assume_a, (*_STRUCTURES, *_WORDS), operation, "assume_a")
+    return _STRUCTURES.get(word, word)
 
 
 def _assumed(matrix: Tensor, kind: str, lower: bool | None) -> Tensor:
@@ -268,12 +268,11 @@ def lu_solve(
     >>> lu_solve(lu_factor([[0.0, 2.0], [4.0, 0.0]]), [4.0, 4.0])
     Tensor([1., 2.])
     """
-    factors, steps = lu_and_piv
+    factors, steps = pair(lu_and_piv, "lu_solve", "lu_and_piv")
     matrix, failed = square(factors, "lu_solve", "lu"), failed_as(failed, "lu_solve")
-    if trans not in (0, 1, 2):
-        raise ArgumentError(f"lu_solve: trans is 0, 1 or 2, not {trans!r}.")
+    trans = choice(trans, (0, 1, 2), "lu_solve", "trans")
     right, is_vector = plain.as_columns(matrix, plain.right_side(b, "lu_solve"), "lu_solve")
-    rows = wrap(rows_after_exchanges(operand(steps, "lu_solve")))
+    rows = wrap(rows_after_exchanges(_exchanged(steps, matrix)))
     if not trans:
         half = fnp.take_along_axis(_stacked(right, rows), rows[..., None], -2)
         half = solve_triangular(matrix, half, lower=True, unit_diagonal=True)
@@ -286,6 +285,20 @@ def lu_solve(
     return plain.without_columns(operand(found, "lu_solve"), is_vector)
 
 
+def _exchanged(steps: ArrayLike, matrix: Value) -> Value:
+    """The rows that ``lu_factor`` exchanged, one for each of the matrix."""
+    rows = operand(steps, "lu_solve")
+    if dtype_of(rows).kind not in "iu":
+        raise DtypeError(f"lu_solve: piv has to be of integers, not of {dtype_of(rows)}.")
+    n = shape_of(matrix)[-1]
+    if shape_of(rows)[-1:] != (n,):
+        raise ShapeError(
+            f"lu_solve: piv has to name a row for each of the {n} rows; its shape is"
+            f" {shape_of(rows)}."
+        )
+    return rows
+
+
 def _stacked(right: Value, rows: Tensor) -> Tensor:
     """A right-hand side with as many axes as the matrices have."""
     x = wrap(right)
@@ -295,8 +308,10 @@ def _stacked(right: Value, rows: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------- constant diagonals
 
 
-def _both_sides(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Tensor:
-    return toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
+def _both_sides(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], operation: str) -> Tensor:
+    if isinstance(c_or_cr, tuple):
+        return toeplitz(*pair(c_or_cr, operation, "c_or_cr"))
+    return toeplitz(c_or_cr)
 
 
 def solve_toeplitz(
@@ -336,7 +351,7 @@ def solve_toeplitz(
     >>> solve_toeplitz([2.0, 1.0], [3.0, 3.0])
     Tensor([1., 1.])
     """
-    return plain.solve(_both_sides(c_or_cr), b, failed=failed)
+    return plain.solve(_both_sides(c_or_cr, "solve_toeplitz"), b, failed=failed)
 
 
 def solve_circulant(
@@ -388,8 +403,7 @@ def solve_circulant(
     >>> solve_circulant([2.0, 1.0], [3.0, 3.0])
     Tensor([1., 1.])
     """
-    if singular not in ("raise", "lstsq"):
-        raise ArgumentError(f"solve_circulant: singular is 'raise' or 'lstsq', not {singular!r}.")
+    choice(singular, ("raise", "lstsq"), "solve_circulant", "singular")
     column = fnp.moveaxis(fnp.atleast_1d(c), caxis, -1)
     right = fnp.moveaxis(fnp.atleast_1d(b), baxis, -1)
     n = column.shape[-1]
@@ -402,7 +416,7 @@ def solve_circulant(
     sizes = fnp.abs(stop_gradient(values))
     precision = float(np.finfo(sizes.dtype).eps)
     bound = fnp.max(sizes, axis=-1, keepdims=True, initial=0.0) * n * precision
-    is_zero = sizes <= (bound if tol is None else tol)
+    is_zero = sizes <= (bound if tol is None else tolerance(tol, "solve_circulant", "tol"))
     failed = failed_as(failed, "solve_circulant")
     if singular == "raise" and failed == "raise" and _any(is_zero):
         raise MatrixError(
@@ -443,4 +457,4 @@ def matmul_toeplitz(
     >>> matmul_toeplitz([2.0, 1.0], [3.0, 3.0])
     Tensor([9., 9.])
     """
-    return _both_sides(c_or_cr) @ fnp.asarray(x)
+    return _both_sides(c_or_cr, "matmul_toeplitz") @ fnp.asarray(x)

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError
 from funcgrad.numpy.linear_systems import as_columns, right_side, without_columns
 from funcgrad.numpy.matrices import matrices, results, square
-from funcgrad.numpy.options import failed_as
+from funcgrad.numpy.options import choice, failed_as, pair
 from funcgrad.numpy.reductions import argmax
 from funcgrad.primitives import cholesky as factors
 from funcgrad.primitives import lu as triangular_factors
@@ -95,6 +94,11 @@ def cho_factor(
     -------
     c : Tensor, shape (..., n, n)
     lower : bool
+
+    Examples
+    --------
+    >>> cho_factor([[4.0]])
+    Factored(c=Tensor([[2.]]), lower=False)
     """
     return Factored(cholesky(a, lower, failed=failed), bool(lower))
 
@@ -137,7 +141,7 @@ def cho_solve(
     >>> cho_solve(cho_factor([[4.0, 0.0], [0.0, 2.0]], lower=True), [4.0, 4.0])
     Tensor([1., 2.])
     """
-    factor, lower = c_and_lower
+    factor, lower = pair(c_and_lower, "cho_solve", "c_and_lower")
     matrix, failed = square(factor, "cho_solve", "c"), failed_as(failed, "cho_solve")
     right, is_vector = as_columns(matrix, right_side(b, "cho_solve"), "cho_solve")
     if not lower:
@@ -198,8 +202,7 @@ def solve_triangular(
     Tensor([1., 2.])
     """
     matrix = square(a, "solve_triangular")
-    if trans not in (0, 1, 2, "N", "T", "C"):
-        raise ArgumentError(f"solve_triangular: trans is 0, 1, 2, 'N', 'T' or 'C', not {trans!r}.")
+    trans = choice(trans, (0, 1, 2, "N", "T", "C"), "solve_triangular", "trans")
     right, is_vector = as_columns(matrix, right_side(b, "solve_triangular"), "solve_triangular")
     lower = bool(lower)
     if trans not in (0, "N"):
