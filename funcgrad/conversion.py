@@ -203,10 +203,13 @@ class Conversions(ForeignAttributes):
             array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
         except TracerError as error:
             raise held_by_an_array(error) from None
-        if copy or (dtype is not None and np.dtype(dtype) != array.dtype):
+        kind = array.dtype if dtype is None else np.dtype(dtype)
+        if not np.can_cast(array.dtype, kind, "same_kind"):
+            kind = array.dtype  # NumPy casts: np.asarray(t, int) does, but an index is refused
+        if copy or kind != array.dtype:
             if copy is False:
                 raise ValueError("A tensor of another dtype cannot be viewed without a copy.")
-            return np.array(array, dtype)
+            return np.array(array, kind)
         return read_only(array)
 
     def __repr__(self) -> str:

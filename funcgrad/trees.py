@@ -273,9 +273,12 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
             "unflatten: the first argument has to be a structure, as structure(tree) or"
             f" flatten(tree)[1] is, not {type(structure).__name__}."
         )
-    if not isinstance(leaves, Iterable):
-        raise TreeError(f"unflatten: expected a list of leaves, got {type(leaves).__name__}.")
-    given = list(leaves)
+    try:
+        given = list(leaves)
+    except TypeError:
+        raise TreeError(
+            f"unflatten: expected a list of leaves, got {type(leaves).__name__}."
+        ) from None
     if len(given) != structure.num_leaves:
         raise TreeError(f"the structure has {structure.num_leaves} leaves, got {len(given)}")
     return _build(structure.tokens, given, _close)

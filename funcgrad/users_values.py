@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import (
@@ -21,6 +22,7 @@ from funcgrad.errors import (
     DtypeError,
     FuncgradError,
     LeafError,
+    MatrixError,
     RangeError,
     ShapeError,
 )
@@ -345,6 +347,8 @@ def explained(error: Exception, operation: str, *args: object, **params: object)
             f"{operation}({given}): the operation is not defined for these dtypes. {reason}"
         )
     kind: type[FuncgradError] = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
+    if isinstance(error, LinAlgError):
+        kind = MatrixError
     if isinstance(error, (IndexError, OverflowError)):  # so that they are caught as NumPy's are
         kind = AxisError if isinstance(error, IndexError) else RangeError
     plain = next((words for start, words in _PLAINER if re.search(start, reason)), reason)

@@ -60,7 +60,6 @@ def test_slopes_that_are_no_numbers(odd: Any) -> None:
         (lambda: LIBRARY.tree.unflatten(fg.tree.structure(1), 3), ValueError, "a list of leaves"),
         (lambda: LIBRARY.nn.zeros(None, 2**62), ValueError, "zeros.*too big"),
         (lambda: LIBRARY.nn.one_hot([1], 2**62), ValueError, "one_hot.*too big"),
-        (lambda: LIBRARY.nn.logsumexp([1.0], keepdims=2**62), OverflowError, "logsumexp"),
         (
             lambda: LIBRARY.testing.check_jvp(abs, (2.0,), atol="1"),
             TypeError,

@@ -577,3 +577,13 @@ def test_isinstance_holds_inside_transformations() -> None:
     fg.grad(f)(1.0)
     fg.jvp(f, (1.0,), (1.0,))
     fg.vmap(f)(np.ones(2))
+
+
+def test_fractions_are_no_indices_of_numpys() -> None:
+    x, fractions = np.arange(4.0), fg.tensor([1.5, 2.0])
+    for take in (lambda: np.take(x, fractions), lambda: x.take(fractions), lambda: x[fractions]):
+        with pytest.raises((TypeError, IndexError)):
+            take()
+    assert_array_equal(np.take(x, fg.tensor([1, 2])), [1.0, 2.0])
+    assert_array_equal(np.asarray(fractions, int), [1, 2])  # where a conversion is asked for
+    assert_array_equal(np.array(fractions, dtype=np.int8), [1, 2])

@@ -381,8 +381,8 @@ def _scale(norm: str | None, operation: str) -> str:
 
 def _resized(value: Value, axis: int, size: int, operation: str) -> Value:
     """A value whose axis is cut off at a size, or continued with zeros."""
-    shape = shape_of(value)
-    if length(size, operation) == shape[axis]:
+    shape, size = shape_of(value), length(size, operation)
+    if size == shape[axis]:
         return value
     key = Key((*(slice(None),) * axis, slice(None, min(size, shape[axis]))))
     if size < shape[axis]:

@@ -206,6 +206,7 @@ def choose(
     >>> choose([0, 1, 0], [[1.0, 2.0, 3.0], 10.0])
     Tensor([ 1., 10.,  3.])
     """
+    options = choice(mode, ("raise", "wrap", "clip"), "choose", "mode")
     chosen = operand(a, "choose")
     chosen = as_integers(
         chosen if dtype_of(chosen).kind != "b" else cast(chosen, dtype=np.dtype(np.intp)),
@@ -221,14 +222,13 @@ def choose(
     dtype = np.result_type(*map(dtype_of, values))
     shape = broadcast_shapes("choose", shape_of(chosen), *map(shape_of, values))
     count = len(values)
-    if mode == "raise":
+    if options == "raise":
         raw = concrete(chosen)
         if type(raw) in RAW and np.any((raw < 0) | (raw >= count)):
             raise AxisError(f"choose: the integers have to be from 0 to {count - 1}.")
     spread = [cast(broadcast_to(x, shape=shape), dtype=dtype) for x in values]
     table = stack(*spread, axis=0)
     places = reshape(broadcast_to(chosen, shape=shape), shape=(1, *shape))
-    options = choice(mode, ("raise", "wrap", "clip"), "choose", "mode")
     places = cast(places, dtype=np.dtype(np.intp))
     if options == "wrap":
         places = places % count

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from funcgrad.errors import MatrixShapeError, ShapeError
 from funcgrad.numpy.matrices import matrices, results, square
-from funcgrad.numpy.options import failed_as, integer
+from funcgrad.numpy.options import failed_as, integer, integers
 from funcgrad.primitives import determinants, linear_systems
 from funcgrad.primitives.matrices import linalg_dtype
 from funcgrad.primitives.structural import cast, reshape, transpose
@@ -296,7 +296,8 @@ def tensorsolve(
     value, right = operand(a, "tensorsolve"), right_side(b, "tensorsolve")
     rank = len(shape_of(value))
     if axes is not None:
-        moved = [normalize_axis(axis, rank, "tensorsolve") for axis in axes]
+        members = integers(axes, "tensorsolve", "axes")
+        moved = [normalize_axis(axis, rank, "tensorsolve") for axis in members]
         order = [k for k in range(rank) if k not in moved] + moved
         value = transpose(value, axes=tuple(order))
     shape = shape_of(value)

@@ -358,7 +358,13 @@ def cov(
     """
     x = _variables(m, rowvar)
     if y is not None:
-        x = concatenate(x, _variables(y, rowvar), axis=0)
+        more = _variables(y, rowvar)
+        if shape_of(more)[1] != shape_of(x)[1]:
+            raise ShapeError(
+                "cov: the variables have to have as many observations; there are"
+                f" {shape_of(x)[1]} of one, and {shape_of(more)[1]} of y."
+            )
+        x = concatenate(x, more, axis=0)
     subtracted = (0 if bias else 1) if ddof is None else integer(ddof, "cov", "ddof")
     weights, lost = _observation_weights(fweights, aweights, shape_of(x)[1])
     if weights is None:

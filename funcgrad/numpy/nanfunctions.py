@@ -18,7 +18,7 @@ from funcgrad.numpy.reductions import all, argmax, argmin, as_mask, max, min, pr
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.logic import isnan, logical_and, logical_not
 from funcgrad.primitives.selection import where as choose
-from funcgrad.shape import AxisLike, dtype_of, shape_of
+from funcgrad.shape import AxisLike, broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, operand
@@ -42,6 +42,8 @@ def _numbers(
     """An array, and which elements count: numbers; None where all do."""
     x = operand(a, name)
     mask = None if counts is None else as_mask(counts, name)
+    if mask is not None:
+        broadcast_shapes(f"{name} with where", shape_of(x), shape_of(mask))
     if dtype_of(x).kind not in "fc":
         return x, mask
     valid = logical_not(isnan(x))

@@ -9,6 +9,7 @@ fraction or a text is no integer, and a number outside of a dtype's range is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from numbers import Integral, Real
 from operator import index
@@ -41,6 +42,7 @@ __all__ = [
     "integer",
     "integers",
     "is_integer",
+    "mapping",
     "natural",
     "optional_dtype",
     "pair",
@@ -236,6 +238,24 @@ def choice(x: object, options: tuple[Option, ...], operation: str, argument: str
         words = ", ".join(map(repr, options))
         raise ArgumentError(f"{operation}: {argument} has to be one of {words}, not {x!r}.")
     return options[options.index(x)]
+
+
+def mapping(x: object, operation: str, argument: str) -> dict[str, Any]:
+    """Options by their names; none where there is None.
+
+    Raises
+    ------
+    ArgumentError
+        It is no dict, or a key is no text.
+    """
+    if x is None:
+        return {}
+    if not isinstance(x, Mapping):
+        raise ArgumentError(f"{operation}: {argument} has to be a dict, got {type(x).__name__}.")
+    for key in x:
+        if not isinstance(key, str):
+            raise ArgumentError(f"{operation}: the keys of {argument} are names, and not {key!r}.")
+    return dict(x)
 
 
 def pair(x: Any, operation: str, argument: str) -> tuple[Any, Any]:

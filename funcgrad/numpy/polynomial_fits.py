@@ -25,7 +25,7 @@ from funcgrad.numpy.reductions import any, sum
 from funcgrad.primitives.polynomial_zeros import polynomial_zeros
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import operand
+from funcgrad.users_values import explained, operand
 
 __all__ = ["polyfit", "roots"]
 
@@ -69,7 +69,10 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     count = coefficients.size - first - 1
     if count < 1:
         return zeros(0, dtype=dtype)
-    found: Tensor = wrap(polynomial_zeros(coefficients, count=count))
+    try:
+        found: Tensor = wrap(polynomial_zeros(coefficients, count=count))
+    except (ValueError, TypeError) as error:
+        raise explained(error, "roots", coefficients) from error
     if dtype is not None:
         return astype(found, complex_dtype(dtype, "roots"))
     is_real = coefficients.dtype.kind == "f" and not bool(any(found.imag != 0))

@@ -19,7 +19,7 @@ from funcgrad.primitives.matrices import conjugate, linalg_dtype, real_part
 from funcgrad.primitives.matrices import hermitian as hermitian_part
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import cast, reshape, unfollowed
-from funcgrad.shape import dtype_of, shape_of
+from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import operand
@@ -91,6 +91,11 @@ def pinv(
     if rcond is None:
         rcond = max(shape[-2:]) * np.finfo(own).eps
     bound = cast(unfollowed(operand(rcond, "pinv")), dtype=own)
+    if broadcast_shapes("pinv", shape_of(bound), shape[:-2]) != shape[:-2]:
+        raise ShapeError(
+            f"pinv: {'rcond' if rtol is _NOT_GIVEN else 'rtol'} has the shape {shape_of(bound)},"
+            f" and there is one for each matrix of the stack, of shape {shape[:-2]}."
+        )
     bound = broadcast_to(bound, shape=shape[:-2])
     if 0 in shape:
         return wrap(np.zeros((*shape[:-2], shape[-1], shape[-2]), dtype))

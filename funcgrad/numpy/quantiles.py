@@ -22,9 +22,9 @@ from funcgrad.primitives.joining import stack
 from funcgrad.primitives.logic import equal, isnan, logical_and, logical_not
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.rounding import floor, rint
-from funcgrad.primitives.selection import maximum, minimum, where
+from funcgrad.primitives.selection import fmax, fmin, maximum, minimum, where
 from funcgrad.primitives.sorting import argsort, sort, take_along_axis
-from funcgrad.primitives.structural import cast, reshape, transpose, view
+from funcgrad.primitives.structural import cast, reshape, transpose, unfollowed, view
 from funcgrad.shape import AxisLike, dtype_of, normalize_axes, reduced_shape, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
@@ -249,7 +249,7 @@ def _gives_way(q: Value) -> bool:
 def _check_order(operation: str, q: Value, top: int) -> None:
     if dtype_of(q).kind == "c":
         raise DtypeError(f"{operation}: q has to be real, not of {dtype_of(q)}.")
-    value = concrete(q)
+    value = concrete(unfollowed(q))
     if type(value) in RAW and not np.all((value >= 0) & (value <= top)):
         raise ArgumentError(f"{operation}: q has to be in 0 .. {top}.")
 
@@ -347,12 +347,12 @@ def _interpolated(
     choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
     if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
         place = _step(q, size, method) if method in _STEPS else (size - 1) * q
-        return _elements(table, place, size)
+        return _unless_order_is_nan(_elements(table, _within(place, size), size), q, size)
     if dtype_of(table).kind == "b":
         raise DtypeError(f"{operation}: between booleans there is nothing; cast them to numbers.")
     position = _position(q, size, method)
     below = floor(position)  # both are the end where the position is beyond it
-    low, high = (minimum(maximum(place, 0), size - 1) for place in (below, below + 1))
+    low, high = (_within(place, size) for place in (below, below + 1))
     fraction = position - low
     if method == "averaged_inverted_cdf":
         fraction = cast(where(equal(fraction, 0), 0.5, 1.0), dtype=dtype_of(position))
@@ -364,6 +364,22 @@ def _interpolated(
     # From the nearer end, so that both ends come out exact; NumPy interpolates likewise.
     gap = last - first
     return where(fraction < 0.5, first + gap * fraction, last - gap * (1 - fraction))
+
+
+def _unless_order_is_nan(result: Value, q: Value, size: Value) -> Value:
+    """Elements, and NaN for an order that is none: of a traced one nobody knows before."""
+    kind = dtype_of(result)
+    if kind.kind != "f" or dtype_of(q).kind != "f" or type(concrete(q)) in RAW:
+        return result
+    none = isnan(q)
+    if type(size) is int:
+        none = reshape(none, shape=shape_of(q) + (1,) * (len(shape_of(result)) - len(shape_of(q))))
+    return where(none, kind.type(np.nan), result)
+
+
+def _within(place: Value, size: Value) -> Value:
+    """A place from the first element to the last; the first for an order that is NaN."""
+    return fmin(fmax(place, 0), size - 1)
 
 
 def _elements(table: Value, place: Value, size: Value) -> Value:
@@ -431,4 +447,4 @@ def _step(q: Value, size: Value, method: str) -> Value:
     stays = equal(exact, low)
     if half:  # of two equally near ones the one at an even rank
         stays = logical_and(stays, equal(low - 2 * floor(low / 2), 1))
-    return minimum(maximum(where(stays, low, low + 1), 0), size - 1)
+    return where(stays, low, low + 1)

@@ -160,7 +160,9 @@ def logspace(
     Tensor([  1.,  10., 100.])
     """
     exponents = linspace(start, stop, num, endpoint, axis=axis)
-    result = wrap(power(operand(base, "logspace"), exponents))
+    bases = operand(base, "logspace")
+    broadcast_shapes("logspace", shape_of(bases), exponents.shape)
+    result = wrap(power(bases, exponents))
     return result if dtype is None else astype(result, dtype)
 
 

@@ -63,7 +63,7 @@ def reduced(
     rank = len(shape_of(x))
     axes = _EVERY[rank] if axis is None else normalize_axes(axis, rank, primitive.name)
     try:
-        value = bind(primitive, (x,), {"axis": axes, "keepdims": keepdims, **params})
+        value = bind(primitive, (x,), {"axis": axes, "keepdims": bool(keepdims), **params})
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x, axis=axis) from error
     return wrap(value)

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.errors import ArgumentError, IndexKindError, ShapeError
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
@@ -83,7 +83,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
         raise ShapeError(
             f"repeat: {counts.size} repeats do not fit axis {along}, of size {shape[along]}."
         )
-    return _chosen(value, np.repeat(np.arange(shape[along]), counts), along)
+    return _chosen(value, np.repeat(np.arange(shape[along]), counts.astype(np.intp)), along)
 
 
 def _chosen(x: Value, positions: Raw, axis: int, unique: bool = False) -> Tensor:
@@ -270,8 +270,9 @@ def _positions(obj: ArrayLike, operation: str) -> np.ndarray[Any, Any]:
     Small integers widen: where sizes are added to them, NumPy's own ``insert`` refuses them.
     """
     found = revealed(obj, operation, "obj")
-    widens = not found.size if found.dtype.kind not in "biu" else found.dtype.char in "bBhHiI"
-    return found.astype(np.intp) if widens else found
+    if found.size and found.dtype.kind not in "biu":
+        raise IndexKindError(f"{operation}: obj has to be of integers, not of {found.dtype}.")
+    return found if found.dtype.kind == "b" and found.size else found.astype(np.intp)
 
 
 def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:

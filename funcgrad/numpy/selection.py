@@ -23,7 +23,7 @@ from funcgrad.primitives.structural import cast
 from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import operand
+from funcgrad.users_values import explained, operand
 
 __all__ = [
     "clip",
@@ -180,10 +180,14 @@ def clip(
     lower = min if a_min is None else a_min
     upper = max if a_max is None else a_max
     x, low, high = _bounds(a, lower, upper)
-    if low is not None and high is not None:
-        x = _freed(x, low, high)
-    result = x if low is None else maximum(x, low)
-    return tensor(result) if high is None else minimum(result, high)
+    try:
+        if low is not None and high is not None:
+            x = _freed(x, low, high)
+        result = x if low is None else maximum(x, low)
+        return tensor(result) if high is None else minimum(result, high)
+    except ValueError as error:
+        bounds = [value for value in (low, high) if value is not None]
+        raise explained(error, "clip", x, *bounds) from error
 
 
 def _freed(x: Value, low: Value, high: Value) -> Value:
@@ -374,6 +378,8 @@ def piecewise(
     Tensor([2., 3.])
     """
     at = tensor(x)
+    if isinstance(condlist, (list, tuple)) and not condlist:
+        raise ArgumentError("piecewise: condlist is empty; there has to be a condition.")
     several = isinstance(condlist, (list, tuple)) and (not at.shape or np.ndim(condlist[0]) > 0)
     conditions = list(condlist) if several else [condlist]
     default: Any = 0

@@ -94,8 +94,11 @@ def intersect1d(
     """
     first, second = (operand(a, "intersect1d") for a in (ar1, ar2))
     one, other = revealed(first, "intersect1d", "ar1"), revealed(second, "intersect1d", "ar2")
-    _, places, others = np.intersect1d(one, other, assume_unique, return_indices=True)
     dtype = np.result_type(one, other)
+    # In another dtype elements that were distinct may be equal.
+    is_unique = assume_unique and one.dtype == dtype == other.dtype
+    one, other = one.astype(dtype), other.astype(dtype)
+    _, places, others = np.intersect1d(one, other, is_unique, return_indices=True)
     common = take(first, places).astype(dtype)
     return (common, asarray(places), asarray(others)) if return_indices else common
 

@@ -214,6 +214,8 @@ def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
         table = _stack(*values, axis=0)
     else:
         table = operand(keys, "lexsort")
+    if not shape_of(table) or not shape_of(table)[0]:
+        raise ShapeError("lexsort: there are no keys to sort by.")
     place = normalize_axis(axis, len(shape_of(table)) - 1, "lexsort")
     result: Tensor = wrap(_p.lexsort(table, axis=place))
     return result

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import ArgumentError, DifferentiationError
+from funcgrad.errors import DifferentiationError
 from funcgrad.floating_errors import quiet
+from funcgrad.numpy.options import mapping
 from funcgrad.primitives.complexes import conj
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
@@ -101,9 +102,7 @@ def subject_of(
             f"{operation}: args has to be a tuple with one entry for each argument, got"
             f" {type(args).__name__}. Write {operation}(f, (x,))."
         )
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise ArgumentError(f"{operation}: kwargs has to be a dict, got {type(kwargs).__name__}.")
-    keywords = dict(kwargs or {})
+    keywords = mapping(kwargs, operation, "kwargs")
     leaves, names, structure = _leaves(operation, f, args)
     followed = [k for k, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
     if not followed:

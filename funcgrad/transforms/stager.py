@@ -431,7 +431,7 @@ def _loops(primitive: Primitive) -> bool:
     return isinstance(structure, Control) and not structure.inlines
 
 
-_LOOKS: Final = (("bool", "bool"), ("int", "int"), ("t as an index", "index"))
+_LOOKS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as an index", "index"))
 
 
 def _hashable(params: Mapping[str, Any]) -> Params:

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import DtypeError, FuncgradError, ShapeError, TracerError
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TracerError
 
 NUMBERS = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan])
 ARRAYS = hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=5), elements=NUMBERS)
@@ -280,3 +280,25 @@ def test_elements_along_an_axis_under_transformations(axis: int) -> None:
     np.testing.assert_allclose(pulled(x[0]), expected)
     np.testing.assert_allclose(fg.jit(pulled)(x[0]), expected)
     np.testing.assert_allclose(fg.vmap(pulled)(x)[0], expected)
+
+
+def test_common_elements_of_signed_and_unsigned_integers() -> None:
+    one = np.array([2**53, 2**53 + 1, 3, -1])  # of which two are one number as float64
+    other = np.array([3, 2**53], np.uint64)
+    common, places, others = fnp.intersect1d(one, other, return_indices=True)
+    np.testing.assert_array_equal(common, np.array([3.0, 2.0**53]))
+    np.testing.assert_array_equal((places, others), [[2, 0], [0, 1]])
+    assert common.dtype == np.float64
+    np.testing.assert_array_equal(fnp.intersect1d(one[1:], other, assume_unique=True), common)
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "midpoint", "inverted_cdf"])
+def test_an_order_that_is_nan(method: Any) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    with pytest.raises(ArgumentError, match=r"quantile: q has to be in 0 \.\. 1"):
+        fg.grad(lambda q: fnp.quantile(x, q, method=method))(np.nan)
+    for transform in (fg.jit, fg.vmap):  # which cannot look at all numbers
+        result = transform(lambda q: fnp.quantile(x, q, method=method))(np.array([np.nan, 1.0]))
+        np.testing.assert_array_equal(result, [np.nan, 3.0])
+        left_out = transform(lambda q: fnp.nanquantile(x, q, method=method))(np.array([np.nan]))
+        np.testing.assert_array_equal(left_out, [np.nan])

@@ -347,7 +347,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "solve_circulant: whether a matrix is singular may differ",
     ),
     "lengths": (lambda: linalg.solve_circulant(V, V[:2]), ShapeError, "vectors of one length"),
-    "word": (lambda: linalg.solve_circulant(V, V, "no"), ArgumentError, "one of 'raise', 'lstsq', not"),
+    "word": (
+        lambda: linalg.solve_circulant(V, V, "no"),
+        ArgumentError,
+        "one of 'raise', 'lstsq', not",
+    ),
     "structure": (lambda: linalg.solve(A, B, assume_a="odd"), ArgumentError, "not 'odd'"),
     "singular band": (
         lambda: linalg.solve_banded((0, 0), np.zeros((1, 2)), np.ones(2)),
@@ -364,12 +368,20 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         r"solve_banded: b has to have as many rows as ab has columns; the shapes are \(3,\)",
     ),
-    "trans": (lambda: linalg.lu_solve(FACTORS, V, 5), ArgumentError, "trans has to be one of 0, 1, 2, not"),
+    "trans": (
+        lambda: linalg.lu_solve(FACTORS, V, 5),
+        ArgumentError,
+        "trans has to be one of 0, 1, 2, not",
+    ),
     "pivoting": (lambda: linalg.qr(A, pivoting=True), MissingOptionError, "pivoting=True is not"),
     "mode": (lambda: linalg.qr(A, mode="reduced"), ArgumentError, "'r', 'economic', not 'red"),
     "left": (lambda: linalg.eig(A, left=True), MissingOptionError, "left=True is not available"),
     "pairs": (lambda: linalg.eigvals(A, S), MissingOptionError, r"pass eigvals\(solve\(b, a\)\)"),
-    "type": (lambda: linalg.eigh(S, P, type=4), ArgumentError, "eigh: type has to be one of 1, 2, 3"),
+    "type": (
+        lambda: linalg.eigh(S, P, type=4),
+        ArgumentError,
+        "eigh: type has to be one of 1, 2, 3",
+    ),
     "sizes": (
         lambda: linalg.eigh(S, P[:2, :2]),
         ShapeError,
@@ -401,7 +413,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         "eigh_tridiagonal: e has to have one element less than d",
     ),
-    "side": (lambda: linalg.polar(A, "top"), ArgumentError, "side has to be one of 'right', 'left'"),
+    "side": (
+        lambda: linalg.polar(A, "top"),
+        ArgumentError,
+        "side has to be one of 'right', 'left'",
+    ),
     "procrustes": (
         lambda: linalg.orthogonal_procrustes(A, B),
         ShapeError,
@@ -422,7 +438,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "convolution_matrix: n is at least 1",
     ),
     "scale": (lambda: linalg.dft(3, "m"), ArgumentError, "dft: scale has to be one of 'sqrtn'"),
-    "power of two": (lambda: linalg.hadamard(3), ArgumentError, "hadamard: n must be"),
+    "power of two": (lambda: linalg.hadamard(3), ArgumentError, "hadamard: .*n must be"),
     "exact": (lambda: linalg.invhilbert(20, exact=True), ArgumentError, "do not fit 64 bits"),
     "singular values": (lambda: linalg.diagsvd(V, 2, 2), ShapeError, "2 x 2 has 2 singular"),
     "exponent": (

@@ -203,3 +203,17 @@ def test_a_function_made_a_vectorized_one_is_followed() -> None:
             assert_array_equal(staged(X), X * value)
     finally:
         change(2.0)
+
+
+def test_a_number_that_decides_on_a_set_is_guarded_as_it_is() -> None:
+    both = fg.jit(lambda x: fnp.sum(fnp.intersect1d(x, np.array([2.3, 2.7]))))
+    assert [float(both(x)) for x in (2.7, 2.3, 2.5)] == [2.7, 2.3, 0.0]
+    assert fg.jit(lambda x: fnp.intersect1d(x, [1.0]))(np.nan).tolist() == []
+
+
+def test_tensors_as_options_are_numbers() -> None:
+    yes: Any = fg.tensor(True)
+    three: Any = fg.tensor(3)
+    assert fg.jit(lambda x: fnp.sum(x, keepdims=yes))(X).shape == (1,)
+    assert fg.jit(lambda x: fnp.fft.fft(x, three))(X).shape == (3,)
+    assert fg.jit(lambda x, k: fnp.sum(x, keepdims=k))(X, True).shape == (1,)

@@ -18,10 +18,11 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.numpy.options import choice, integer
+from funcgrad.numpy.options import choice, integer, natural
 from funcgrad.primitives.matrix_equations import scipy_linalg
 from funcgrad.scipy.linalg.composed import toeplitz
 from funcgrad.tensor import ArrayLike, Tensor, tensor
+from funcgrad.users_values import checked_dtype
 
 __all__ = [
     "circulant",
@@ -329,7 +330,7 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     Tensor([[ 1.,  1.],
             [ 1., -1.]])
     """
-    size = integer(n, "dft", "n")
+    size = natural(n, "dft", "n")
     divisor = 1.0
     if scale is not None:
         word = choice(scale, ("sqrtn", "n"), "dft", "scale")
@@ -347,7 +348,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
     Tensor([[ 1,  1],
             [ 1, -1]])
     """
-    return _constant("hadamard", n, dtype=dtype)
+    return _constant("hadamard", n, dtype=checked_dtype(dtype, "hadamard"))
 
 
 def helmert(n: int, full: bool = False) -> Tensor:
@@ -415,8 +416,8 @@ def _constant(name: str, n: int, **options: object) -> Tensor:
     size = integer(n, name, "n")
     try:
         found = getattr(scipy_linalg(name), name)(size, **options)
-    except ValueError as error:
-        raise ArgumentError(f"{name}: {error}") from None
+    except (ValueError, TypeError, IndexError) as error:
+        raise ArgumentError(f"{name}: there is no such matrix of size {size}: {error}") from None
     if found.dtype == object:
         raise ArgumentError(
             f"{name}: the exact integers of size {size} do not fit 64 bits. Pass exact=False."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import tree
+from funcgrad.numpy.options import mapping, sequence
 from funcgrad.scipy.optimize.problem import (
     Variables,
     Vector,
@@ -82,11 +83,12 @@ def least_squares(
     solvers = scipy_optimize("least_squares")
     variables = Variables.of(x0, "least_squares")
     limits = limits_of(bounds, variables, "least_squares")
-    named = {} if kwargs is None else dict(kwargs)
+    more = sequence(args, "least_squares", "args")
+    named = mapping(kwargs, "least_squares", "kwargs")
     shaped: list[Callable[[Any], Any]] = []
 
     def residuals(vector: Vector) -> Any:
-        found, unravel = tree.ravel(fun(variables.unravel(vector), *args, **named))
+        found, unravel = tree.ravel(fun(variables.unravel(vector), *more, **named))
         shaped[:] = [unravel]
         return found
 

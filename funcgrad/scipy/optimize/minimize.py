@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError
+from funcgrad.numpy.options import mapping, real_number
 from funcgrad.scipy.optimize.problem import (
     Variables,
     Vector,
@@ -56,7 +57,7 @@ def minimize(
         Where to start. The method works in float64. A list of Python numbers is a vector, as in
         SciPy.
     args : tuple
-        Further arguments, which stay as they are.
+        Further arguments, which stay as they are; what is no tuple is a single one.
     method : str, optional
         The name of one of SciPy's methods; by default BFGS, L-BFGS-B with bounds, and SLSQP with
         constraints.
@@ -103,11 +104,16 @@ def minimize(
     (Tensor(1.0), Tensor(1.0))
     """
     check_function("minimize", fun)
+    if callback is not None:
+        check_function("minimize with callback", callback)
+    more = args if isinstance(args, tuple) else (args,)  # as SciPy has it
     solvers = scipy_optimize("minimize")
     variables = Variables.of(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
     bounded = "l-bfgs-b" if limits else "bfgs"
     is_free = isinstance(constraints, Sequence) and not constraints
+    if method is not None and not isinstance(method, str):
+        raise ArgumentError(f"minimize: method is the name of one of SciPy's, not {method!r}.")
     name = (method or (bounded if is_free else "slsqp")).lower()
     second = name == "trust-constr"
     given = list(_constraints(constraints, variables, solvers, with_hessians=second))
@@ -115,7 +121,7 @@ def minimize(
     latest = [np.nan]
 
     def value(vector: Vector) -> Any:
-        return fun(variables.unravel(vector), *args)
+        return fun(variables.unravel(vector), *more)
 
     def noted(vector: Vector) -> Any:
         found = objective(vector)
@@ -136,9 +142,9 @@ def minimize(
             method=name,
             bounds=None if limits is None else solvers.Bounds(*limits),
             constraints=given,
-            tol=tol,
+            tol=None if tol is None else real_number(tol, "minimize", "tol"),
             callback=step if progress or callback is not None else None,
-            options=None if options is None else dict(options),
+            options=mapping(options, "minimize", "options"),
             **derivatives,
         )
     result.x = variables.tree_of(result.x)

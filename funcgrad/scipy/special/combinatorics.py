@@ -9,7 +9,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import choice, integer
 from funcgrad.primitives.special_functions import gammas as _p
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.special.gammas import gamma, gammaln, poch
@@ -126,8 +126,7 @@ def factorial(
     >>> factorial(5.0), factorial(25, exact=True)
     (Tensor(120.0), 15511210043330985984000000)
     """
-    if extend not in ("zero", "complex"):
-        raise ArgumentError(f"factorial: extend is 'zero' or 'complex', not {extend!r}.")
+    choice(extend, ("zero", "complex"), "factorial", "extend")
     if exact:
         whole = integer(n, "factorial", "n")
         return math.factorial(whole) if whole >= 0 else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from funcgrad.errors import MissingOptionError
+from funcgrad.numpy.options import integer
 from funcgrad.primitives.special_functions import harmonics as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply
 
@@ -40,7 +41,7 @@ def sph_harm_y(
     >>> sph_harm_y(0, 0, 0.5, 0.5)
     Tensor((0.28209479177387814+0j))
     """
-    if diff_n != 0:
+    if integer(diff_n, "sph_harm_y", "diff_n") != 0:
         raise MissingOptionError(
             f"sph_harm_y: diff_n={diff_n!r} is not available. Differentiate: fg.jacfwd(lambda t, p:"
             " sph_harm_y(n, m, t, p), argnums=(0, 1))."

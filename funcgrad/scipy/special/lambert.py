@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import integer, real_number
 from funcgrad.primitives.special_functions import lambert as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1
 
@@ -32,7 +32,8 @@ def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:
     >>> lambertw(1.0).real
     Tensor(0.5671432904097838)
     """
-    return apply(_p.lambertw, z, k=integer(k, "lambertw", "k"), tol=float(tol))
+    branch, tolerance = integer(k, "lambertw", "k"), real_number(tol, "lambertw", "tol")
+    return apply(_p.lambertw, z, k=branch, tol=tolerance)
 
 
 def wrightomega(z: ArrayLike, /) -> Tensor:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+import numpy as np
+
 from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.primitive import Primitive
 from funcgrad.testing.operations.batches import BATCHES
@@ -92,7 +94,7 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
     """
     _check_operation(operation)
     names = [known.name for known in PROPERTIES]
-    if isinstance(without, str) or not isinstance(without, Collection):
+    if isinstance(without, (str, np.ndarray)) or not isinstance(without, Collection):
         unknown: object = repr(without)
     else:
         unknown = [name for name in without if not isinstance(name, str) or name not in names]
