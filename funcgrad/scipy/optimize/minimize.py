@@ -110,11 +110,8 @@ def minimize(
     solvers = scipy_optimize("minimize")
     variables = Variables.of(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
-    bounded = "l-bfgs-b" if limits else "bfgs"
     is_free = isinstance(constraints, Sequence) and not constraints
-    if method is not None and not isinstance(method, str):
-        raise ArgumentError(f"minimize: method is the name of one of SciPy's, not {method!r}.")
-    name = (method or (bounded if is_free else "slsqp")).lower()
+    name = _method(method, limits is not None, is_free)
     second = name == "trust-constr"
     given = list(_constraints(constraints, variables, solvers, with_hessians=second))
 
@@ -151,6 +148,15 @@ def minimize(
     if np.shape(result.get("jac")) == variables.start.shape:
         result.jac = variables.tree_of(result.jac)
     return result
+
+
+def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
+    """The name of one of SciPy's methods, in small letters; by default one that can do the task."""
+    if method is None:
+        return ("l-bfgs-b" if is_bounded else "bfgs") if is_free else "slsqp"
+    if not isinstance(method, str):
+        raise ArgumentError(f"minimize: method is the name of one of SciPy's, not {method!r}.")
+    return method.lower()
 
 
 def _derived(
