@@ -7,9 +7,14 @@
 
 import gc
 import importlib
+import os
 import pkgutil
 import warnings
 from collections.abc import Iterator
+
+# NumPy's OpenBLAS reads this once, when it is loaded. With a thread for each core, the threads of
+# the suite's processes wait for one another: the examples then take five times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
