@@ -9,7 +9,7 @@ import pytest
 
 from tests.mutation.__main__ import main
 from tests.mutation.mutants import KINDS, Mutant, mutants_of
-from tests.mutation.project import ONLY_SPEED, mutants_of_project, rounds_of, sampled, subjects
+from tests.mutation.project import ONLY_SPEED, rounds_of, sampled, subjects
 from tests.mutation.trial import ROOT, Outcome, Workshop
 
 pytestmark = pytest.mark.slow
@@ -117,20 +117,31 @@ def test_a_run_that_was_stopped_goes_on(
     assert len(capsys.readouterr().out.splitlines()) == len(planned) - 1
 
 
-def test_the_sample_of_the_project_is_spread_over_files_and_kinds() -> None:
-    planned = mutants_of_project(ROOT)
-    files = Counter(str(Path(path).parent) for path in {path for path, _ in planned})
-    count = len(files) * max(files.values())  # so that there is one of each file
-    chosen = sampled(planned, count, seed=1)
-    assert len({*chosen}) == count
-    assert chosen == sampled(planned, count, seed=1) != sampled(planned, count, seed=2)
+def test_a_sample_is_spread_over_folders_files_and_kinds() -> None:
+    """Of folders with one, four and nine files, which have one, four or six kinds of mistakes."""
+    planned = [
+        (f"{folder}/{number}.py", Mutant(kind, line, 1, line, line, "x", "y"))
+        for folder, count in (("a", 1), ("b", 4), ("b/c", 9))
+        for number in range(count)
+        for kind in KINDS[: (1, 4, 6)[number % 3]]
+        for line in range(20 + 10 * number)
+    ]
+    chosen = sampled(planned, 27, seed=1)
+    assert len({*chosen}) == 27
+    assert chosen == sampled(planned, 27, seed=1) != sampled(planned, 27, seed=2)
     assert {path for path, _ in chosen} == {path for path, _ in planned}
-    kinds = Counter(mutant.kind for _, mutant in chosen)
+    assert set(Counter(str(Path(path).parent) for path, _ in chosen).values()) == {9}
+    kinds = Counter(mutant.kind for path, mutant in chosen if path != "a/0.py")
     assert {*kinds} == {*KINDS}
-    assert min(kinds.values()) >= 12
-    folders = Counter(str(Path(path).parent) for path, _ in chosen)
-    assert {*folders.values()} == {count // len(folders)}
-    assert chosen[:40] == sampled(planned, 40, seed=1)
+    assert min(kinds.values()) >= 2
+    assert chosen[:10] == sampled(planned, 10, seed=1)
+
+
+def test_the_project_has_mistakes_of_every_kind_outside_of_estimates() -> None:
+    path = "funcgrad/primitives/banded_systems.py"
+    assert path in subjects(ROOT)
+    assert "funcgrad/passes/costs.py" not in subjects(ROOT)
+    assert {each.kind for each in mutants_of((ROOT / path).read_text())} == {*KINDS}
 
 
 def test_every_subject_has_tests_and_every_name_of_the_table_is_there() -> None:
