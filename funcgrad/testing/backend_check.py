@@ -55,7 +55,7 @@ class _Wrong(Exception):  # noqa: N818 - a finding, which is listed with others
     """An error that says how one program goes wrong."""
 
 
-def check_backend(backend: Backend | str, kinds: Sequence[str] = ()) -> None:
+def check_backend(backend: Backend | str, kinds: Sequence[str] | None = None) -> None:
     """Check that a backend runs programs of every kind as evaluation does.
 
     Some 200 programs are run: elementwise operations, reductions, movements, contractions, gathers
@@ -71,14 +71,14 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] = ()) -> None:
     backend : Backend or str
         See ``funcgrad.backends.interface``. Programs that it does not ``support`` are left out.
     kinds : sequence of str
-        The kinds of programs to run, such as ``"loop"``; by default all.
+        The kinds of programs to run, such as ``"loop"``, at least one; by default all.
 
     Raises
     ------
     CheckError
         Some programs go wrong: the message lists all, with what is wrong with each.
     ArgumentError
-        It is no backend, or there is no such kind.
+        It is no backend, or there is no such kind, or none is named.
 
     Examples
     --------
@@ -88,16 +88,21 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] = ()) -> None:
     chosen = chosen_backend(backend, "check_backend")
     programs = [*every_program()]
     known = [*dict.fromkeys(program.kind for program in programs), _BEHAVIOUR]
-    kinds = sequence(kinds, "check_backend", "kinds")
+    kinds = known if kinds is None else sequence(kinds, "check_backend", "kinds")
+    if not kinds:
+        raise ArgumentError(
+            f"check_backend: kinds names none, so nothing would be checked. Leave it out to check "
+            f"all, or name some of: {', '.join(known)}."
+        )
     for kind in kinds:
         if not isinstance(kind, str) or kind not in known:
             raise ArgumentError(f"check_backend: no kind {kind!r}. Kinds: {', '.join(known)}.")
-    wanted = [program for program in programs if not kinds or program.kind in kinds]
+    wanted = [program for program in programs if program.kind in kinds]
     report = _Report(chosen.name)
     with quiet():
         for program in wanted:
             report.add(program.kind, program.name, partial(_check, chosen, program))
-        for name, check in _BEHAVIOURS if not kinds or _BEHAVIOUR in kinds else ():
+        for name, check in _BEHAVIOURS if _BEHAVIOUR in kinds else ():
             report.add(_BEHAVIOUR, name, partial(check, chosen))
     report.close()
 

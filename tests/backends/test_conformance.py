@@ -391,6 +391,8 @@ def test_a_program_that_is_not_well_formed_is_named() -> None:
 def test_what_is_no_backend_and_no_kind_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"check_backend: no kind 'loops'\. Kinds: elementwise"):
         fg.testing.check_backend("numpy", ("loops",))
+    with pytest.raises(ArgumentError, match="kinds names none, so nothing would be checked"):
+        fg.testing.check_backend("numpy", ())
     with pytest.raises(ArgumentError, match="check_backend: no backend called 'none'"):
         fg.testing.check_backend("none")
     with pytest.raises(ArgumentError, match="has no name, supports"):
