@@ -112,6 +112,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tests/primitives/test_products_of_others.py",
             "tests/numpy/test_reductions.py",
         ),
+        "deputies": ("tests/transforms/test_absent_examples.py", "tests/control/test_examples.py"),
         "determinants": ("tests/numpy/test_linalg.py",),
         "eigen": ("tests/numpy/test_eigen.py",),
         "eigen_general": ("tests/numpy/test_norms.py", "tests/numpy/test_eigen.py"),
@@ -176,6 +177,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "bessel_orders": ("iv", "ive", "jv", "kv", "kve", "yv"),
         "convolving": ("convolve", "correlate", "sliding_windows", "spread"),
+        "deputies": ("cholesky", "inv", "solve"),
         "einsum": ("contract", "matmul", "identity"),
         "failures": ("cholesky", "solve", "inv"),
         "logits": ("exp", "log"),
