@@ -158,30 +158,48 @@ def _log_choices(n: Any, k: Any) -> Any:
     return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
 
 
-DISCRETE: Final[dict[str, Formula]] = {
-    "bernoulli": lambda k, p: mp.log(p) if k else mp.log1p(-p),
-    "binom": lambda k, n, p: _log_choices(n, k) + k * mp.log(p) + (n - k) * mp.log1p(-p),
-    "geom": lambda k, p: (k - 1) * mp.log1p(-p) + mp.log(p),
-    "nbinom": lambda k, n, p: _log_choices(n + k - 1, k) + n * mp.log(p) + k * mp.log1p(-p),
-    "poisson": lambda k, mu: k * mp.log(mu) - mp.loggamma(k + 1) - mu,
+class Masses(NamedTuple):
+    """The logarithm of a mass, and the probabilities of at most k and of more."""
+
+    log_mass: Formula
+    below: Formula
+    above: Formula
+
+
+DISCRETE: Final[dict[str, Masses]] = {
+    "bernoulli": Masses(
+        lambda k, p: mp.log(p) if k else mp.log1p(-p), lambda _, p: 1 - p, lambda _, p: p
+    ),
+    "binom": Masses(
+        lambda k, n, p: _log_choices(n, k) + k * mp.log(p) + (n - k) * mp.log1p(-p),
+        lambda k, n, p: _beta_below(1 - p, n - k, k + 1),
+        lambda k, n, p: _beta_below(p, k + 1, n - k),
+    ),
+    "geom": Masses(
+        lambda k, p: (k - 1) * mp.log1p(-p) + mp.log(p),
+        lambda k, p: -mp.expm1(k * mp.log1p(-p)),
+        lambda k, p: mp.exp(k * mp.log1p(-p)),
+    ),
+    "nbinom": Masses(
+        lambda k, n, p: _log_choices(n + k - 1, k) + n * mp.log(p) + k * mp.log1p(-p),
+        lambda k, n, p: _beta_below(p, n, k + 1),
+        lambda k, n, p: _beta_below(1 - p, k + 1, n),
+    ),
+    "poisson": Masses(
+        lambda k, mu: k * mp.log(mu) - mp.loggamma(k + 1) - mu,
+        lambda k, mu: _gamma_above(mu, k + mp.mpf(1)),
+        lambda k, mu: _gamma_below(mu, k + mp.mpf(1)),
+    ),
 }
-"""The logarithms of masses, of whole k and real parameters."""
+"""Of whole k and real parameters."""
 
 
 def twin_of(name: str, method: str) -> Formula:
     """A method as a function of a value, shapes and a scale; of masses, of k and shapes."""
     if name in DISCRETE:
-        log_mass = DISCRETE[name]
-        return log_mass if method == "logpmf" else lambda *x: mp.exp(log_mass(*x))
-    standard = CONTINUOUS[name]
-    formula = {
-        "logpdf": standard.log_density,
-        "pdf": lambda *x: mp.exp(standard.log_density(*x)),
-        "cdf": standard.below,
-        "sf": standard.above,
-        "logcdf": lambda *x: mp.log(standard.below(*x)),
-        "logsf": lambda *x: mp.log(standard.above(*x)),
-    }[method]
+        masses = DISCRETE[name]
+        return _methods(masses.log_mass, masses.below, masses.above)[method]
+    formula = _methods(*CONTINUOUS[name])[method]
 
     def twin(x: Any, *parameters: Any) -> Any:
         *shapes, scale = parameters
@@ -191,3 +209,82 @@ def twin_of(name: str, method: str) -> Formula:
         return value / scale if method == "pdf" else value
 
     return twin
+
+
+def _methods(log_density: Formula, below: Formula, above: Formula) -> dict[str, Formula]:
+    def density(*x: Any) -> Any:
+        return mp.exp(log_density(*x))
+
+    return {
+        "logpdf": log_density,
+        "logpmf": log_density,
+        "pdf": density,
+        "pmf": density,
+        "cdf": below,
+        "sf": above,
+        "logcdf": lambda *x: _logarithm(below, above, x),
+        "logsf": lambda *x: _logarithm(above, below, x),
+    }
+
+
+def _logarithm(probability: Formula, opposite: Formula, x: tuple[Any, ...]) -> Any:
+    """By the opposite where that is small: all digits of it are to stay."""
+    p = probability(*x)
+    return mp.log(p) if p < 0.5 else mp.log1p(-opposite(*x))
+
+
+QUANTILES: Final[dict[str, tuple[Formula, Formula]]] = {
+    "expon": (lambda q: -mp.log1p(-q), lambda q: -mp.log(q)),
+    "laplace": (
+        lambda q: mp.log(2 * q) if q < 0.5 else -mp.log(2 * (1 - q)),
+        lambda q: -mp.log(2 * q) if q < 0.5 else mp.log(2 * (1 - q)),
+    ),
+    "logistic": (lambda q: mp.log(q / (1 - q)), lambda q: mp.log((1 - q) / q)),
+    "cauchy": (lambda q: -mp.cot(mp.pi * q), lambda q: mp.cot(mp.pi * q)),
+    "uniform": (lambda q: q, lambda q: 1 - q),
+    "gumbel_r": (lambda q: -mp.log(-mp.log(q)), lambda q: -mp.log(-mp.log1p(-q))),
+    "gumbel_l": (lambda q: mp.log(-mp.log1p(-q)), lambda q: mp.log(-mp.log(q))),
+    "pareto": (lambda q, b: mp.exp(-mp.log1p(-q) / b), lambda q, b: mp.exp(-mp.log(q) / b)),
+    "weibull_min": (lambda q, c: (-mp.log1p(-q)) ** (1 / c), lambda q, c: (-mp.log(q)) ** (1 / c)),
+}
+"""The inverses of the probabilities below and above, where they have a formula."""
+
+
+def quantile_twin_of(name: str, method: str) -> Formula:
+    """A function of a level, shapes and a scale, by a formula or by Newton's method."""
+    if name in QUANTILES:
+        formula = QUANTILES[name][method == "isf"]
+    elif name == "lognorm":
+        normal = _solution("norm", method)
+        formula = lambda q, s: mp.exp(s * normal(q))  # noqa: E731
+    else:
+        formula = _solution(name, method)
+
+    def twin(q: Any, *parameters: Any) -> Any:
+        *shapes, scale = parameters
+        return scale * formula(q, *shapes)
+
+    return twin
+
+
+def _solution(name: str, method: str) -> Formula:
+    """From SciPy's value on; the slope of a logarithm needs no more than the density."""
+    import scipy.stats
+
+    start = getattr(getattr(scipy.stats, name), method)
+    standard, sign = CONTINUOUS[name], 1 if method == "ppf" else -1
+    probability = standard.below if method == "ppf" else standard.above
+
+    def solution(q: Any, *shapes: Any) -> Any:
+        z = mp.mpf(float(start(float(q), *map(float, shapes))))
+        if z == 0 and name not in ("norm", "t"):
+            raise ValueError("SciPy knows no digit of it")
+        for _ in range(60):
+            p = probability(z, *shapes)
+            step = sign * mp.log(p / q) * p / mp.exp(standard.log_density(z, *shapes))
+            z -= step
+            if abs(step) <= abs(z) * mp.mpf(10) ** (-mp.dps * 3 // 4):
+                return z
+        raise ValueError("no root")
+
+    return solution

@@ -70,7 +70,7 @@ class _Point(NamedTuple):
         return _Point(*[part[mask] for part in self])
 
 
-def _point(a: Array, b: Array, x: Array) -> _Point:
+def point(a: Array, b: Array, x: Array) -> _Point:
     y = 1 - x
     low = x < 0.5
     log_x = np.where(low, np.log(x), np.log1p(-y))
@@ -207,7 +207,7 @@ def _shape_slope(a: Array, b: Array, x: Array, orders: Orders) -> Array:
     """
     inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     result = np.where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), 0.0, np.nan)
-    at = _point(a[inside], b[inside], x[inside])
+    at = point(a[inside], b[inside], x[inside])
     found = np.zeros_like(at.x)
     low = (at.x <= 0.3) & (at.b * at.x <= 1)
     high = ~low & (at.y <= 0.3) & (at.a * at.y <= 1)
@@ -278,7 +278,7 @@ def _tail(at: _Point, orders: Orders) -> Array:
     From where t is so small that 1 - t is 1 for all purposes on, in closed form.
     """
     end = np.log(at.x / at.y) + 42 + np.log1p(at.b)
-    reach = np.minimum(_reach(at), end)
+    reach = np.minimum(reach_of_tail(at), end)
     a, b = at.a, at.b
     mean, harmonic = _harmonic_mean(a, b, orders), _harmonic(a, b, orders)
 
@@ -299,7 +299,7 @@ def _tail(at: _Point, orders: Orders) -> Array:
     return result
 
 
-def _reach(at: _Point) -> Array:
+def reach_of_tail(at: _Point) -> Array:
     """Where the exponent is small enough: by Newton's method, from above, on a convex function."""
     s = (NOTHING_LEFT - (at.a + at.b) * at.log_y) / at.a
     for _ in range(24):
@@ -316,7 +316,7 @@ def _density(a: Array, b: Array, x: Array, orders: Orders) -> Array:
     """Its derivative of some orders in a and b. At the ends the limits from inside."""
     inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     result = np.where((x == 0) | (x == 1), _density_at_ends(a, b, x, orders), np.nan)
-    at = _point(a[inside], b[inside], x[inside])
+    at = point(a[inside], b[inside], x[inside])
     mean = _harmonic_mean(at.a, at.b, orders)
     factor = _polynomial(at, at.log_x, at.log_y, orders, mean)
     result[inside] = _weight(at) / (at.x * at.y) / mean[0, 0] * factor

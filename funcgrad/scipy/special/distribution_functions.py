@@ -250,7 +250,7 @@ def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
     0.646446609407
     """
     dfn, dfd, x = real_numbers("fdtr", dfn, dfd, x)
-    return betainc(_half(dfn), _half(dfd), _share(dfn, dfd, x))
+    return _of_odds(betainc, betaincc, dfn, dfd, x)
 
 
 def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -262,7 +262,7 @@ def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
     0.353553390593
     """
     dfn, dfd, x = real_numbers("fdtrc", dfn, dfd, x)
-    return betainc(_half(dfd), _half(dfn), _rest(dfn, dfd, x))
+    return _of_odds(betaincc, betainc, dfn, dfd, x)
 
 
 def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
@@ -276,7 +276,11 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
     dfn, dfd, p = real_numbers("fdtri", dfn, dfd, p)
     first, second = _half(dfn), _half(dfd)
     share, rest = betaincinv(first, second, p), betainccinv(second, first, p)
-    return _odds(dfn, dfd, share, rest)
+    low = share < 0.5
+    small, great = fnp.where(low, share, 0.5), fnp.where(low, 0.5, rest)
+    odds = fnp.where(low, small / (1 - small), (1 - great) / great)
+    result: Tensor = dfd / dfn * odds
+    return result
 
 
 def stdtr(df: ArrayLike, t: ArrayLike, /) -> Tensor:
@@ -334,22 +338,14 @@ def _unless_all(
     return result
 
 
-def _share(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
-    """``dfn x / (dfd + dfn x)``, which is 1 at infinity."""
+def _of_odds(
+    near: Callable[..., Tensor], far: Callable[..., Tensor], dfn: Tensor, dfd: Tensor, x: Tensor
+) -> Tensor:
+    """A function of the share ``dfn x / (dfd + dfn x)``, or of what is left of 1, if less."""
     odds = dfn * x / dfd
-    gone = fnp.isinf(odds)
-    odds = fnp.where(gone, 1.0, odds)
-    result: Tensor = fnp.where(gone, 1.0, odds / (1 + odds))
-    return result
-
-
-def _rest(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
-    """1 less ``_share``, with all digits where that is small."""
-    odds = dfn * x / dfd
-    result: Tensor = 1 / (1 + odds)
-    return result
-
-
-def _odds(dfn: Tensor, dfd: Tensor, share: Tensor, rest: Tensor) -> Tensor:
-    result: Tensor = dfd * share / (dfn * rest)
+    low = odds < 1
+    small, great = fnp.where(low, odds, 0.5), fnp.where(low, 2.0, odds)
+    first, second = _half(dfn), _half(dfd)
+    below = near(first, second, small / (1 + small))
+    result: Tensor = fnp.where(low, below, far(second, first, 1 / (1 + great)))
     return result

@@ -18,12 +18,23 @@ from typing import TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions.entropies import log_ratio
 from funcgrad.primitives.structural import unfollowed
 from funcgrad.scipy import special
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import RAW, STRONG, Value, bind1
 
-__all__ = ["Condition", "Test", "both", "chosen", "holding", "split", "times_log", "times_log1p"]
+__all__ = [
+    "Condition",
+    "Test",
+    "both",
+    "chosen",
+    "holding",
+    "split",
+    "times_log",
+    "times_log1p",
+    "times_log_ratio",
+]
 
 Condition: TypeAlias = "Tensor | bool"
 """Truth values; True is one that holds everywhere."""
@@ -95,6 +106,13 @@ def times_log(x: Tensor, y: Tensor) -> Tensor:
     if holding(lambda y: y > 0, y) is True:
         return x * fnp.log(y)
     return special.xlogy(x, y)
+
+
+def times_log_ratio(x: Tensor, y: Tensor, scale: Tensor) -> Tensor:
+    """``x * log(y / scale)``, 0 where x and y are 0; the mixed derivative in the others is 0."""
+    if holding(lambda y: y > 0, y) is True:
+        return x * apply2(log_ratio, y, scale)
+    return special.xlogy(x, y / scale)
 
 
 def times_log1p(x: Tensor, y: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from funcgrad.primitives.special_functions.logistic import log_expit_slope
 from funcgrad.primitives.transcendental import ratio_to_square_of_hypot, sech_squared
 from funcgrad.scipy.special import expit, exprel, log_expit, log_ndtr, logit, ndtr, ndtri
 from funcgrad.scipy.stats.conditions import holding, split
-from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
+from funcgrad.scipy.stats.distributions import ContinuousDistribution
+from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor import Tensor, apply, apply1, apply2
 
 __all__ = ["cauchy", "expon", "laplace", "logistic", "lognorm", "norm", "uniform"]
@@ -230,17 +231,18 @@ uniform = ContinuousDistribution(
     0.0,
     1.0,
     0.5,
-    log_density=lambda z: 0.0 * z,
-    density=lambda z: 0.0 * z + 1.0,
-    below=lambda z: z,
-    above=lambda z: 1 - z,
-    log_below=fnp.log,
-    log_above=lambda z: fnp.log1p(-z),
+    log_density=lambda x, scale: 0.0 * x - fnp.log(scale),
+    density=lambda x, scale: (0.0 * x + 1.0) / scale,
+    below=lambda x, scale: x / scale,
+    above=lambda x, scale: 1 - x / scale,
+    log_below=lambda x, scale: apply2(log_ratio, x, scale),
+    log_above=lambda x, scale: fnp.log1p(-x / scale),
     quantile=lambda q: q,
     upper_quantile=lambda q: 1 - q,
     expectation=lambda: 0.5,
     variance=lambda: 1 / 12,
     uncertainty=lambda: 0.0,
+    of_distances=True,
 )
 
 

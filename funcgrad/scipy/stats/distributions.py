@@ -29,26 +29,10 @@ from funcgrad.trace import Value
 __all__ = [
     "ContinuousDistribution",
     "DiscreteDistribution",
-    "log_probability",
 ]
 
 Formula = Callable[..., Tensor]
 Moment = Callable[..., Tensor | float]
-
-
-def log_probability(probability: Formula, opposite: Formula) -> Formula:
-    """The logarithm of a probability, by that of the opposite where it is near 1."""
-
-    def formula(z: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        direct = probability(z, *args, **kwds)
-        small = holding(lambda p: p < 0.5, direct)
-        if small is True:
-            return fnp.log(direct)
-        near_one = fnp.log1p(-fnp.where(small, 0.5, opposite(z, *args, **kwds)))
-        result: Tensor = fnp.where(small, fnp.log(fnp.where(small, direct, 0.5)), near_one)
-        return result
-
-    return formula
 
 
 def _completed(
@@ -81,6 +65,8 @@ class StandardizedPoint(NamedTuple):
         Harmless ones in the place of those that no distribution has.
     scale : Tensor or None
         None where it was not given.
+    unit : Tensor or float
+        What the ends of the support are multiplied by: the scale where z are distances.
     inside : Tensor or bool
         Where values are inside of the support. Ends that are infinite are outside.
     valid : Tensor or bool
@@ -90,12 +76,15 @@ class StandardizedPoint(NamedTuple):
     z: Tensor
     shapes: list[Tensor]
     scale: Tensor | None
+    unit: Tensor | float
     inside: Condition
     valid: Condition
 
     def at(self, formula: Formula, harmless: float) -> Tensor:
         """A formula inside of the support; elsewhere at a number that does no harm."""
-        return formula(chosen(self.inside, self.z, harmless), *self.shapes)
+        if self.inside is True:
+            return formula(self.z, *self.shapes)
+        return formula(chosen(self.inside, self.z, harmless * self.unit), *self.shapes)
 
     def completed(self, value: Tensor, outside: Callable[[], Tensor | float]) -> Tensor:
         """The value inside of the support, another outside."""
@@ -292,21 +281,22 @@ class ContinuousDistribution(AbsentMethods):
         z = z if location is None else z - location
         if self.of_distances:
             unit = fnp.ones((), z.dtype) if scale is None else scale
-            inside = holding(self._is_inside, z)
-            return StandardizedPoint(z, [unit, *shapes], None, inside, valid)
+            inside = holding(self._is_inside, z, unit)
+            return StandardizedPoint(z, [unit, *shapes], None, unit, inside, valid)
         z = z if scale is None else z / scale
-        return StandardizedPoint(z, shapes, scale, holding(self._is_inside, z), valid)
+        return StandardizedPoint(z, shapes, scale, 1.0, holding(self._is_inside, z), valid)
 
-    def _is_inside(self, z: Value) -> Value:
+    def _is_inside(self, z: Value, unit: Value = 1.0) -> Value:
         """Ends that are infinite are outside: nothing is left of a density there."""
         if isinf(self.low) and isinf(self.high):
             return np.isfinite(z)
-        above = (z > self.low) if self.open or isinf(self.low) else (z >= self.low)
-        return above & ((z < self.high) if isinf(self.high) else (z <= self.high))
+        low, high = self.low * unit, self.high * unit
+        above = (z > low) if self.open or isinf(self.low) else (z >= low)
+        return above & ((z < high) if isinf(self.high) else (z <= high))
 
     def _end(self, point: StandardizedPoint, low: float, high: float) -> Tensor:
         """Limits outside of the support, below it and above."""
-        return _limits(point.z, point.z < self.inside, (low, high))
+        return _limits(point.z, point.z < self.inside * point.unit, (low, high))
 
     def _far(self, point: StandardizedPoint, low: float, high: float) -> Tensor:
         """Limits of logarithms outside of the support; at infinite ends with their slopes."""
@@ -316,7 +306,8 @@ class ContinuousDistribution(AbsentMethods):
         ends = [end for end, limit in ((self.low, low), (self.high, high)) if isinf(limit)]
         for end in filter(isinf, ends):
             there = point.z == end
-            leading = self.far(fnp.where(there, point.z, self.inside), *point.shapes)
+            harmless = self.inside * point.unit
+            leading = self.far(fnp.where(there, point.z, harmless), *point.shapes)
             value = fnp.where(there, leading, value)
         return value
 
@@ -335,9 +326,13 @@ class DiscreteDistribution(AbsentMethods):
         ``(*shapes)`` to the greatest number that has a probability; None where there is none.
     log_mass : callable
         ``(k, *shapes)`` for whole k from the least to that.
+    mass : callable
+        The same without the logarithm, whose second derivatives would be differences.
     below, above : callable
         The probabilities of at most k, and of more, for whole k from the least to less than the
         greatest.
+    log_below, log_above : callable
+        Their logarithms.
     harmless : tuple of float
         Shapes at which formulas of the least k are finite.
     expectation, variance : callable
@@ -351,8 +346,11 @@ class DiscreteDistribution(AbsentMethods):
     valid: Test
     greatest: Test | None
     log_mass: Formula
+    mass: Formula
     below: Formula
     above: Formula
+    log_below: Formula
+    log_above: Formula
     harmless: tuple[float, ...]
     expectation: Moment
     variance: Moment
@@ -365,14 +363,11 @@ class DiscreteDistribution(AbsentMethods):
 
     def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of ``k``; it has no derivative in that."""
-        n, shapes, valid = self._standard("logpmf", k, args, kwds)
-        inside = holding(self._has_mass, n, *shapes)
-        value = self._within(self.log_mass, n, shapes, inside)
-        return _completed(value, n, inside, valid, lambda: -fnp.inf)
+        return self._of_mass("logpmf", self.log_mass, -fnp.inf, k, args, kwds)
 
     def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of ``k``; it has no derivative in that."""
-        return fnp.exp(self.logpmf(k, *args, **kwds))
+        return self._of_mass("pmf", self.mass, 0.0, k, args, kwds)
 
     def cdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of a number of at most ``k``; it has no derivative in that."""
@@ -384,13 +379,11 @@ class DiscreteDistribution(AbsentMethods):
 
     def logcdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of ``cdf``, with all digits also where that is near 1."""
-        formula = log_probability(self.below, self.above)
-        return self._probability("logcdf", formula, (-fnp.inf, 0.0), k, args, kwds)
+        return self._probability("logcdf", self.log_below, (-fnp.inf, 0.0), k, args, kwds)
 
     def logsf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of ``sf``, with all digits also where that is near 1."""
-        formula = log_probability(self.above, self.below)
-        return self._probability("logsf", formula, (0.0, -fnp.inf), k, args, kwds)
+        return self._probability("logsf", self.log_above, (0.0, -fnp.inf), k, args, kwds)
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The mean."""
@@ -453,6 +446,20 @@ class DiscreteDistribution(AbsentMethods):
     ) -> Tensor:
         """A formula inside of the support; elsewhere at numbers that do no harm."""
         return formula(chosen(inside, n, self.least), *self._harmless(inside, shapes))
+
+    def _of_mass(
+        self,
+        method: str,
+        formula: Formula,
+        outside: float,
+        k: ArrayLike,
+        args: tuple[ArrayLike, ...],
+        kwds: dict[str, ArrayLike],
+    ) -> Tensor:
+        n, shapes, valid = self._standard(method, k, args, kwds)
+        inside = holding(self._has_mass, n, *shapes)
+        value = self._within(formula, n, shapes, inside)
+        return _completed(value, n, inside, valid, lambda: outside)
 
     def _probability(
         self,

@@ -12,10 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
+from funcgrad.primitives.special_functions.gammas import log_rising
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import split, times_log, times_log1p
 from funcgrad.scipy.stats.distributions import DiscreteDistribution
-from funcgrad.tensor import Tensor
+from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
+from funcgrad.tensor import Tensor, apply2
 from funcgrad.trace import Value
 
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
@@ -25,13 +28,53 @@ def _is_share(p: Value) -> Value:
     return (p >= 0) & (p <= 1)
 
 
-def _log_choices(n: Tensor, k: Tensor) -> Tensor:
-    whole = special.gammaln(n + 1) - special.gammaln(k + 1)
-    return whole - special.gammaln(n - k + 1)
+def _once(count: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """A factor that is the share where it counts once, and how often it counts besides.
+
+    Of a share alone the exponential of its logarithm would bend by rounding errors.
+    """
+    once = count == 1
+    return fnp.where(once, share, 1.0), count - once
+
+
+def _log_ways(least: Tensor, k: Tensor) -> Tensor:
+    """The logarithm of ``least (least + 1) ... (least + k - 1) / k!``."""
+    result: Tensor = apply2(log_rising, least, k) - special.gammaln(k + 1)
+    return result
 
 
 def _log_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
-    return _log_choices(n, k) + times_log(k, p) + times_log1p(n - k, -p)
+    return _log_ways(n - k + 1, k) + times_log(k, p) + times_log1p(n - k, -p)
+
+
+def _binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    hit, hits = _once(k, p)
+    miss, misses = _once(n - k, 1 - p)
+    logarithm = _log_ways(n - k + 1, k) + times_log(hits, p) + times_log1p(misses, -p)
+    result: Tensor = hit * miss * fnp.exp(logarithm)
+    return result
+
+
+def _log_poisson(k: Tensor, mu: Tensor) -> Tensor:
+    return times_log(k, mu) - special.gammaln(k + 1) - mu
+
+
+def _poisson(k: Tensor, mu: Tensor) -> Tensor:
+    hit, hits = _once(k, mu)
+    result: Tensor = hit * fnp.exp(times_log(hits, mu) - special.gammaln(k + 1) - mu)
+    return result
+
+
+def _log_negative_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    return _log_ways(n, k) + n * fnp.log(p) + times_log1p(k, -p)
+
+
+def _negative_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    hit, hits = _once(n, p)
+    miss, misses = _once(k, 1 - p)
+    logarithm = _log_ways(n, k) + hits * fnp.log(p) + times_log1p(misses, -p)
+    result: Tensor = hit * miss * fnp.exp(logarithm)
+    return result
 
 
 poisson = DiscreteDistribution(
@@ -39,9 +82,12 @@ poisson = DiscreteDistribution(
     ("mu",),
     valid=lambda mu: mu >= 0,
     greatest=None,
-    log_mass=lambda k, mu: times_log(k, mu) - special.gammaln(k + 1) - mu,
+    log_mass=_log_poisson,
+    mass=_poisson,
     below=lambda k, mu: special.gammaincc(k + 1, mu),
     above=lambda k, mu: special.gammainc(k + 1, mu),
+    log_below=lambda k, mu: apply2(log_gammaincc, k + 1, mu),
+    log_above=lambda k, mu: apply2(log_gammainc, k + 1, mu),
     harmless=(1.0,),
     expectation=lambda mu: mu,
     variance=lambda mu: mu,
@@ -52,8 +98,11 @@ binom = DiscreteDistribution(
     valid=lambda n, p: (n >= 0) & (n == np.floor(n)) & _is_share(p),
     greatest=lambda n, p: n,
     log_mass=_log_binomial,
+    mass=_binomial,
     below=lambda k, n, p: special.betaincc(k + 1, n - k, p),
     above=lambda k, n, p: special.betainc(k + 1, n - k, p),
+    log_below=lambda k, n, p: log_betaincc(k + 1, n - k, p, times_log1p(n - k, -p)),
+    log_above=lambda k, n, p: log_betainc(k + 1, n - k, p, times_log(k + 1, p)),
     harmless=(1.0, 0.5),
     expectation=lambda n, p: n * p,
     variance=lambda n, p: n * p * (1 - p),
@@ -63,15 +112,12 @@ nbinom = DiscreteDistribution(
     ("n", "p"),
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
     greatest=None,
-    log_mass=lambda k, n, p: (
-        special.gammaln(n + k)
-        - special.gammaln(k + 1)
-        - special.gammaln(n)
-        + n * fnp.log(p)
-        + times_log1p(k, -p)
-    ),
+    log_mass=_log_negative_binomial,
+    mass=_negative_binomial,
     below=lambda k, n, p: special.betainc(n, k + 1, p),
     above=lambda k, n, p: special.betaincc(n, k + 1, p),
+    log_below=lambda k, n, p: log_betainc(n, k + 1, p, n * fnp.log(p)),
+    log_above=lambda k, n, p: log_betaincc(n, k + 1, p, times_log1p(k + 1, -p)),
     harmless=(1.0, 0.5),
     expectation=lambda n, p: n * (1 - p) / p,
     variance=lambda n, p: n * (1 - p) / (p * p),
@@ -82,8 +128,11 @@ bernoulli = DiscreteDistribution(
     valid=_is_share,
     greatest=lambda p: 1.0,
     log_mass=lambda k, p: times_log(k, p) + times_log1p(1 - k, -p),
+    mass=lambda k, p: fnp.where(k == 1, p, 1 - p),
     below=lambda k, p: 1 - p + 0 * k,
     above=lambda k, p: p + 0 * k,
+    log_below=lambda k, p: fnp.log1p(-p) + 0 * k,
+    log_above=lambda k, p: fnp.log(p) + 0 * k,
     harmless=(0.5,),
     expectation=lambda p: p,
     variance=lambda p: p * (1 - p),
@@ -106,14 +155,23 @@ def _missed(k: Tensor, p: Tensor) -> Tensor:
     return split(lambda p: p < 0.5, p, rare, lambda p: (1 - p) ** k, (0.25, 0.5))
 
 
+def _first_hit(k: Tensor, p: Tensor) -> Tensor:
+    miss, misses = _once(k - 1, 1 - p)
+    result: Tensor = p * miss * fnp.exp(times_log1p(misses, -p))
+    return result
+
+
 geom = DiscreteDistribution(
     "geom",
     ("p",),
     valid=lambda p: (p > 0) & (p <= 1),
     greatest=None,
     log_mass=lambda k, p: times_log1p(k - 1, -p) + fnp.log(p),
+    mass=_first_hit,
     below=_hit,
     above=_missed,
+    log_below=log_probability(_hit, _missed),
+    log_above=lambda k, p: times_log1p(k, -p),
     harmless=(0.5,),
     expectation=lambda p: 1 / p,
     variance=lambda p: (1 - p) / (p * p),

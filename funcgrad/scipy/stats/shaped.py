@@ -10,28 +10,37 @@ import math
 from typing import Final
 
 import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions.beta_tails import log_betainc_factor
+from funcgrad.primitives.special_functions.entropies import log_ratio
 from funcgrad.primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density
 from funcgrad.primitives.special_functions.incomplete_gammas import gamma_density
 from funcgrad.primitives.special_functions.student import stdtr, stdtrit
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import holding, split, times_log, times_log1p
-from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
+from funcgrad.scipy.stats.conditions import holding, split, times_log1p, times_log_ratio
+from funcgrad.scipy.stats.distributions import ContinuousDistribution
+from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
 from funcgrad.tensor import Tensor, apply, apply2
 
 __all__ = ["beta", "chi2", "gamma", "t"]
 
 
-def _log_gamma_density(z: Tensor, a: Tensor) -> Tensor:
-    return times_log(a - 1, z) - z - special.gammaln(a)
+def _log_gamma_density(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
+    powers = times_log_ratio(a - 1, x, scale) - x / scale
+    return powers - special.gammaln(a) - fnp.log(scale)
 
 
-def _below_gamma(z: Tensor, a: Tensor) -> Tensor:
-    return special.gammainc(a, z)
+def _gamma_density(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
+    result: Tensor = apply(gamma_density, a, x / scale, order=0) / scale
+    return result
 
 
-def _above_gamma(z: Tensor, a: Tensor) -> Tensor:
-    return special.gammaincc(a, z)
+def _below_gamma(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
+    return special.gammainc(a, x / scale)
+
+
+def _above_gamma(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
+    return special.gammaincc(a, x / scale)
 
 
 def _gamma_entropy(a: Tensor) -> Tensor:
@@ -45,26 +54,19 @@ gamma = ContinuousDistribution(
     math.inf,
     1.0,
     log_density=_log_gamma_density,
-    density=lambda z, a: apply(gamma_density, a, z, order=0),
+    density=_gamma_density,
     below=_below_gamma,
     above=_above_gamma,
-    log_below=lambda z, a: apply2(log_gammainc, a, z),
-    log_above=lambda z, a: apply2(log_gammaincc, a, z),
+    log_below=lambda x, scale, a: apply2(log_gammainc, a, x / scale),
+    log_above=lambda x, scale, a: apply2(log_gammaincc, a, x / scale),
     quantile=lambda q, a: special.gammaincinv(a, q),
     upper_quantile=lambda q, a: special.gammainccinv(a, q),
     expectation=lambda a: a,
     variance=lambda a: a,
     uncertainty=_gamma_entropy,
-    far=lambda z, a: -z,
+    far=lambda x, scale, a: -x / scale,
+    of_distances=True,
 )
-
-
-def _below_chi2(z: Tensor, df: Tensor) -> Tensor:
-    return special.gammainc(df / 2, z / 2)
-
-
-def _above_chi2(z: Tensor, df: Tensor) -> Tensor:
-    return special.gammaincc(df / 2, z / 2)
 
 
 chi2 = ContinuousDistribution(
@@ -73,28 +75,38 @@ chi2 = ContinuousDistribution(
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z, df: _log_gamma_density(z / 2, df / 2),
-    density=lambda z, df: apply(gamma_density, df / 2, z / 2, order=0) / 2,
-    below=_below_chi2,
-    above=_above_chi2,
-    log_below=lambda z, df: apply2(log_gammainc, df / 2, z / 2),
-    log_above=lambda z, df: apply2(log_gammaincc, df / 2, z / 2),
+    log_density=lambda x, scale, df: _log_gamma_density(x, 2 * scale, df / 2),
+    density=lambda x, scale, df: _gamma_density(x, 2 * scale, df / 2),
+    below=lambda x, scale, df: _below_gamma(x, 2 * scale, df / 2),
+    above=lambda x, scale, df: _above_gamma(x, 2 * scale, df / 2),
+    log_below=lambda x, scale, df: apply2(log_gammainc, df / 2, x / (2 * scale)),
+    log_above=lambda x, scale, df: apply2(log_gammaincc, df / 2, x / (2 * scale)),
     quantile=lambda q, df: 2 * special.gammaincinv(df / 2, q),
     upper_quantile=lambda q, df: 2 * special.gammainccinv(df / 2, q),
     expectation=lambda df: df,
     variance=lambda df: 2 * df,
     uncertainty=lambda df: _gamma_entropy(df / 2) + math.log(2),
-    log_factor=-math.log(2),
-    far=lambda z, df: -z / 2,
+    far=lambda x, scale, df: -x / (2 * scale),
+    of_distances=True,
 )
 
 
-def _below_beta(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return special.betainc(a, b, z)
+def _log_beta_density(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    powers = times_log1p(b - 1, -x / scale) + times_log_ratio(a - 1, x, scale)
+    return powers - special.betaln(a, b) - fnp.log(scale)
 
 
-def _above_beta(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return special.betaincc(a, b, z)
+def _beta_density(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    result: Tensor = apply(beta_density, a, b, x / scale, orders=(0, 0)) / scale
+    return result
+
+
+def _below_beta(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return special.betainc(a, b, x / scale)
+
+
+def _above_beta(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return special.betaincc(a, b, x / scale)
 
 
 def _beta_entropy(a: Tensor, b: Tensor) -> Tensor:
@@ -108,19 +120,23 @@ beta = ContinuousDistribution(
     0.0,
     1.0,
     0.5,
-    log_density=lambda z, a, b: times_log1p(b - 1, -z) + times_log(a - 1, z) - special.betaln(a, b),
-    density=lambda z, a, b: apply(beta_density, a, b, z, orders=(0, 0)),
+    log_density=_log_beta_density,
+    density=_beta_density,
     below=_below_beta,
     above=_above_beta,
-    log_below=log_probability(_below_beta, _above_beta),
-    log_above=log_probability(_above_beta, _below_beta),
+    log_below=lambda x, scale, a, b: log_betainc(a, b, x / scale, a * apply2(log_ratio, x, scale)),
+    log_above=lambda x, scale, a, b: log_betaincc(a, b, x / scale, b * fnp.log1p(-x / scale)),
     quantile=lambda q, a, b: special.betaincinv(a, b, q),
     upper_quantile=lambda q, a, b: special.betainccinv(a, b, q),
     expectation=lambda a, b: a / (a + b),
     variance=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
     uncertainty=_beta_entropy,
+    of_distances=True,
 )
 
+
+_MANY: Final = 1e5
+"""From so many degrees of freedom on, tails are nearly a normal distribution's."""
 
 _SERIES: Final = 8
 """How many terms there are of a series in at most 0.01."""
@@ -182,6 +198,20 @@ def _above_t(z: Tensor, df: Tensor) -> Tensor:
     return apply2(stdtr, df, -z)
 
 
+def _log_below_t(z: Tensor, df: Tensor) -> Tensor:
+    """Below -1 half the incomplete beta function: DLMF 8.17 and 26.7.1 of Abramowitz, Stegun."""
+    out = holding(lambda z, df: (z < -1) & (df < _MANY), z, df)
+    usual = log_probability(_below_t, _above_t)
+    far, half = fnp.where(out, z, -2.0), fnp.where(out, df, 1.0) / 2
+    power = -half * _student_tail(far, 2 * half)
+    share = 1 / (1 + far * (far / (2 * half)))
+    tail: Tensor = power + apply(log_betainc_factor, half, 0.5, share) - math.log(2)
+    if out is True:
+        return tail
+    result: Tensor = fnp.where(out, tail, usual(fnp.where(out, 0.0, z), df))
+    return result
+
+
 def _student_variance(df: Tensor) -> Tensor:
     finite = df > 2
     safe = fnp.where(finite, df, 3.0)
@@ -205,8 +235,8 @@ t = ContinuousDistribution(
     density=lambda z, df: fnp.exp(_log_student(z, df)),
     below=_below_t,
     above=_above_t,
-    log_below=log_probability(_below_t, _above_t),
-    log_above=log_probability(_above_t, _below_t),
+    log_below=_log_below_t,
+    log_above=lambda z, df: _log_below_t(-z, df),
     quantile=lambda q, df: apply2(stdtrit, df, q),
     upper_quantile=lambda q, df: -apply2(stdtrit, df, q),
     expectation=lambda df: fnp.where(df > 1, fnp.zeros_like(df), math.inf),

@@ -8,22 +8,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad.primitives.special_functions.entropies import log_ratio
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import split, times_log
-from funcgrad.scipy.stats.distributions import ContinuousDistribution, log_probability
-from funcgrad.tensor import Tensor
+from funcgrad.scipy.stats.conditions import chosen, holding, split, times_log_ratio
+from funcgrad.scipy.stats.distributions import ContinuousDistribution
+from funcgrad.scipy.stats.log_probabilities import log_probability
+from funcgrad.tensor import Tensor, apply2
 
 __all__ = ["gumbel_l", "gumbel_r", "halfnorm", "pareto", "weibull_min"]
+
+_TERMS: Final = 14
+"""Of the exponential series in at most 0.1, two of which second derivatives lose."""
+
+_PEAK: Final = math.sqrt(2 / math.pi)
 
 # ------------------------------------------------------------------------------------ extremes
 
 
 def _log_gumbel(z: Tensor) -> Tensor:
-    return -z - fnp.exp(-z)
+    """Near 0, where the slope is small, by the power series."""
+
+    def near(z: Tensor) -> Tensor:
+        total = fnp.zeros_like(z)
+        for k in range(_TERMS, 1, -1):
+            total = 1 / math.factorial(k) - z * total
+        return -1 - z * z * total
+
+    return split(lambda z: abs(z) < 0.1, z, near, lambda z: -z - fnp.exp(-z), (0.0, 1.0))
 
 
 def _with_values(z: Tensor, formula: Callable[[Tensor], Tensor], below: float) -> Tensor:
@@ -99,15 +115,54 @@ gumbel_l = ContinuousDistribution(
 # ------------------------------------------------------------------------------- waiting times
 
 
-def _log_weibull(z: Tensor, c: Tensor) -> Tensor:
-    return fnp.log(c) + times_log(c - 1, z) - z**c
+def _power(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
+    """``(x / scale)**c``."""
+    result: Tensor = (x / scale) ** c
+    return result
 
 
-def _density_of_weibull(z: Tensor, c: Tensor) -> Tensor:
+def _log_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
+    powers = times_log_ratio(c - 1, x, scale) - _power(x, scale, c)
+    return powers + fnp.log(c) - fnp.log(scale)
+
+
+def _density_of_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
     """It is 0 to the last digit where the exponent is beyond -800."""
+    z = x / scale
     gone = z > 800.0 ** (1 / c)
     inner = fnp.where(gone, 1.0, z)
-    result: Tensor = fnp.where(gone, 0.0, c * inner ** (c - 1) * fnp.exp(-(inner**c)))
+    density = c * inner ** (c - 1) * fnp.exp(-(inner**c)) / scale
+    result: Tensor = fnp.where(gone, 0.0, density)
+    return result
+
+
+def _bounded_power(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
+    """Up to 800, of which the exponential is 0; it has no slope beyond."""
+    z = x / scale
+    within = holding(lambda z, c: z < 800.0 ** (1 / c), z, c)
+    return chosen(within, chosen(within, z, 1.0) ** c, 800.0)
+
+
+def _weibull_below(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
+    return -fnp.expm1(-_bounded_power(x, scale, c))
+
+
+def _weibull_above(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
+    return fnp.exp(-_bounded_power(x, scale, c))
+
+
+def _log_weibull_below(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
+    """Near 0 by the power, and by what the probability is of it."""
+    near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
+
+    def small(x: Tensor) -> Tensor:
+        ratio = special.exprel(-_power(x, scale, c))
+        return c * apply2(log_ratio, x, scale) + fnp.log(ratio)
+
+    if near is True:
+        return small(x)
+    outer = log_probability(_weibull_below, _weibull_above)(fnp.where(near, scale, x), scale, c)
+    result: Tensor = fnp.where(near, small(fnp.where(near, x, scale)), outer)
     return result
 
 
@@ -124,16 +179,17 @@ weibull_min = ContinuousDistribution(
     1.0,
     log_density=_log_weibull,
     density=_density_of_weibull,
-    below=lambda z, c: -fnp.expm1(-(z**c)),
-    above=lambda z, c: fnp.exp(-(z**c)),
-    log_below=log_probability(lambda z, c: -fnp.expm1(-(z**c)), lambda z, c: fnp.exp(-(z**c))),
-    log_above=lambda z, c: -(z**c),
+    below=_weibull_below,
+    above=_weibull_above,
+    log_below=_log_weibull_below,
+    log_above=lambda x, scale, c: -_power(x, scale, c),
     quantile=lambda q, c: (-fnp.log1p(-q)) ** (1 / c),
     upper_quantile=lambda q, c: (-fnp.log(q)) ** (1 / c),
     expectation=lambda c: special.gamma(1 + 1 / c),
     variance=_weibull_variance,
     uncertainty=lambda c: np.euler_gamma * (1 - 1 / c) - fnp.log(c) + 1,
-    far=lambda z, c: -(z**c),
+    far=lambda x, scale, c: -_power(x, scale, c),
+    of_distances=True,
 )
 
 
@@ -155,12 +211,22 @@ def _pareto_variance(b: Tensor) -> Tensor:
     return result
 
 
-def _pareto_below(z: Tensor, b: Tensor) -> Tensor:
-    return -fnp.expm1(-b * fnp.log(z))
+def _log_pareto_above(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
+    result: Tensor = -b * apply2(log_ratio, x, scale)
+    return result
 
 
-def _pareto_above(z: Tensor, b: Tensor) -> Tensor:
-    return fnp.exp(-b * fnp.log(z))
+def _pareto_below(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
+    return -fnp.expm1(_log_pareto_above(x, scale, b))
+
+
+def _pareto_above(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
+    return fnp.exp(_log_pareto_above(x, scale, b))
+
+
+def _log_pareto(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
+    """The scale stands in one place, where its slope is no difference."""
+    return fnp.log(b) - b * apply2(log_ratio, x, scale) - fnp.log(x)
 
 
 pareto = ContinuousDistribution(
@@ -169,37 +235,59 @@ pareto = ContinuousDistribution(
     1.0,
     math.inf,
     2.0,
-    log_density=lambda z, b: fnp.log(b) - (b + 1) * fnp.log(z),
-    density=lambda z, b: b * fnp.exp(-(b + 1) * fnp.log(z)),
+    log_density=_log_pareto,
+    density=lambda x, scale, b: b / x * _pareto_above(x, scale, b),
     below=_pareto_below,
     above=_pareto_above,
     log_below=log_probability(_pareto_below, _pareto_above),
-    log_above=lambda z, b: -b * fnp.log(z),
+    log_above=_log_pareto_above,
     quantile=lambda q, b: fnp.exp(-fnp.log1p(-q) / b),
     upper_quantile=lambda q, b: fnp.exp(-fnp.log(q) / b),
     expectation=_pareto_mean,
     variance=_pareto_variance,
     uncertainty=lambda b: 1 + 1 / b - fnp.log(b),
+    of_distances=True,
 )
 
 
-def _halfnorm_below(z: Tensor) -> Tensor:
-    return special.erf(z * math.sqrt(0.5))
+def _halfnorm_below(x: Tensor, scale: Tensor) -> Tensor:
+    return special.erf(x / scale * math.sqrt(0.5))
 
 
-def _halfnorm_above(z: Tensor) -> Tensor:
-    return special.erfc(z * math.sqrt(0.5))
+def _halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
+    return special.erfc(x / scale * math.sqrt(0.5))
 
 
-def _log_above_halfnorm(z: Tensor) -> Tensor:
+def _log_halfnorm_below(x: Tensor, scale: Tensor) -> Tensor:
+    """Near 0 by the logarithm of the quotient, and what the probability is of it: DLMF 7.11.4."""
+    near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
+
+    def small(x: Tensor) -> Tensor:
+        square = (x / scale) ** 2
+        share = special.hyp1f1(0.5, 1.5, -0.5 * square)
+        return apply2(log_ratio, x, scale) + (fnp.log(share) + 0.5 * math.log(2 / math.pi))
+
+    if near is True:
+        return small(x)
+    outer = log_probability(_halfnorm_below, _halfnorm_above)(fnp.where(near, scale, x), scale)
+    result: Tensor = fnp.where(near, small(fnp.where(near, x, scale)), outer)
+    return result
+
+
+def _log_halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
     """Near 0 by the small probability below, further out by the normal distribution's."""
 
     def near(z: Tensor) -> Tensor:
-        return fnp.log1p(-_halfnorm_below(z))
+        return fnp.log1p(-special.erf(z * math.sqrt(0.5)))
 
     return split(
-        lambda z: z < 0.5, z, near, lambda z: math.log(2) + special.log_ndtr(-z), (0.0, 1.0)
+        lambda z: z < 0.5, x / scale, near, lambda z: math.log(2) + special.log_ndtr(-z), (0.0, 1.0)
     )
+
+
+def _minus_half_square(x: Tensor, scale: Tensor) -> Tensor:
+    result: Tensor = -0.5 * (x / scale) ** 2
+    return result
 
 
 halfnorm = ContinuousDistribution(
@@ -208,17 +296,18 @@ halfnorm = ContinuousDistribution(
     0.0,
     math.inf,
     1.0,
-    log_density=lambda z: -0.5 * z**2,
-    density=lambda z: fnp.exp(-z * z / 2) * math.sqrt(2 / math.pi),
+    log_density=lambda x, scale: _minus_half_square(x, scale) - fnp.log(scale),
+    density=lambda x, scale: fnp.exp(_minus_half_square(x, scale)) * _PEAK / scale,
     below=_halfnorm_below,
     above=_halfnorm_above,
-    log_below=log_probability(_halfnorm_below, _halfnorm_above),
-    log_above=_log_above_halfnorm,
+    log_below=_log_halfnorm_below,
+    log_above=_log_halfnorm_above,
     quantile=lambda q: math.sqrt(2) * special.erfinv(q),
     upper_quantile=lambda q: -special.ndtri(q / 2),
-    expectation=lambda: math.sqrt(2 / math.pi),
+    expectation=lambda: _PEAK,
     variance=lambda: 1 - 2 / math.pi,
     uncertainty=lambda: 0.5 * math.log(math.pi / 2) + 0.5,
     log_factor=0.5 * math.log(2 / math.pi),
-    far=lambda z: -0.5 * z**2,
+    far=_minus_half_square,
+    of_distances=True,
 )

@@ -198,6 +198,7 @@ TWO: dict[str, Twin] = {
     # Of a small shape the probability is nearly a product: the mixed derivative nearly vanishes.
     "log_gammaincc": lambda a, x: _log_probability(_gammaincc(a, x)) if a > 1e-4 else mp.nan,
     "log_ratio": lambda x, y: mp.log(x / y),
+    "log_rising": lambda a, b: mp.loggamma(a + b) - mp.loggamma(a),
     "pseudo_huber": lambda delta, r: delta * (mp.sqrt(delta * delta + r * r) - delta),
     "poch": lambda z, m: mp.gamma(z + m) / mp.gamma(z),
     "powm1": lambda x, y: mp.expm1(y * mp.log(x)),
@@ -212,6 +213,9 @@ TWO: dict[str, Twin] = {
 THREE: dict[str, Twin] = {
     "betainc": _betainc,
     "betaincc": _betaincc,
+    "log_betainc_factor": lambda a, b, x: (
+        mp.log(_betainc(a, b, x)) - a * mp.log(x) if x < a / (a + b) else mp.nan
+    ),
     "betaincinv": lambda a, b, y: _inverse("betaincinv", _betainc)(a, b, y),
     "betainccinv": lambda a, b, y: _inverse("betainccinv", _betaincc)(a, b, y),
 }
@@ -241,7 +245,7 @@ OF_INTEGERS: dict[str, tuple[Twin, tuple[tuple[float, ...], ...]]] = {
 """Functions of one real argument beside integers, and those."""
 
 DERIVATIVES = frozenset(
-    """beta_density betainc_in_shapes dawsn_derivative ellipe_derivative ellipk_derivative
+    """beta_density beta_tail betainc_in_shapes dawsn_derivative ellipe_derivative ellipk_derivative
     ellipkm1_derivative erfcx_derivative exponential_moment gamma_density gamma_tail
     gammainc_in_shape iv_in_order ive_derivative jv_in_order kv_in_order kve_derivative
     polygamma_rise pseudo_huber_in_delta pseudo_huber_in_r riemann_zeta_derivative
