@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
-from sys import maxsize
 from typing import Any
 
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import BatchError, DifferentiationError, TracerError
+from funcgrad.errors import BatchError, DifferentiationError
 from funcgrad.primitives.joining import stack
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import unfollowed
@@ -26,18 +25,18 @@ from funcgrad.trace import RAW, Trace, Value, concrete
 from funcgrad.transforms.call import (
     Call,
     CallEntry,
-    ClosureError,
     Part,
     Sizes,
     bind_call,
     check_closure,
     innermost_trace,
 )
+from funcgrad.transforms.call_closures import bind_closure
 from funcgrad.transforms.custom_call import CallSignature, JvpCall
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 from funcgrad.transforms.masked import fit_cotangent
-from funcgrad.transforms.stager import explicit_call
+from funcgrad.transforms.tape import reading
 
 __all__ = ["SolutionCall", "SolutionSignature", "solution_of"]
 
@@ -71,6 +70,7 @@ class SolutionCall(JvpCall):
     ``transposed(arguments that it is not linear in + cotangents) -> cotangents`` of the others.
     """
 
+    takes_none = True
     __slots__ = ("transposed",)
     signature: SolutionSignature
 
@@ -81,9 +81,9 @@ class SolutionCall(JvpCall):
         origin: Hashable,
         rule: FlatFunction,
         transposed: FlatFunction | None,
-        optional: int = maxsize,
+        closed: int = 0,
     ) -> None:
-        super().__init__(function, signature, origin, rule, optional)
+        super().__init__(function, signature, origin, rule, closed)
         self.transposed = transposed
 
     @property
@@ -101,9 +101,8 @@ class SolutionCall(JvpCall):
     def push(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:
-        # In a program the last arguments are what solvers close over, which has no influence.
-        own = tangents if self.optional == maxsize else tangents[: len(args) - self.optional]
-        if all(tangent is None for tangent in own):
+        # What solvers close over has no influence.
+        if all(tangent is None for tangent in tangents[: len(args) - self.closed]):
             outs = bind_call(self, args)
             return outs, [None] * len(outs)
         outs, pushed = super().push(args, tangents)
@@ -140,7 +139,7 @@ class SolutionCall(JvpCall):
         if self.signature.has_aux:
             outs = bind_call(self, [*zeros, *rest])
         operands = [recorder.index_of(arg) for arg in args]
-        entry = CallEntry(operands, recorder.reading(pull), recorder.reading(push))
+        entry = CallEntry(operands, reading(recorder, pull), reading(recorder, push))
         results: list[Value] = recorder.append_call(entry, outs)
         return results
 
@@ -154,9 +153,7 @@ class SolutionCall(JvpCall):
         if self.transposed is not None:
             transposed = partial(self._transposed_batch, size, flags, around)
         function = partial(self._batch, size, flags, around)
-        return SolutionCall(
-            function, signature, rules.origin, rules.rule, transposed, self.optional
-        )
+        return SolutionCall(function, signature, rules.origin, rules.rule, transposed, self.closed)
 
     def _batch(
         self, size: int, flags: Sequence[bool], around: Trace | None, args: Sequence[Value]
@@ -212,8 +209,10 @@ class SolutionCall(JvpCall):
         known = sizes.args + sizes.closed
 
         def rule(values: Sequence[Value]) -> list[Value]:
-            own = [*values[: sizes.args], *values[known : known + sizes.args]]
-            found: list[Value] = rules[0](own, values[sizes.args : known])
+            args, more = values[: sizes.args], values[sizes.args : known]
+            pairs = zip(args, values[known : known + sizes.args], strict=True)
+            tangents = [zeros_like(x) if t is None else t for x, t in pairs]
+            found: list[Value] = rules[0]([*args, *tangents], more)
             return found
 
         def transposed(values: Sequence[Value]) -> list[Value]:
@@ -228,22 +227,17 @@ class SolutionCall(JvpCall):
             origin,
             rule,
             transposed if signature.linear else None,
-            sizes.closed,
+            sizes.closed + sizes.known,
         )
 
 
 def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
     """The results of a call; traced values that its solver closes over become arguments."""
+    return bind_closure(call, args, _solution_of)
+
+
+def _solution_of(call: Call, args: Sequence[Value]) -> list[Value]:
     trace = innermost_trace(args)
-    try:
-        outs = bind_call(call, args)
-        check_closure(-1 if trace is None else trace.level, outs)
-    except ClosureError as error:
-        try:
-            own, closed = explicit_call(call, args)
-        except TracerError:
-            raise error from None
-        if not closed:
-            raise error.__cause__ or error from None
-        return bind_call(own, [*args, *closed])
+    outs = bind_call(call, args)
+    check_closure(-1 if trace is None else trace.level, outs)
     return outs

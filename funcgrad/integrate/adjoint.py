@@ -164,7 +164,8 @@ class _AdjointCall(VjpCall):
     @classmethod
     def like(cls, call: VjpCall) -> Call:
         """Another call, pushed through its function."""
-        return cls(call.function, call.signature, call.origin, call.forward, call.backward)
+        rules = call.forward, call.backward
+        return cls(call.function, call.signature, call.origin, *rules, call.closed)
 
     def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
         outs, pull, _ = super().record(args)

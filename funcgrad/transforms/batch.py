@@ -105,16 +105,23 @@ class Batcher(Trace):
                 stack.enter_context(delegated(trace, self))
             yield
 
-    def _successor(self) -> Batcher | None:
-        """Find the trace that an ended one's tracers belong to where a rule runs that reads them.
+    def _successor(self, *args: Value) -> Batcher | None:
+        """Find the trace that interprets an operation on tracers of batches that have ended.
 
-        A rule of a call may run later, as in a pullback, and may close over tracers of the batch
-        that the call belongs to.
+        A rule of a call may run later, as in a pullback, and may close over tracers of the batches
+        that the call belongs to. Others stand in for their traces, in the same order.
         """
-        found: Batcher | None = delegate(self)
-        if found is None:
-            self.check()
-        return found
+        if not self._open:
+            found: Batcher | None = delegate(self)
+            if found is None:
+                self.check()
+            return found
+        for value in args:
+            if type(value) is Batched and value._trace is not self:
+                inside: Batcher | None = delegate(value._trace)
+                if inside is not None and inside.level > self.level:
+                    return inside
+        return None
 
     def follow(self, data: Value) -> Batched:
         """A tracer for a value with the batch on axis 0."""
@@ -144,7 +151,7 @@ class Batcher(Trace):
         """The fast path of ``process`` for elementwise operations whose axes line up already."""
         if not primitive.quick:
             return self.process(primitive, (x, y), {})
-        if not self._open and (own := self._successor()):
+        if (self._around or not self._open) and (own := self._successor(x, y)):
             return own.process2(primitive, x, y)
         first, batched = self.parts(x)
         second, batched_too = self.parts(y)
@@ -157,7 +164,7 @@ class Batcher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Apply the primitive's batching rule."""
-        if not self._open and (own := self._successor()):
+        if (self._around or not self._open) and (own := self._successor(*args)):
             return own.process(primitive, args, params)
         parts = [self.parts(arg) for arg in args]
         values = tuple([value for value, _ in parts])
@@ -167,7 +174,7 @@ class Batcher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Run the call's batched form further out."""
-        if not self._open and (own := self._successor()):
+        if (self._around or not self._open) and (own := self._successor(*args)):
             return own.process_call(call, args)
         parts = [self.parts(arg) for arg in args]
         batched = call.batched(self.size, [flag for _, flag in parts], self)

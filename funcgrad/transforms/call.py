@@ -21,6 +21,7 @@ from funcgrad.trace import RAW, Trace, Value, innermost
 from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.entries import Entry, plus
 from funcgrad.transforms.masked import Cotangent, Masked, plain
+from funcgrad.transforms.tape import reading
 
 __all__ = [
     "Call",
@@ -28,6 +29,7 @@ __all__ = [
     "ClosureError",
     "Map",
     "Part",
+    "Recording",
     "ResultEntry",
     "Sizes",
     "bind_call",
@@ -39,12 +41,20 @@ Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
 """A linear map between lists of tangents or cotangents, in which None is a structural zero."""
 
 
+Recording: TypeAlias = "Callable[[Sequence[Value]], tuple[list[Value], Map, Map]]"
+"""From arguments to results, the pullback of cotangents and the pushforward of tangents."""
+
+
 class Sizes(NamedTuple):
-    """How many arguments a call has, how many values it closes over, how many results."""
+    """How many arguments a call has, how many values it closes over, how many results.
+
+    The last arguments, ``known`` many, stand for values that were closed over before.
+    """
 
     args: int
     closed: int
     outs: int
+    known: int
 
 
 class ClosureError(TracerError):
@@ -114,12 +124,17 @@ class Call:
 
     def record_in(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
         """Append the call to a recorder's entries, and return tracers of the results."""
-        outs, pull, push = self.record([recorder.inner(arg) for arg in args])
+        record = self.recording_of([recorder.index_of(arg) >= 0 for arg in args])
+        outs, pull, push = record([recorder.inner(arg) for arg in args])
         check_closure(recorder.level, outs)
         operands = [recorder.index_of(arg) for arg in args]
-        entry = CallEntry(operands, recorder.reading(pull), recorder.reading(push))
+        entry = CallEntry(operands, reading(recorder, pull), reading(recorder, push))
         results: list[Value] = recorder.append_call(entry, outs)
         return results
+
+    def recording_of(self, followed: Sequence[bool]) -> Recording:
+        """How it is recorded where these arguments are followed; by default ``record``."""
+        return self.record
 
     def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
         """As ``record_in``, for arguments that a linear function is being transposed in."""

@@ -14,16 +14,16 @@ from operator import index
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from funcgrad import trees
-from funcgrad.errors import DifferentiationError, EscapedTracerError, ShapeError, TracerError
+from funcgrad.errors import DifferentiationError, EscapedTracerError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole, values_of
-from funcgrad.transforms.call import Call, ClosureError, bind_call
+from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.call_closures import bind_closure
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
-from funcgrad.transforms.stager import explicit_call
 from funcgrad.users_values import described, operand
 
 __all__ = ["custom_jvp", "custom_vjp"]
@@ -80,16 +80,7 @@ class _Custom(Generic[P, R]):
             return signature.out(run(*_merged(static, signature.args(inner))))
 
         call = self._call(function, signature, static)
-        try:
-            outs = bind_call(call, values)
-        except ClosureError as error:
-            try:
-                own, closed = explicit_call(call, values)
-            except TracerError:
-                raise error from None
-            if not closed:
-                raise error.__cause__ or error from None
-            outs = bind_call(own, [*values, *closed])
+        outs = bind_closure(call, values, bind_call)
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import DifferentiationError, TracerError
+from funcgrad.errors import DifferentiationError, EscapedTracerError, TracerError
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, running_traces
 from funcgrad.transforms.arguments import values_of
-from funcgrad.transforms.call import Call, Map, Part, Sizes
+from funcgrad.transforms.call import Call, Map, Part, Recording, Sizes, bind_call
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import (
     FlatFunction,
@@ -61,13 +61,20 @@ class CallSignature:
 
 
 class _CustomCall(Call):
-    """A call with a rule of either kind: it runs the function itself, and has its signature."""
+    """A call with a rule of either kind: it runs the function itself, and has its signature.
 
-    __slots__ = ("_origin", "frozen", "function", "signature")
+    The last arguments, ``closed`` many, are values that the function closes over. The rule is not
+    for them: in those the derivative is that of the function's own operations.
+    """
 
-    def __init__(self, function: FlatFunction, signature: CallSignature, origin: Hashable) -> None:
+    __slots__ = ("_origin", "closed", "frozen", "function", "signature")
+
+    def __init__(
+        self, function: FlatFunction, signature: CallSignature, origin: Hashable, closed: int = 0
+    ) -> None:
         self.function = function
         self.signature = signature
+        self.closed = closed
         self.frozen = None
         self._origin = origin
 
@@ -90,14 +97,57 @@ class _CustomCall(Call):
         own.function = function
         return own
 
+    def recording_of(self, followed: Sequence[bool]) -> Recording:
+        count = len(followed) - self.closed
+        if not self.closed or any(followed[:count]):
+            return self.record
+        return partial(self._record_closed, count)
+
+    def _record_closed(self, count: int, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+        """Record what is no argument; in those, so many, transformations around use the rule."""
+        outs = bind_call(self, args)
+        specs = [spec_of(out) for out in outs]
+        function, closed = self._of_closed(args[:count]), args[count:]
+
+        def pull(cts: list[Value]) -> list[Value]:
+            pairs = zip(cts, specs, strict=True)
+            given = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
+            return [*[None] * count, *pull_values(function, closed, given)]
+
+        def push(tangents: list[Value]) -> list[Value]:
+            return push_values(function, closed, tangents[count:])
+
+        return outs, pull, push
+
+    def push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[list[Value], Sequence[Value]]:
+        count = len(args) - self.closed
+        if not self.closed or any(tangent is not None for tangent in tangents[:count]):
+            return self._push(args, tangents)
+        function = self._of_closed(args[:count])
+        return bind_call(self, args), push_values(function, args[count:], tangents[count:])
+
+    def _push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[list[Value], Sequence[Value]]:
+        """Push by the rule."""
+        return super().push(args, tangents)
+
+    def _of_closed(self, arguments: Sequence[Value]) -> FlatFunction:
+        """The function of what it closes over, at these arguments."""
+        return lambda closed: self.run([*arguments, *closed])
+
 
 class JvpCall(_CustomCall):
     """A call with a pushforward: ``rule(arguments + tangents) -> results + tangents``.
 
-    The tangents of the last arguments, ``optional`` many, may be None for structural zeros.
+    The tangents of what it closes over may be None for structural zeros; all may be where the rule
+    ``takes_none``.
     """
 
-    __slots__ = ("optional", "rule")
+    takes_none: ClassVar[bool] = False
+    __slots__ = ("rule",)
 
     def __init__(
         self,
@@ -105,20 +155,19 @@ class JvpCall(_CustomCall):
         signature: CallSignature,
         origin: Hashable,
         rule: FlatFunction,
-        optional: int = 0,
+        closed: int = 0,
     ) -> None:
-        super().__init__(function, signature, origin)
+        super().__init__(function, signature, origin, closed)
         self.rule = rule
-        self.optional = optional
 
     def _apply(self, args: Sequence[Value], tangents: Sequence[Value]) -> tuple[Any, Any]:
         both = self.rule([*args, *tangents])
         return list(both[: len(both) // 2]), list(both[len(both) // 2 :])
 
-    def push(
+    def _push(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:
-        needed = len(args) - self.optional
+        needed = 0 if self.takes_none else len(args) - self.closed
         given = [
             zeros_like(x) if t is None and k < needed else t
             for k, (x, t) in enumerate(zip(args, tangents, strict=True))
@@ -154,7 +203,14 @@ class JvpCall(_CustomCall):
             pairs = zip(cts, specs, strict=True)
             seeds = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
             pulled: list[Value] = [None] * len(args)
-            for k, ct in zip(followed, record.pull(indices, seeds), strict=True):
+            try:
+                found = record.pull(indices, seeds)
+            except EscapedTracerError as error:
+                raise EscapedTracerError(
+                    f"{self.signature.name}: the rule uses a traced value whose transformation has"
+                    " ended when the pullback runs. Make it an argument of the function."
+                ) from error
+            for k, ct in zip(followed, found, strict=True):
                 shape = shape_of(args[k])
                 pulled[k] = None if ct is None else broadcast(fit(ct, args[k], shape), shape)
             return pulled
@@ -185,7 +241,7 @@ class JvpCall(_CustomCall):
             return list(batched_flat(self.rule, size, [*flags, *own], around)(values))
 
         origin = (self._origin, size, tuple(flags))
-        return JvpCall(function, self.signature, origin, rule, self.optional)
+        return JvpCall(function, self.signature, origin, rule, self.closed)
 
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
@@ -199,13 +255,16 @@ class JvpCall(_CustomCall):
         def rule(values: Sequence[Value]) -> list[Value]:
             half = sizes.args + sizes.closed
             args, more = values[: sizes.args], values[sizes.args : half]
-            both = rules[0]([*args, *values[half : half + sizes.args]], more)
+            pairs = zip(args, values[half : half + sizes.args], strict=True)
+            given = [zeros_like(x) if t is None else t for x, t in pairs]
+            both = rules[0]([*args, *given], more)
             outs, tangents = both[: len(both) // 2], both[len(both) // 2 :]
             found = push_values(partial(function, args), more, values[half + sizes.args :])
             sums = [t if m is None else t + m for t, m in zip(tangents, found, strict=True)]
             return [*outs, *sums]
 
-        return JvpCall(_joined(function, sizes.args), signature, origin, rule, sizes.closed)
+        joined, closed = _joined(function, sizes.args), sizes.closed + sizes.known
+        return JvpCall(joined, signature, origin, rule, closed)
 
 
 class VjpCall(_CustomCall):
@@ -223,8 +282,9 @@ class VjpCall(_CustomCall):
         origin: Hashable,
         forward: Callable[[Sequence[Value]], tuple[list[Value], Any]],
         backward: Callable[[Any, Sequence[Value]], list[Value]],
+        closed: int = 0,
     ) -> None:
-        super().__init__(function, signature, origin)
+        super().__init__(function, signature, origin, closed)
         self.forward = forward
         self.backward = backward
 
@@ -305,7 +365,7 @@ class VjpCall(_CustomCall):
 
         function = batched_flat(self.function, size, flags, around)
         origin = (self._origin, size, tuple(flags))
-        return VjpCall(function, self.signature, origin, forward, backward)
+        return VjpCall(function, self.signature, origin, forward, backward, self.closed)
 
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
@@ -335,7 +395,8 @@ class VjpCall(_CustomCall):
             pulled = rules[1]([*kept, *cts], more)
             return [*pulled, *pull_values(partial(function, args), more, cts)]
 
-        return VjpCall(_joined(function, sizes.args), signature, origin, forward, backward)
+        joined, closed = _joined(function, sizes.args), sizes.closed + sizes.known
+        return VjpCall(joined, signature, origin, forward, backward, closed)
 
 
 def _joined(function: Callable[..., Any], count: int) -> FlatFunction:

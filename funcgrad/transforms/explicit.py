@@ -415,7 +415,7 @@ def explicit(
 
     # A rule that looks at numbers of tangents or cotangents holds for those numbers only.
     kept = call if failure is not None or (any(looks) and not closed) else None
-    sizes = Sizes(len(values), len(closed), len(body.results))
+    sizes = Sizes(len(values), len(closed), len(body.results), call.closed)
     own_rules = () if kept else tuple(map(rule, rules))
     signature, around = call.signature, (None,) * level
     return FrozenCall(type(call), signature, rule(body), own_rules, sizes, kept, around), closed

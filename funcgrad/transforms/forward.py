@@ -22,21 +22,20 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
     STRONG,
     Raw,
-    Trace,
     Value,
     begin_level,
     bind,
     bind1,
     bind2,
     concrete,
-    escaped,
     running_traces,
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
-from funcgrad.transforms.call import Call, ClosureError, check_closure
+from funcgrad.transforms.call import Call, ClosureError, bind_call, check_closure
 from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.quick_entries import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
+from funcgrad.transforms.tape import Readable
 
 __all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
 
@@ -54,7 +53,7 @@ class Dual(Tensor):
         return reveal_primal(self._value, use, exact)
 
 
-class Pusher(Trace):
+class Pusher(Readable):
     """The trace of forward mode."""
 
     title = "forward mode"
@@ -66,12 +65,21 @@ class Pusher(Trace):
         self._open = True
 
     def close(self) -> None:
-        """End the transformation; tracers used from now on raise."""
+        """End the transformation; tracers used from now on raise, but where rules read them."""
         self._open = False
+        self.tape.entries = None
 
     def check(self) -> None:
-        if not self._open and self not in running_traces():
-            raise escaped()
+        if not self._open:
+            self._is_read()
+
+    def _is_read(self) -> bool:
+        """Whether a rule that runs when the transformation has ended uses the tracers."""
+        return self not in running_traces() and self.tape.current() is None
+
+    def inner(self, value: Value) -> Value:
+        """A value without its tangent."""
+        return self.parts(value)[0]
 
     def dual(self, primal: Value, tangent: Value) -> Value:
         """A tracer, or the primal itself where there is no tangent."""
@@ -96,8 +104,8 @@ class Pusher(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        if not self._open:
-            self.check()
+        if not self._open and self._is_read():
+            return bind1(primitive, x._value)
         data = x._value
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         return self.dual(out, push_quick(primitive, data, None, x._tangent, None, out))
@@ -106,10 +114,10 @@ class Pusher(Trace):
         """The fast path of ``process`` for elementwise operations and matrix products."""
         if not (primitive.quick or primitive.bilinear):
             return self.process(primitive, (x, y), {})
-        if not self._open:
-            self.check()
         x, first = self.parts(x)
         y, second = self.parts(y)
+        if not self._open and self._is_read():
+            return bind2(primitive, x, y)
         out = bind2(primitive, x, y)
         push = push_quick if primitive.quick else push_product
         return self.dual(out, push(primitive, x, y, first, second, out))
@@ -118,9 +126,10 @@ class Pusher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and push the tangents through."""
-        self.check()
         parts = [self.parts(arg) for arg in args]
         primals = tuple([primal for primal, _ in parts])
+        if not self._open and self._is_read():
+            return bind(primitive, primals, params)
         out = bind(primitive, primals, params)
         kind = KINDS[primitive.form]
         if type(out) is tuple and kind is not None:
@@ -133,8 +142,9 @@ class Pusher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Let the call push the tangents itself."""
-        self.check()
         parts = [self.parts(arg) for arg in args]
+        if not self._open and self._is_read():
+            return bind_call(call, [primal for primal, _ in parts])
         try:
             outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
         except DifferentiationError as error:

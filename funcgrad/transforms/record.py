@@ -28,18 +28,17 @@ from funcgrad.tensor import Tensor
 from funcgrad.trace import (
     RAW,
     STRONG,
-    Trace,
+    TracedValue,
     Value,
     begin_level,
     bind,
     bind1,
     bind2,
     concrete,
-    running_traces,
 )
 from funcgrad.transforms.absent_examples import pulled_by_example
 from funcgrad.transforms.accumulation import Variables
-from funcgrad.transforms.call import Call, CallEntry, Map, ResultEntry, bind_call
+from funcgrad.transforms.call import Call, CallEntry, ResultEntry, bind_call
 from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import (
     CarriedEntry,
@@ -59,7 +58,7 @@ from funcgrad.transforms.masked import Cotangent, fit, fit_cotangent
 from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.recording import Record
-from funcgrad.transforms.tape import Tape, reading
+from funcgrad.transforms.tape import Readable
 
 __all__ = ["KINDS", "Record", "Recorder", "Several", "transpose_linear"]
 
@@ -69,7 +68,7 @@ _new: Final[Any] = object.__new__
 _array: Final = np.ndarray
 
 
-class Recorder(Trace):
+class Recorder(Readable):
     """The trace of reverse mode.
 
     Attributes
@@ -80,14 +79,13 @@ class Recorder(Trace):
 
     title = "reverse mode"
     has_numbers = True
-    __slots__ = ("_append", "_count", "_inputs", "_tape", "is_plain", "pool")
+    __slots__ = ("_append", "_count", "_inputs", "is_plain", "pool")
 
     def __init__(self, level: int, pool: BufferPool | None = None) -> None:
         super().__init__(level)
         self.pool = BufferPool() if pool is None else pool
-        self._tape = Tape()
         entries: list[Entry] = []
-        self._tape.entries = entries
+        self.tape.entries = entries
         self._append: Callable[[Entry], Any] = entries.append  # True where an entry goes nowhere
         self._count = count().__next__
         self._inputs: list[int] = []
@@ -101,23 +99,23 @@ class Recorder(Trace):
         """End recording; tracers raise from now on. Free memory stays for use at once alone."""
         if self.pool.arrays and not at_once:
             self.pool.rest()
-        entries, self._tape.entries = self._tape.entries, None
+        entries, self.tape.entries = self.tape.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
-        self._append = self._tape.append
+        self._append = self.tape.append
         return Record(entries or (), tuple(self._inputs), self._count())
 
     def check(self) -> None:
-        self._tape.current()
+        self.tape.current()
 
     @property
     def has_ended(self) -> bool:
         """Whether only rules and checkpoints that run later may use its tracers."""
-        return self._tape.entries is None
+        return self.tape.entries is None
 
     def aside(self) -> AbstractContextManager[list[Entry]]:
         """Within this context, collect entries in a list of their own; also after ``close``."""
-        self._append = self._tape.append
-        return self._tape.aside()
+        self._append = self.tape.append
+        return self.tape.aside()
 
     def index_of(self, value: Value) -> int:
         """The number of a value's variable; -1 for a value that is not followed here."""
@@ -128,6 +126,9 @@ class Recorder(Trace):
         if type(value) is Recorded and value._trace is self:
             return value._value
         return concrete(value)
+
+    def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
+        return self._tracer(change(tracer._value), self.index_of(tracer))
 
     def slot(self) -> int:
         """The number of a new input."""
@@ -141,7 +142,7 @@ class Recorder(Trace):
         if own is not None:
             results: list[Value] = own.process_call(call, args)
             return results
-        if self._tape.current() is None:
+        if self.tape.current() is None:
             return bind_call(call, [self.inner(arg) for arg in args])
         return call.record_in(self, args)
 
@@ -300,16 +301,6 @@ class Recorder(Trace):
         tracer._index = index
         tracer._trace = self
         return tracer
-
-    def reading(self, rule: Map) -> Map:
-        """A rule for later: tracers of this trace that it closes over are then read only.
-
-        So are those of recorders inside of this one, with which a rule may be made.
-        """
-        inside = [trace for trace in running_traces() if trace.level > self.level]
-        tapes = [trace._tape for trace in inside if isinstance(trace, Recorder)]
-        read: Map = reading([self._tape, *tapes], Recorded, rule)
-        return read
 
     def append_call(self, entry: Entry, outs: Sequence[Value]) -> list[Value]:
         """Append the entry of a call with such results, and return tracers of them."""

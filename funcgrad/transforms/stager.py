@@ -46,16 +46,14 @@ from funcgrad.transforms.explicit import (
     FOREIGN_CALL,
     Knot,
     Knots,
-    explicit,
     foreign_params,
     key_of,
-    part,
 )
 from funcgrad.transforms.kept import Kept
 from funcgrad.transforms.staged_calls import StagedCalls, staged_call
 from funcgrad.users_line import users_line
 
-__all__ = ["NumbersNeeded", "Staged", "Stager", "explicit_call"]
+__all__ = ["NumbersNeeded", "Staged", "Stager"]
 
 _new: Final[Any] = object.__new__
 
@@ -192,12 +190,9 @@ class Stager(Trace):
 
     def inner(self, value: Value) -> Value:
         """The numbers of a value."""
-        if type(value) is Staged:
-            if value._trace is self:
-                return value._value
-            if self._around is not None:
-                return self._around.inner(value)
-        return concrete(value)
+        if type(value) is Staged and value._trace is self:
+            return value._value
+        return concrete(value) if self._around is None else self._around.inner(value)
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         """A tracer with the values inside it changed."""
@@ -406,23 +401,6 @@ class Stager(Trace):
         tracer._index = index
         tracer._trace = self
         return tracer
-
-
-def explicit_call(call: Call, values: Sequence[Value]) -> tuple[Call, tuple[Value, ...]]:
-    """A call as a value, and the further arguments that stand for what it closed over."""
-    try:
-        return _explicit_call(call, values, numbers=False)
-    except NumbersNeeded:
-        return _explicit_call(call, values, numbers=True)
-
-
-def _explicit_call(
-    call: Call, values: Sequence[Value], numbers: bool
-) -> tuple[Call, tuple[Value, ...]]:
-    with begin_level() as level:
-        host = Stager(level, numbers)
-        own, closed = explicit(host, call, values, part(host, call.run, call.name, values))
-    return own.bound(), closed
 
 
 def _loops(primitive: Primitive) -> bool:

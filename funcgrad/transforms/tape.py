@@ -1,4 +1,4 @@
-"""Where a recorder's entries go.
+"""Where a recorder's entries go, and how rules read the tracers of what has ended.
 
 >>> tape = Tape()
 >>> with tape.aside() as entries:
@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from funcgrad.trace import TracedValue, Value, concrete, escaped
+from funcgrad.trace import RAW, Trace, Value, concrete, escaped, running_traces
 from funcgrad.transforms.masked import each
 
-__all__ = ["Tape", "reading"]
+__all__ = ["Readable", "Tape", "reading"]
 
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
 """In this context: (a tape, the list that its entries go to, the same of the next tape)."""
@@ -74,36 +74,55 @@ class Tape:
             _ASIDE.reset(token)
 
 
-def reading(
-    tapes: Sequence[Tape], kind: type[TracedValue], rule: Callable[[Any], Sequence[Value]]
-) -> Any:
-    """A rule that runs later: recorders' tracers that it closes over are read, not recorded.
+class Readable(Trace):
+    """A trace of which a tracer has one value inside it: rules that run later may read that.
 
-    Where the call is made by a rule that itself reads tracers of another recorder, so does this.
+    Attributes
+    ----------
+    tape : Tape
+        Says whether they do, in this context.
+    """
+
+    __slots__ = ("tape",)
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.tape = Tape()
+
+
+def reading(
+    trace: Readable, rule: Callable[[list[Value]], Sequence[Value]]
+) -> Callable[[list[Value]], Sequence[Value]]:
+    """A rule that runs later: what is inside of the tracers that it closes over is read.
+
+    So it is of tracers of a trace, and of those inside of it, with which a rule may be made. Where
+    the call is made by a rule that itself reads tracers of another trace, so does this.
 
     Parameters
     ----------
-    tapes : sequence of Tape
-        The recorders'.
-    kind : type
-        Of tracer.
+    trace : Readable
+        That of the call.
     rule : callable
     """
-    tapes = list(tapes)
+    inside = [other for other in running_traces() if other.level > trace.level]
+    tapes = [other.tape for other in (trace, *inside) if isinstance(other, Readable)]
     aside = _ASIDE.get()
     while aside is not None:
         tapes.append(aside[0])
         aside = aside[2]
 
     def inner(value: Value) -> Value:
-        while type(value) is kind and value._trace._tape in tapes:
+        while type(value) not in RAW:
+            trace = value._trace
+            if not isinstance(trace, Readable) or trace.tape not in tapes:
+                break
             value = value._value
         return concrete(value)
 
-    def read(values: Sequence[Value]) -> list[Value]:
+    def read(values: list[Value]) -> list[Value]:
         chain = _ASIDE.get()
-        for own in tapes:
-            chain = (own, None, chain)
+        for tape in tapes:
+            chain = (tape, None, chain)
         token = _ASIDE.set(chain)
         try:
             return [None if out is None else each(out, inner) for out in rule(values)]

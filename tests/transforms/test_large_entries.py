@@ -176,6 +176,20 @@ def test_every_step_gives_the_same_bits(number: int, use: str) -> None:
     assert_alike(steps, fg.tensor(numbers(7, 40)))
 
 
+@pytest.mark.parametrize("shape", [(3, 200), (200, 3)])
+def test_products_with_rows_and_columns_add_up_block_by_block(shape: tuple[int, int]) -> None:
+    """The third product adds in place, and a block that came twice would count twice."""
+    rows, columns = numbers(3, 1, shape[1]), numbers(3, shape[0], 1, seed=1)
+    x = fg.tensor(numbers(*shape, seed=2))
+
+    def f(x: Any) -> Any:
+        return sum([fnp.sum(x * factor) for factor in (*rows, *columns)])
+
+    with limit(256):
+        gradient = fg.grad(f)(x)
+    assert_allclose(gradient, rows.sum(0) + columns.sum(0))
+
+
 # Every operation.
 
 # Their derivatives are integrals and series, which go on until all numbers are near enough.
