@@ -44,10 +44,18 @@ COARSE = frozenset(
     ["nanpercentile", "nanquantile", "geomspace", "linspace", "logspace", "percentile", "quantile"]
 )
 
+
+def _in_one_dtype(ar1: Any, ar2: Any, *args: Any, **kwargs: Any) -> Any:
+    """``intersect1d``, of which NumPy's finds elements of one array that become equal in float64."""
+    dtype = np.result_type(ar1, ar2)
+    return np.intersect1d(np.asarray(ar1, dtype), np.asarray(ar2, dtype), *args, **kwargs)
+
+
 # What NumPy means, where its own function of the name leaves something open.
 PEERS: dict[str, Any] = {
     "empty": np.zeros,  # whatever was in memory
     "empty_like": np.zeros_like,
+    "intersect1d": _in_one_dtype,
     "imag": lambda val: np.imag(np.asarray(val)),  # an int of Python's bool
     "real": lambda val: np.real(np.asarray(val)),
     "unique_values": np.unique,  # in any order

@@ -470,3 +470,28 @@ def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):
         call()
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_infinities_stay_where_they_are(number: float) -> None:
+    for name, args in (
+        ("diagsvd", ([number, 2.0], 2, 3)),
+        ("leslie", ([0.1, 2.0, 3.0], [number, 0.5])),
+    ):
+        expected = getattr(scipy.linalg, name)(*args)
+        np.testing.assert_array_equal(getattr(linalg, name)(*args), expected)
+
+
+def test_unsigned_coefficients_and_no_numbers() -> None:
+    unsigned = np.array([1, 2, 3], np.uint64)
+    for name in ("companion", "fiedler_companion"):
+        expected = getattr(scipy.linalg, name)(np.array([1.0, 2.0, 3.0]))
+        np.testing.assert_array_equal(getattr(linalg, name)(unsigned), expected)
+    assert linalg.hankel([], [1.0, 2.0, 3.0]).shape == (0, 3)
+    assert linalg.hankel([1.0, 2.0], []).shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["orth", "null_space"])
+def test_a_basis_is_of_one_matrix(name: str) -> None:
+    with pytest.raises(ShapeError, match=f"{name}: A has to be one matrix"):
+        getattr(linalg, name)(np.ones((2, 2, 2)))

@@ -61,7 +61,7 @@ def _expn(n: Raw, x: Raw) -> Raw:
     """The recurrence of DLMF 8.19.12, upwards, to orders below 0, which SciPy lacks."""
     special = scipy_special("expn")
     n, exponential = np.asarray(n, np.float64), np.exp(-x)
-    above = special.expn(np.clip(n, 1, _MANY).astype(np.intp), x)
+    above = special.expn(np.nan_to_num(np.clip(n, 1, _MANY), nan=1.0).astype(np.intp), x)
     value = np.where(n >= 1, np.where(n > _MANY, _expn_of_many(n, x), above), exponential / x)
     lowest, below = -np.min(n, initial=0), exponential / x
     for k in count(1):
@@ -70,7 +70,7 @@ def _expn(n: Raw, x: Raw) -> Raw:
         value = np.where((n <= -k) if settled else (n == -k), below, value)
         if settled or k >= lowest:
             break
-    return np.where(np.isposinf(x), 0.0, value)
+    return np.where(np.isnan(n), np.nan, np.where(np.isposinf(x), 0.0, value))
 
 
 def _expn_of_many(n: Array, x: Array) -> Array:

@@ -7,10 +7,13 @@ Tensor([[1., 0.],
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from funcgrad.numpy import manipulation
 from funcgrad.numpy.options import common_dtype
+from funcgrad.numpy.selection import where
 from funcgrad.primitives.complexes import conj
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.indexing import index
@@ -20,7 +23,7 @@ from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.users_values import operand
 
-__all__ = ["block_diag", "toeplitz"]
+__all__ = ["block_diag", "toeplitz", "where_true"]
 
 
 def block_diag(*arrs: ArrayLike) -> Tensor:
@@ -104,3 +107,9 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     row = manipulation.broadcast_to(wrap(row), (*lead, n))[..., 1:]
     diagonals = concatenate(*[cast(x, dtype=dtype) for x in (column, row)], axis=len(lead))
     return wrap(index(diagonals, (..., m - 1 - np.arange(m)[:, None] + np.arange(n))))
+
+
+def where_true(mask: np.ndarray[Any, Any], values: Tensor) -> Tensor:
+    """Values where a mask is true and 0 elsewhere, also beside infinities and NaN."""
+    chosen: Tensor = where(mask, values, np.zeros((), values.dtype))
+    return chosen

@@ -12,10 +12,14 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy import norms
+from funcgrad.numpy.matrices import matrices
 from funcgrad.numpy.options import integer, tolerance
 from funcgrad.primitives.matrices import adjoint
+from funcgrad.scipy.linalg.composed import where_true
 from funcgrad.scipy.linalg.spectra import known_count
+from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.trace import Value
 from funcgrad.transforms.stop import stop_gradient
 
 __all__ = ["diagsvd", "norm", "null_space", "orth", "svd", "svdvals"]
@@ -89,8 +93,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
             f" the shape {values.shape}."
         )
     spread = values[..., None, :] if rows > columns else values[..., :, None]
-    result: Tensor = spread * np.eye(rows, columns, dtype=values.dtype)
-    return result
+    return where_true(np.eye(rows, columns, dtype=bool), spread)
 
 
 def norm(
@@ -132,6 +135,8 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
 
     Raises
     ------
+    ShapeError
+        It is a stack of matrices.
     TracerError
         It is called in ``fg.vmap``.
     DegenerateError
@@ -142,7 +147,7 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     >>> orth([[0.0, 2.0], [0.0, 0.0]]).shape
     (2, 1)
     """
-    u, s, vh = plain.svd(A, full_matrices=False)
+    u, s, vh = plain.svd(_one(A, "orth"), full_matrices=False)
     basis: Tensor = u[:, : _rank(s, u.shape[0], vh.shape[1], rcond, "orth")]
     return basis
 
@@ -166,8 +171,19 @@ def null_space(
     >>> null_space([[0.0, 2.0], [0.0, 0.0]]).shape
     (2, 1)
     """
-    u, s, vh = plain.svd(A, full_matrices=True)
+    u, s, vh = plain.svd(_one(A, "null_space"), full_matrices=True)
     return wrap(adjoint(vh[_rank(s, u.shape[0], vh.shape[1], rcond, "null_space") :]))
+
+
+def _one(a: ArrayLike, operation: str) -> Value:
+    """A matrix, and no stack of them: the ranks may differ."""
+    matrix = matrices(a, operation, "A")
+    if len(shape_of(matrix)) != 2:
+        raise ShapeError(
+            f"{operation}: A has to be one matrix, since the shape of the result depends on its"
+            f" rank; the shape is {shape_of(matrix)}."
+        )
+    return matrix
 
 
 def _rank(s: Tensor, m: int, n: int, rcond: float | None, operation: str) -> int:

@@ -20,7 +20,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.options import choice, integer, natural
 from funcgrad.primitives.matrix_equations import scipy_linalg
-from funcgrad.scipy.linalg.composed import toeplitz
+from funcgrad.scipy.linalg.composed import toeplitz, where_true
 from funcgrad.tensor import ArrayLike, Tensor, tensor
 from funcgrad.users_values import checked_dtype
 
@@ -89,6 +89,8 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     """
     column = fnp.atleast_1d(c)
     row = fnp.zeros_like(column) if r is None else fnp.atleast_1d(r)
+    if 0 in (column.shape[-1], row.shape[-1]):
+        return toeplitz(column, row)  # without numbers
     turned = toeplitz(column[..., ::-1], fnp.concatenate([column[..., -1:], row[..., 1:]], -1))
     result: Tensor = turned[..., ::-1, :]
     return result
@@ -129,7 +131,7 @@ def _coefficients(a: ArrayLike, operation: str) -> Tensor:
         raise ShapeError(
             f"{operation}: a polynomial needs two coefficients; the shape is {numbers.shape}."
         )
-    result: Tensor = -numbers[..., 1:] / (1.0 * numbers[..., :1])
+    result: Tensor = numbers[..., 1:] / (-1.0 * numbers[..., :1])  # unsigned ones have no signs
     return result
 
 
@@ -263,7 +265,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
             "leslie: s has to have one element less than f, and at least one; the shapes are"
             f" {births.shape} and {survival.shape}."
         )
-    below = survival[..., :, None] * np.eye(n - 1, n, dtype=survival.dtype)
+    below = where_true(np.eye(n - 1, n, dtype=bool), survival[..., :, None])
     births = births[..., None, :]
     lead = np.broadcast_shapes(births.shape[:-2], below.shape[:-2])
     parts = [fnp.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (births, below)]

@@ -17,6 +17,7 @@ from funcgrad.numpy.matrices import results, square
 from funcgrad.numpy.options import choice, failed_as, integer, pair, real_number
 from funcgrad.primitives import eigen_general
 from funcgrad.primitives.matrices import adjoint, hermitian
+from funcgrad.scipy.linalg.composed import where_true
 from funcgrad.scipy.linalg.systems import half_of
 from funcgrad.scipy.linalg.triangular_systems import cholesky, solve_triangular
 from funcgrad.tensor import ArrayLike, Tensor, wrap
@@ -279,10 +280,10 @@ def eigh_tridiagonal(
             "eigh_tridiagonal: e has to have one element less than d, and both are real; the shapes"
             f" are {middle.shape} and {beside.shape}, the dtypes {middle.dtype} and {beside.dtype}."
         )
-    above = beside[..., :, None] * np.eye(n - 1, n, 1, dtype=beside.dtype)
+    above = where_true(np.eye(n - 1, n, 1, dtype=bool), beside[..., :, None])
     none = fnp.zeros((*above.shape[:-2], 1, n), dtype=above.dtype)
     half = fnp.concatenate([above, none], -2)
-    matrix = middle[..., :, None] * np.eye(n, dtype=middle.dtype) + half + half.mT
+    matrix = where_true(np.eye(n, dtype=bool), middle[..., :, None]) + half + half.mT
     indices = values = None
     if select_range is not None:
         ends = pair(select_range, "eigh_tridiagonal", "select_range")

@@ -19,7 +19,7 @@ from funcgrad.numpy.options import choice, failed_as, pair, tolerance
 from funcgrad.primitives.lu import exchanges, rows_after_exchanges
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.primitives.structural import swap_last_axes
-from funcgrad.scipy.linalg.composed import toeplitz
+from funcgrad.scipy.linalg.composed import toeplitz, where_true
 from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve, lu, solve_triangular
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
@@ -62,8 +62,7 @@ def half_of(a: Tensor, lower: bool | None, conjugated: bool) -> Tensor:
     diagonal = fnp.linalg.diagonal(a)
     if conjugated and a.dtype.kind == "c":
         diagonal = fnp.astype(diagonal.real, a.dtype)
-    size = a.shape[-1]
-    middle = diagonal[..., None, :] * np.eye(size, dtype=np.dtype(a.dtype.char.lower()))
+    middle = where_true(np.eye(a.shape[-1], dtype=bool), diagonal[..., None, :])
     return wrap(triangle + middle + turned(triangle))
 
 

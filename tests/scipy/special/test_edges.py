@@ -96,5 +96,9 @@ def test_a_derivative_that_is_not_known_is_an_error() -> None:
         special.sph_harm_y(1, 0, 0.5, 0.5, diff_n=1)
     with pytest.raises(ArgumentError, match="multigammaln: the dimension d is at least 1"):
         special.multigammaln(3.0, 0)
-    with pytest.raises(ArgumentError, match="factorial: extend is 'zero' or 'complex'"):
+    with pytest.raises(ArgumentError, match="factorial: extend has to be one of"):
         special.factorial(3.0, extend="other")  # type: ignore[arg-type]
+
+
+def test_an_order_that_is_nan_has_no_value() -> None:
+    assert np.isnan(special.expn([np.nan, 1.0], 1.0)).tolist() == [True, False]
