@@ -46,9 +46,11 @@ COARSE = frozenset(
 
 
 def _in_one_dtype(ar1: Any, ar2: Any, *args: Any, **kwargs: Any) -> Any:
-    """``intersect1d``, of which NumPy's finds elements of one array that become equal in float64."""
-    dtype = np.result_type(ar1, ar2)
-    return np.intersect1d(np.asarray(ar1, dtype), np.asarray(ar2, dtype), *args, **kwargs)
+    """``intersect1d``, of which NumPy's finds elements of one array that are equal in float64."""
+    both = [np.asarray(x) for x in (ar1, ar2)]
+    dtype = np.result_type(*both)
+    one, other = [x.astype(dtype) for x in both]
+    return np.intersect1d(one, other, *args, **kwargs)
 
 
 # What NumPy means, where its own function of the name leaves something open.
