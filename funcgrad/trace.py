@@ -137,12 +137,15 @@ class Trace:
         Whether the number inside of a tracer is the one that the user's function would have: not
         where it stands for many. Where it is, the text of a tracer shows it, and control flow may
         look at it.
+    is_batch : bool
+        Whether the value inside of a tracer has those of all examples of a batch, along axis 0.
     """
 
     __slots__ = ("level",)
     level: int
     title: str = "a transformation"
     has_numbers: bool = False
+    is_batch: bool = False
 
     def __init__(self, level: int) -> None:
         self.level = level

@@ -7,7 +7,7 @@ Tensor(0.5)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, overload
 
@@ -16,7 +16,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Bound, State, Truth
 from funcgrad.control.carry import common_specs, handed, placed, placed_operand, placed_values
-from funcgrad.control.switch_operation import apply_switch, select
+from funcgrad.control.switch_operation import apply_switch, goes_into, select
 from funcgrad.control.values import as_spec, result_specs, specs_inside
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.foreign_names import answering
@@ -24,15 +24,16 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, STRONG, TracedValue, Value
+from funcgrad.trace import RAW, STRONG, Raw, TracedValue, Value
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
+from funcgrad.transforms.participation import participants, participating
 from funcgrad.transforms.stager import Staged
 from funcgrad.trees import Structure
 from funcgrad.users_values import ArrayLike, described
 
-__all__ = ["cond", "is_unknown", "switch", "truth"]
+__all__ = ["cond", "is_unknown", "number_in", "switch", "truth"]
 
 _ASKED: Final[ContextVar[bool]] = ContextVar("funcgrad_asked", default=False)
 """Whether a function that does not run is asked for the kinds of its results."""
@@ -45,6 +46,13 @@ def is_unknown(value: Value) -> bool:
             return True
         value = value._value
     return False
+
+
+def number_in(value: Value) -> Raw:
+    """The numbers inside a value, of all examples that it stands for."""
+    while type(value) not in RAW:
+        value = value._value
+    return value
 
 
 def is_array(x: object) -> bool:
@@ -125,9 +133,10 @@ def cond(
     -----
     Outside of ``jit`` this is Python's ``if``; where a Python number is returned, the other
     function is asked, without numbers, what it would return. In a program it is one operation, of
-    which one branch runs. Where ``vmap`` gives every example a predicate of its own, both run for
-    all, and each example gets what its own chooses: the other has no derivative, so that nothing
-    infinite comes of it.
+    which one branch runs. Where ``vmap`` gives every example a predicate of its own, a branch runs
+    for all if any example chooses it, and each example gets what its own chooses: the other has no
+    derivative, so that nothing infinite comes of it, and refuses nothing: an operation that might,
+    as of a singular matrix, gets the numbers of an example that chose the branch.
 
     Examples
     --------
@@ -300,26 +309,30 @@ class Branches:
         outs, structure = self.flat(out)
         specs = specs_inside(outs)
         if any(spec.weak for spec in specs):
-            wanted = self._kinds(k, structure, specs)
+            wanted = self._kinds({k: (structure, specs)})
             outs = [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
         return trees.unflatten(structure, [wrap(out) for out in outs])
 
-    def _kinds(self, k: int, structure: Structure, specs: list[Spec]) -> list[Spec]:
-        """The specs of all functions together, as far as those that do not run can be asked.
+    def _kinds(self, ran: Mapping[int, tuple[Structure, list[Spec]]]) -> list[Spec]:
+        """The specs of all functions together, as far as those that did not run can be asked.
 
-        A function that would be asked by another which is asked, as where it calls itself, is not.
+        They are asked where a Python number was returned. A function that would be asked by another
+        which is asked, as where it calls itself, is not.
         """
-        chosen = common_specs(self.operation, [self.names[k]], [structure], [specs])
-        if _ASKED.get():
+        names = [self.names[k] for k in ran]
+        structures, specs = [[*each] for each in zip(*ran.values(), strict=True)]
+        chosen = common_specs(self.operation, names, structures, specs)
+        numbers = [spec for own in specs for spec in own if spec.weak]
+        if _ASKED.get() or not numbers:
             return chosen
         token = _ASKED.set(True)
         try:
-            others = [self.staged(other) for other in range(len(self.functions)) if other != k]
+            others = [self.staged(k) for k in range(len(self.functions)) if k not in ran]
             return common_specs(
                 self.operation,
-                [self.names[k], *[program.name for program, _, _ in others]],
-                [structure, *[result for _, _, result in others]],
-                [specs, *[result_specs(program) for program, _, _ in others]],
+                [*names, *[program.name for program, _, _ in others]],
+                [*structures, *[result for _, _, result in others]],
+                [*specs, *[result_specs(program) for program, _, _ in others]],
             )
         except Exception:  # a function that does not run may be one that cannot
             return chosen
@@ -328,7 +341,10 @@ class Branches:
 
     def choose(self, index: Value) -> Any:
         """An operation that runs one of the functions."""
-        staged = [self.staged(k) for k in range(len(self.functions))]
+        staged = []
+        for k in range(len(self.functions)):
+            with participating(goes_into(index, k, len(self.functions))):
+                staged.append(self.staged(k))
         structures = [structure for _, _, structure in staged]
         closed = list({id(x): x for _, own, _ in staged for x in own}.values())
         specs = [result_specs(program) for program, _, _ in staged]
@@ -342,13 +358,22 @@ class Branches:
         return trees.unflatten(structures[0], [wrap(out) for out in outs])
 
     def select(self, index: Value) -> Any:
-        """The results of all functions, chosen for each example."""
-        pairs = [self.flat(self.call(k, self.values)) for k in range(len(self.functions))]
-        structures = [structure for _, structure in pairs]
-        specs = [specs_inside(outs) for outs, _ in pairs]
-        wanted = common_specs(self.operation, self.names, structures, specs)
-        results = [[*map(as_spec, outs, wanted)] for outs, _ in pairs]
-        return trees.unflatten(structures[0], [wrap(out) for out in select(index, results)])
+        """The results of all functions that an example goes into, chosen for each example."""
+        count = len(self.functions)
+        goers = [goes_into(index, k, count) for k in range(count)]
+        taken = [k for k in range(count) if np.any(number_in(participants(goers[k])))]
+        results: dict[int, list[Value]] = {}
+        kinds: dict[int, tuple[Structure, list[Spec]]] = {}
+        for k in taken or range(count):  # all, where the batch is empty
+            with participating(goers[k]):
+                results[k], structure = self.flat(self.call(k, self.values))
+            kinds[k] = structure, specs_inside(results[k])
+        wanted = self._kinds(kinds)
+        fitting = {k: [*map(as_spec, outs, wanted)] for k, outs in results.items()}
+        anything = next(iter(fitting.values()))  # for a function that no example goes into
+        every = [fitting.get(k, anything) for k in range(count)]
+        (tree, _), *_ = kinds.values()
+        return trees.unflatten(tree, [wrap(out) for out in select(index, every)])
 
 
 def _joining(

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 
 from funcgrad.primitives.deputies import deputed
 from funcgrad.programs.program import Program
-from funcgrad.structure import Control, Opaque
+from funcgrad.structure import Control
 from funcgrad.trace import Value
+from funcgrad.transforms.participation import refuses_numbers
 
 __all__ = ["may_refuse", "taking_part"]
 
@@ -32,7 +33,7 @@ def may_refuse(program: Program) -> bool:
     for equation in program.equations:
         operation, params = equation.operation, dict(equation.params)
         structure = operation.structure
-        if isinstance(structure, Opaque) or operation.is_foreign or "call" in params:
+        if refuses_numbers(operation) or "call" in params:
             return True
         if isinstance(structure, Control):
             runs = structure.runs(**params)

@@ -56,7 +56,7 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import WithDerivative, flat, restored, with_pushforward
 
-__all__ = ["SWITCH", "apply_switch", "select"]
+__all__ = ["SWITCH", "apply_switch", "goes_into", "select"]
 
 
 def _branches(params: Params) -> list[Program]:
@@ -151,7 +151,7 @@ def _batch(
     if flags[0]:
         results, found = [], []
         for number, branch in enumerate(branches):
-            chosen = _goes_into(values[0], number, len(branches))
+            chosen = goes_into(values[0], number, len(branches))
             outs, own = _run_for(chosen, branch, size, values[1:], flags[1:])
             results.append(outs)
             found.append(own)
@@ -167,7 +167,7 @@ def _batch(
     return apply_switch(values[0], values[1:], programs), wanted
 
 
-def _goes_into(index: Value, branch: int, count: int) -> Value:
+def goes_into(index: Value, branch: int, count: int) -> Value:
     """Which examples go into a branch."""
     if branch == 0:
         return less_equal(index, 0)

@@ -27,7 +27,7 @@ from funcgrad.control.carried_types import (
     Truth,
 )
 from funcgrad.control.carry import Kinds, alike, placed, placed_operand
-from funcgrad.control.choices import is_unknown, truth
+from funcgrad.control.choices import is_unknown, number_in, truth
 from funcgrad.control.scans import counted
 from funcgrad.control.values import as_spec, specs_inside, strong
 from funcgrad.control.while_loops import WhileLoop
@@ -40,9 +40,10 @@ from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Raw, Value, concrete
+from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
+from funcgrad.transforms.participation import participants, participating
 from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
 from funcgrad.users_values import ArrayLike
@@ -306,11 +307,13 @@ def _masked(
     is_first: bool,
 ) -> Any:
     """The loop for a batch, each example of which ends by itself."""
-    if not np.any(_number(active)):
+    active = participants(active)
+    if not np.any(number_in(active)):
         return _without_steps(kinds, body_fun) if is_first else value
     numbers: list[bool] | None = None
-    while np.any(_number(active)):
-        found = body_fun(value)
+    while np.any(number_in(active)):
+        with participating(active):
+            found = body_fun(value)
         if numbers is not None and any(numbers):
             # A Python number is none in a batch, and then may make others of a higher precision.
             own = [
@@ -334,13 +337,6 @@ def _as_precise(value: Value, spec: Spec) -> Value:
     """A value in the precision of another of its kind."""
     dtype = dtype_of(value)
     return value if dtype == spec.dtype or dtype.kind != spec.dtype.kind else as_spec(value, spec)
-
-
-def _number(value: Value) -> Raw:
-    """The numbers inside a value."""
-    while type(value) not in RAW:
-        value = value._value
-    return value
 
 
 def _staged(

@@ -19,7 +19,7 @@ from funcgrad.primitives.structural import reshape, unfollowed
 from funcgrad.shape import shape_of
 from funcgrad.trace import Value
 
-__all__ = ["chosen_examples", "deputed"]
+__all__ = ["chosen_examples", "deputed", "deputy_of"]
 
 
 def deputed(mask: Value, values: Value) -> Value:
@@ -29,9 +29,13 @@ def deputed(mask: Value, values: Value) -> Value:
     """
     if shape_of(mask) == (0,):
         return values
+    return chosen_examples(mask, values, deputy_of(mask, values))
+
+
+def deputy_of(mask: Value, values: Value) -> Value:
+    """The first example within a mask, or of all where it is empty. It has no derivative."""
     place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
-    deputy = gather(unfollowed(values), place, axis=0, unique=True)
-    return chosen_examples(mask, values, deputy)
+    return gather(unfollowed(values), place, axis=0, unique=True)
 
 
 def chosen_examples(mask: Value, new: Value, old: Value) -> Value:

@@ -27,6 +27,7 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, chosen
+from funcgrad.transforms.participation import is_nobody, participating
 
 __all__ = ["Transposed", "pulled_by_example"]
 
@@ -63,16 +64,18 @@ def pulled_by_example(
     flags = _present_examples(cts, outs, np.broadcast_shapes(*stacks))
     if flags is None:
         return transposed(cts, outs, primals)
-    if type(flags) in RAW and not np.any(flags):
+    anyone = reduce_any(flags, axis=tuple(range(len(shape_of(flags)))), keepdims=False)
+    if is_nobody(anyone):
         return [None] * len(primals)
     owners = [_reduced(flags, stack) for stack in stacks]
-    pulled = transposed(
-        cts,
-        [_of_present(flags, out) for out in outs],
-        [_of_present(mask, x) for mask, x in zip(owners, primals, strict=True)],
-    )
+    with participating(anyone):  # of a batch around, to which there is one stack
+        pulled = transposed(
+            cts,
+            [_of_present(flags, out) for out in outs],
+            [_of_present(mask, x) for mask, x in zip(owners, primals, strict=True)],
+        )
     return [
-        partial(_chosen, mask, g, x) if callable(g) else _chosen(mask, g, x)
+        partial(_made, anyone, mask, g, x) if callable(g) else _chosen(mask, g, x)
         for mask, g, x in zip(owners, pulled, primals, strict=True)
     ]
 
@@ -114,9 +117,14 @@ def _of_present(flags: Value, x: Value) -> Value:
     return reshape(flat, shape=shape)
 
 
+def _made(anyone: Value, flags: Value, make: Callable[[], Value], x: Value) -> Cotangent:
+    with participating(anyone):
+        g = make()
+    return _chosen(flags, g, x)
+
+
 def _chosen(flags: Value, g: Value, x: Value) -> Cotangent:
     """The cotangent of an argument for those of its examples that are present."""
-    g = g() if callable(g) else g
     if g is None:
         return None
     stack, shape = shape_of(flags), shape_of(x)

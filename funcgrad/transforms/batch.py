@@ -47,6 +47,7 @@ from funcgrad.transforms.arguments import (
 from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.transforms.callables import Axes
 from funcgrad.transforms.delegation import delegate, delegated
+from funcgrad.transforms.participation import refuses_numbers, with_deputies
 from funcgrad.trees import Structure
 
 __all__ = ["Batched", "Batcher", "move_axis", "vmap"]
@@ -78,6 +79,7 @@ class Batched(Tensor):
 class Batcher(Trace):
     """The trace of ``vmap``."""
 
+    is_batch = True
     __slots__ = ("_around", "_open", "size", "title")
 
     def __init__(self, level: int, size: int, around: Trace | None = None) -> None:
@@ -166,6 +168,8 @@ class Batcher(Trace):
         """Apply the primitive's batching rule."""
         if (self._around or not self._open) and (own := self._successor(*args)):
             return own.process(primitive, args, params)
+        if refuses_numbers(primitive):
+            args = with_deputies(args)
         parts = [self.parts(arg) for arg in args]
         values = tuple([value for value, _ in parts])
         flags = tuple([flag for _, flag in parts])
@@ -176,7 +180,7 @@ class Batcher(Trace):
         """Run the call's batched form further out."""
         if (self._around or not self._open) and (own := self._successor(*args)):
             return own.process_call(call, args)
-        parts = [self.parts(arg) for arg in args]
+        parts = [self.parts(arg) for arg in with_deputies(args)]
         batched = call.batched(self.size, [flag for _, flag in parts], self)
         outs = bind_call(batched, [value for value, _ in parts])
         check_closure(self.level - 1, outs)

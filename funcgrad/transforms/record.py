@@ -55,6 +55,7 @@ from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large_entries import LargeEntry, evaluated, kept
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit, fit_cotangent
+from funcgrad.transforms.participation import refuses_numbers, with_deputies
 from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.recording import Record
@@ -144,7 +145,7 @@ class Recorder(Readable):
             return results
         if self.tape.current() is None:
             return bind_call(call, [self.inner(arg) for arg in args])
-        return call.record_in(self, args)
+        return call.record_in(self, with_deputies(args))
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -256,7 +257,7 @@ class Recorder(Readable):
         if type(out) is tuple:
             if KINDS[primitive.form] is None:
                 return out
-            several = Several(primitive, primals, out, params)
+            several = Several(primitive, with_deputies(primals), out, params)
             call = CallEntry(operands, several.pull, several.push)
             return tuple(self.append_call(call, out))
         return self._recorded(primitive, operands, primals, out, params)
@@ -281,6 +282,8 @@ class Recorder(Readable):
         ):
             self.check()
             return out
+        if refuses_numbers(primitive):
+            primals = with_deputies(primals)
         keeps, entry = out, _new(kind)
         large = primals[0] if primitive.form == "reducing" else out
         if type(large) is _array and large.nbytes >= LARGE and primitive.factors:

@@ -103,6 +103,14 @@ def test_derivatives_do_not_refuse_a_matrix_that_was_rejected() -> None:
         assert not slopes[1:].any()
         assert_allclose(fg.jit(fg.grad(total))(stack), slopes, rtol=1e-10)
 
+        def one(a: Any, chosen: Any, vectors: Function = vectors) -> Any:
+            return fnp.sum(fnp.where(chosen, vectors(a), 0.0)[..., 0] ** 3)
+
+        of_each = fg.vmap(fg.grad(one))
+        assert_allclose(of_each(stack, chosen), slopes, rtol=1e-10)
+        assert_allclose(fg.jit(of_each)(stack, chosen), slopes, rtol=1e-10)
+        assert not np.asarray(of_each(stack[1:], chosen[1:])).any()
+
 
 @pytest.mark.parametrize("name", ["matmul", "einsum", "tensordot"])
 def test_rejected_rows_leave_what_all_rows_are_multiplied_with_alone(name: str) -> None:

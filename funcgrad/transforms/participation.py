@@ -1,0 +1,118 @@
+"""Examples of a batch that take part in what runs, while a function runs for all of them.
+
+Where each example of ``vmap`` chooses a branch, or ends a loop, by itself, functions run for all
+examples, and some do not take part. An operation that may refuse numbers gets those of an example
+that takes part in the place of theirs, and so does its derivative.
+
+>>> import numpy as np
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def inverse(x):
+...     return fg.cond(fnp.linalg.det(x) != 0, fnp.linalg.inv, lambda x: x, x)
+>>> fg.vmap(inverse)(np.array([np.zeros((1, 1)), 2.0 * np.eye(1)]))
+Tensor([[[0. ]],
+        [[0.5]]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.deputies import deputy_of
+from funcgrad.primitives.logic import logical_and
+from funcgrad.primitives.reduction import reduce_any
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import unfollowed
+from funcgrad.shape import shape_of
+from funcgrad.structure import Opaque
+from funcgrad.trace import RAW, Trace, Value
+
+__all__ = ["is_nobody", "participants", "participating", "refuses_numbers", "with_deputies"]
+
+_TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part", default=None)
+"""Which examples take part, as a truth value that a batch follows; None for all."""
+
+
+@contextmanager
+def participating(mask: Value) -> Iterator[None]:
+    """Within this context, examples take part for which a truth value holds, if they did before.
+
+    A truth value that is the same for all changes nothing.
+    """
+    token = _TAKING_PART.set(participants(mask) if _batches(mask) else _TAKING_PART.get())
+    try:
+        yield
+    finally:
+        _TAKING_PART.reset(token)
+
+
+def participants(mask: Value) -> Value:
+    """A truth value that holds for those examples alone that take part."""
+    around = _TAKING_PART.get()
+    return mask if around is None else logical_and(around, mask)
+
+
+def is_nobody(mask: Value) -> bool:
+    """Whether a truth value is known to hold for no example."""
+    while type(mask) not in RAW and mask._trace.is_batch:
+        mask = mask._value
+    return type(mask) in RAW and not np.any(mask)
+
+
+def refuses_numbers(operation: Primitive) -> bool:
+    """Whether an operation may refuse numbers, by its declaration.
+
+    Formulas, sums, products and rearrangements are defined for all numbers.
+    """
+    return isinstance(operation.structure, Opaque) or operation.is_foreign
+
+
+def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
+    """Values that for examples which do not take part are those of one that does."""
+    mask = _TAKING_PART.get()
+    if mask is None:
+        return tuple(values)
+    token = _TAKING_PART.set(None)
+    try:
+        return tuple([_with_deputy(mask, x) for x in values])
+    finally:
+        _TAKING_PART.reset(token)
+
+
+def _with_deputy(mask: Value, x: Value) -> Value:
+    """A value of which the numbers, not the derivative, come from elsewhere outside of a mask."""
+    batches = _batches(x)
+    while (around := _batches(mask)) and around[0] not in batches:
+        mask = _anyone(mask)
+    if not around or shape_of(around[0].inner(mask)) == (0,):
+        return x
+    return where(mask, x, _deputy(mask, unfollowed(x)))
+
+
+def _deputy(mask: Value, x: Value) -> Value:
+    """What stands for examples outside of a mask."""
+    (batch, *_), (own, *_) = _batches(mask), _batches(x)
+    if own is not batch:  # within that batch
+        return own.rebuild(x, lambda inside: _deputy(mask, inside))
+    return _with_deputy(_anyone(mask), deputy_of(batch.inner(mask), batch.inner(x)))
+
+
+def _anyone(mask: Value) -> Value:
+    """Whether any example takes part, of the innermost batch, as transformations around see it."""
+    return reduce_any(_batches(mask)[0].inner(mask), axis=(0,), keepdims=False)
+
+
+def _batches(x: Value) -> list[Trace]:
+    """The traces, the innermost first, in which a value stands for many."""
+    found: list[Trace] = []
+    while type(x) not in RAW and x._trace is not None:
+        if x._trace.is_batch:
+            found.append(x._trace)
+        x = x._value
+    return found
