@@ -28,7 +28,7 @@ from funcgrad.trace import RAW, STRONG, Raw, TracedValue, Value
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
-from funcgrad.transforms.participation import participants, participating
+from funcgrad.transforms.participation import is_batched, participants, participating
 from funcgrad.transforms.stager import Staged
 from funcgrad.trees import Structure
 from funcgrad.users_values import ArrayLike, described
@@ -343,7 +343,9 @@ class Branches:
         """An operation that runs one of the functions."""
         staged = []
         for k in range(len(self.functions)):
-            with participating(goes_into(index, k, len(self.functions))):
+            # What it closes over alone is computed here, for a batch that is followed here.
+            goers = goes_into(index, k, len(self.functions)) if is_batched(index) else True
+            with participating(goers):
                 staged.append(self.staged(k))
         structures = [structure for _, _, structure in staged]
         closed = list({id(x): x for _, own, _ in staged for x in own}.values())

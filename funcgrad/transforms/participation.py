@@ -33,7 +33,14 @@ from funcgrad.shape import shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import RAW, Trace, Value
 
-__all__ = ["is_nobody", "participants", "participating", "refuses_numbers", "with_deputies"]
+__all__ = [
+    "is_batched",
+    "is_nobody",
+    "participants",
+    "participating",
+    "refuses_numbers",
+    "with_deputies",
+]
 
 _TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part", default=None)
 """Which examples take part, as a truth value that a batch follows; None for all."""
@@ -45,7 +52,7 @@ def participating(mask: Value) -> Iterator[None]:
 
     A truth value that is the same for all changes nothing.
     """
-    token = _TAKING_PART.set(participants(mask) if _batches(mask) else _TAKING_PART.get())
+    token = _TAKING_PART.set(participants(mask) if is_batched(mask) else _TAKING_PART.get())
     try:
         yield
     finally:
@@ -56,6 +63,11 @@ def participants(mask: Value) -> Value:
     """A truth value that holds for those examples alone that take part."""
     around = _TAKING_PART.get()
     return mask if around is None else logical_and(around, mask)
+
+
+def is_batched(value: Value) -> bool:
+    """Whether a value stands for many examples that a running ``vmap`` follows."""
+    return bool(_batches(value))
 
 
 def is_nobody(mask: Value) -> bool:

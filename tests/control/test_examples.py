@@ -191,6 +191,15 @@ def test_what_branches_and_bodies_close_over_is_not_refused_eagerly() -> None:
         np.testing.assert_allclose(fg.vmap(derive(f))(SINGULAR), expected, rtol=1e-9, atol=1e-12)
 
 
+def test_what_branches_close_over_is_not_refused_where_it_is_staged() -> None:
+    def f(x: Any) -> Any:
+        return fg.cond(x[0, 0] > 0.5, lambda: fnp.sum(linalg.inv(x) ** 2), lambda: fnp.sum(x))
+
+    for derive in (lambda f: f, fg.grad):
+        expected = [np.asarray(derive(f)(x)) for x in SINGULAR]
+        np.testing.assert_allclose(fg.jit(fg.vmap(derive(f)))(SINGULAR), expected, rtol=1e-9)
+
+
 def test_examples_of_a_batch_of_batches_are_not_refused() -> None:
     """In a row of the outer batch no example goes into the branch at all."""
     rows = np.stack([SINGULAR[1:3], SINGULAR[[1, 3]], SINGULAR[[0, 2]]])
