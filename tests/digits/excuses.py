@@ -7,6 +7,7 @@ second derivative are first ones over an argument, ``Loss.terms``.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -40,7 +41,8 @@ def _is_difference(loss: Loss) -> bool:
 def _scipy_is_off(loss: Loss) -> bool:
     """SciPy's value is no nearer to the right one than half of what ours is off."""
     space, name, *method = loss.subject.partition("[")[0].split(".")
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         if space == "stats":
             *shapes, scale = loss.point[1:]
             continuous = isinstance(getattr(scipy.stats, name), scipy.stats.rv_continuous)
@@ -65,8 +67,10 @@ def _near_zero(loss: Loss) -> bool:
 
 def _scale_is_far(loss: Loss) -> bool:
     value, *_, scale = loss.point
+    if loss.subject.endswith(("ppf", "isf")):
+        value = loss.value
     sizes = [abs(value), scale, abs(value) / scale]
-    return max(max(x, 1 / x) for x in sizes) > 1e60
+    return min(sizes) < 1e-60 or max(sizes) > 1e60
 
 
 def _shape_is_far(loss: Loss) -> bool:

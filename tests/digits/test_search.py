@@ -18,7 +18,7 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.scipy import special, stats
 from tests.digits import activations, special_functions
-from tests.digits.excuses import excused
+from tests.digits.excuses import EXCUSES, excused
 from tests.digits.page import PAGE, written
 from tests.digits.search import losses
 from tests.digits.subjects import Subject, subjects
@@ -36,8 +36,8 @@ def test_every_function_has_a_twin() -> None:
 
 
 LONG = re.compile(
-    r"""stats\.(beta|chi2|gamma|t)\.(ppf|isf|log.*) | special\.(k.*p|k1e?|y.*p|y1|kv|kei|ker)
-    | special\.(hyp2f1|owens_t|zeta|gdt.*|.*tri.*|.*inv|f.*)""",
+    r"""stats\.(beta|chi2|gamma|t)\.(ppf|isf|log.*) | special\.(k.*p|k1e?|y.*p|y1|kv|kei)
+    | special\.(ker|hyp2f1|owens_t|zeta|gdt.*|.*tri.*|.*inv|f.*)""",
     re.VERBOSE,
 )
 """Twins of these take long: the search tries them."""
@@ -53,31 +53,69 @@ def test_functions_keep_their_digits() -> None:
 
 
 FAR: dict[str, list[tuple[float, ...]]] = {
-    "cauchy.sf": [(2.75e54, 1.98e44), (1e200, 1e-3), (-3e6, 3e-63), (3e66, 2.6e-99), (2.0, 3.0)],
-    "cauchy.cdf": [(2.75e54, 1.98e44), (-1e218, 3e40), (-8.7e-22, 4.4e-40), (-30.0, 3.0)],
-    "cauchy.logpdf": [(1e93, 1e34), (-4e115, 3e-60), (-1e244, 5e77), (1e-9, 7.0)],
-    "cauchy.logcdf": [(9e152, 1e-3), (-7e119, 1e34), (9e45, 3e-54), (-29.0, 3.0), (-31.0, 3.0)],
-    "cauchy.logsf": [(-1.6e99, 9e-47), (4e106, 1e82), (4.3e60, 1.0), (31.0, 3.0)],
-    "expon.logcdf": [
+    "stats.cauchy.sf": [
+        (2.75e54, 1.98e44),
+        (1e200, 1e-3),
+        (-3e6, 3e-63),
+        (3e66, 2.6e-99),
+        (2.0, 3.0),
+    ],
+    "stats.cauchy.cdf": [(2.75e54, 1.98e44), (-1e218, 3e40), (-8.7e-22, 4.4e-40), (-30.0, 3.0)],
+    "stats.cauchy.logpdf": [(1e93, 1e34), (-4e115, 3e-60), (-1e244, 5e77), (1e-9, 7.0)],
+    "stats.cauchy.logcdf": [
+        (9e152, 1e-3),
+        (-7e119, 1e34),
+        (9e45, 3e-54),
+        (-29.0, 3.0),
+        (-31.0, 3.0),
+    ],
+    "stats.cauchy.logsf": [(-1.6e99, 9e-47), (4e106, 1e82), (4.3e60, 1.0), (31.0, 3.0)],
+    "stats.expon.logcdf": [
         (2.9e34, 2.6e88),
         (5.9e-198, 4.1e-23),
         (1.4e-67, 2.4e88),
         (0.9, 1.0),
         (3.0, 1.0),
     ],
-    "gamma.logsf": [(400.0, 2.5, 1.0), (650.0, 0.4, 1.0)],
-    "gamma.logcdf": [(0.01, 2.5, 1.0), (1.0, 400.0, 1.0)],
-    "chi2.logsf": [(9.0, 0.8, 1.0)],
-    "chi2.logcdf": [(0.03, 5.0, 1.0), (2.0, 30.0, 1.0)],
-    "lognorm.logpdf": [(341.9, 95.6, 493.9), (1e-47, 9800.0, 2e57), (5e82, 1e100, 8e-83)],
-    "lognorm.logsf": [(1e-5, 4.8e4, 2e-55), (3.0, 0.5, 0.1)],
+    "stats.gamma.logsf": [(400.0, 2.5, 1.0), (650.0, 0.4, 1.0)],
+    "stats.gamma.logcdf": [(0.01, 2.5, 1.0), (1.0, 400.0, 1.0)],
+    "stats.chi2.logsf": [(9.0, 0.8, 1.0)],
+    "stats.chi2.logcdf": [(0.03, 5.0, 1.0), (2.0, 30.0, 1.0)],
+    "stats.lognorm.logpdf": [(341.9, 95.6, 493.9), (1e-47, 9800.0, 2e57), (5e82, 1e100, 8e-83)],
+    "stats.lognorm.logsf": [(1e-5, 4.8e4, 2e-55), (3.0, 0.5, 0.1)],
+    "stats.beta.logcdf": [(1.4e-8, 0.9, 0.06, 0.026), (3.4e-14, 0.1, 0.03, 0.01)],
+    "stats.beta.logsf": [(0.99999, 30.0, 2.5, 1.0), (0.7, 0.3, 40.0, 1.0)],
+    "stats.beta.logpdf": [(2e-10, 0.04, 11.0, 0.075)],
+    "stats.beta.ppf": [(0.9997, 4.4, 0.115, 4.0)],
+    "stats.t.logsf": [(50.0, 0.3, 2.0), (8.0, 7.0, 1.0)],
+    "stats.t.logcdf": [(-8.0, 70.0, 1.0), (-1e9, 2.5, 3.0)],
+    "stats.halfnorm.logcdf": [(0.0099, 0.424), (5e-35, 1.9)],
+    "stats.gumbel_r.logpdf": [(3e-64, 4.7e-56), (0.09, 1.0), (-0.11, 1.0)],
+    "stats.gumbel_l.pdf": [(-3e-9, 4.7)],
+    "stats.weibull_min.logcdf": [(2.26e-4, 2.34, 0.0159)],
+    "stats.weibull_min.cdf": [(1.7e153, 6.0, 1.7e-21)],
+    "stats.pareto.logpdf": [(0.00214, 0.01, 0.00197)],
+    "stats.uniform.logcdf": [(1.4e-5, 0.001)],
+    "stats.binom.logsf": [(9.0, 10.0, 4.3e-27), (0.0, 7.0, 3.9e-12)],
+    "stats.nbinom.logcdf": [(0.0, 749.0, 0.57)],
+    "stats.poisson.logsf": [(5.0, 1e-30), (30.0, 0.2)],
+    "stats.binom.pmf": [(1.0, 36.0, 2.5e-57), (35.0, 36.0, 0.999999)],
+    "stats.binom.logpmf": [(0.0, 7.0, 1.7e-62)],
+    "stats.nbinom.pmf": [(0.0, 0.000388, 0.68), (1.0, 3.0, 0.9999)],
+    "stats.poisson.pmf": [(1.0, 1.5e-9)],
+    "stats.geom.pmf": [(2.0, 3.9e-60)],
+    "stats.bernoulli.pmf": [(1.0, 7e-44)],
+    "special.binom": [(2.87, 3.864), (2.87, -0.996)],
+    "special.fdtrc": [(0.004, 42.65, 0.00213)],
+    "special.fdtri": [(0.285, 0.0367, 0.5)],
 }
 """Values, shapes and scales at which factors of derivatives are far from these."""
 
 
 def test_first_and_second_derivatives_keep_their_digits_far_out() -> None:
-    lost = [str(loss) for name, points in FAR.items() for loss in losses(f"stats.{name}", points)]
-    assert lost == []
+    lost = [loss for name, points in FAR.items() for loss in losses(name, points)]
+    allowed = EXCUSES[0]  # differences of equal terms
+    assert [str(loss) for loss in lost if not allowed.where(loss)] == []
 
 
 @pytest.mark.parametrize("df", [2e2, 3e4, 1e10, 1e15])

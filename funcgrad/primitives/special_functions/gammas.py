@@ -372,8 +372,10 @@ def _mirrored(n: Value, d: Value) -> tuple[Value, Value, Value]:
 
 
 def _binom_in(n: Value, k: Value, to: int) -> Value:
-    """The derivative in n or in k: inside, above n, or below 0."""
-    above, below = n - k + 1 <= 0, k + 1 <= 0
+    """The derivative in n or in k: inside, above n, or below 0; near a pole from beyond it."""
+    regular = n > 0
+    above = (n - k + 1 <= 0) | ((n - k < -0.5) & regular)
+    below = (k + 1 <= 0) | ((k < -0.5) & regular)
     inside = _not(above | below)
     a, b = where(inside, n, 2.0), where(inside, k, 1.0)
     rise = _rising(a - b + 1, b) if to == 0 else _rising(b + 1, a - b - b)

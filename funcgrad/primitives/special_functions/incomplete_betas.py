@@ -421,16 +421,28 @@ betaincc: Primitive = evaluated_by_scipy("betaincc", partials=_slopes(-1), sampl
 
 
 def _inverse_slopes(sign: int) -> tuple[Factor, ...]:
-    """At the levels 0 and 1 the result is 0 or 1 whatever a and b are."""
+    """At the levels 0 and 1 the result is 0 or 1 whatever a and b are.
+
+    It is, to the last digit, at others too; where the density is infinite there, it is flat.
+    """
+
+    def inner(x: Value, a: Value, b: Value) -> tuple[Value, Value]:
+        flat = ((x == 0) & (a < 1)) | ((x == 1) & (b < 1))
+        return flat, where(flat, 0.5, x)
 
     def to_shape(x: Value, a: Value, b: Value, orders: Orders) -> Value:
-        slope = betainc_in_shapes(a, b, x, orders=orders)
-        return -bind2(ratio_or_zero, slope, _density_of(a, b, x))
+        flat, place = inner(x, a, b)
+        slope = betainc_in_shapes(a, b, place, orders=orders)
+        return where(flat, 0.0, -bind2(ratio_or_zero, slope, _density_of(a, b, place)))
+
+    def to_level(x: Value, a: Value, b: Value, _: Value) -> Value:
+        flat, place = inner(x, a, b)
+        return where(flat, 0.0, bind2(divide, sign, _density_of(a, b, place)))
 
     return (
         lambda x, a, b, _p: to_shape(x, a, b, (1, 0)),
         lambda x, a, b, _p: to_shape(x, a, b, (0, 1)),
-        lambda x, a, b, _p: bind2(divide, sign, _density_of(a, b, x)),
+        to_level,
     )
 
 
