@@ -216,6 +216,8 @@ def mistakes() -> None:
     fg.jacfwd(total, argnums=1.5)  # type: ignore[call-overload]
     fg.jvp(total, X, X)  # type: ignore[arg-type]
     fg.vmap(total, in_axes="0")  # type: ignore[arg-type]
+    fg.vmap(lambda line: line.slope, in_axes="0")  # type: ignore[arg-type]
+    fg.vmap(3.0)  # type: ignore[arg-type]
     pullback("text")  # type: ignore[call-overload]
     pullback(X, X)  # type: ignore[call-overload]
     optimizer.update(PARAMS, PARAMS, PARAMS)  # type: ignore[arg-type]

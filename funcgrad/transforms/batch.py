@@ -201,6 +201,9 @@ def move_axis(x: Value, source: int, target: int) -> Value:
     return transpose(x, axes=tuple(axes))
 
 
+# What a lambda returns follows from its arguments' types, which are said where the batched function
+# is called. A signature can only guess them: of tensors, pyright refuses `lambda line: line.slope`,
+# and mypy finds the overloads ambiguous, which is Any and in strict code an error.
 @answering
 def vmap(
     f: Callable[P, Any],

@@ -41,7 +41,7 @@ def bind_closure(
     ``bind`` raises ``ClosureError`` where the results say that it closes over such a value.
     """
     if _may_be_read_by_rules(args):
-        closed: tuple[Value, ...] = ()
+        own, closed = call, ()
         with suppress(Exception):  # as where it leaves all its numbers to another library
             own, closed = _explicit_call(call, args)
         if closed:

@@ -23,7 +23,7 @@ from funcgrad import trees
 from funcgrad.backends.interface import Compiled, evaluated
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.errors import DifferentiationError, DtypeError, MatrixError
+from funcgrad.errors import DifferentiationError, DtypeError, MatrixError, TracerError
 from funcgrad.passes import relax
 from funcgrad.passes.common import merge_common_subexpressions
 from funcgrad.passes.pipeline import optimize
@@ -129,6 +129,29 @@ def _pickled(subject: Subject) -> Any:
     if not _fits_in_a_file(subject):
         return subject.value
     return pickle.loads(pickle.dumps(subject.staged))(*subject.args)
+
+
+def _one_by_one(subject: Subject) -> Any:
+    """With running totals one after the other, in the place of pairs of pairs."""
+    if "associative_scan(" not in subject.text and "composed(" not in subject.text:
+        return subject.value
+    with patch.object(fg, "associative_scan", _totals):
+        return subject.f(*subject.args)
+
+
+def _totals(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    size = trees.leaves(elems)[0].shape[axis]
+
+    def at(k: int) -> Any:
+        return fg.tree.map(lambda x: fnp.take(x, np.array([k]), axis=axis), elems)
+
+    totals: list[Any] = []
+    for k in reversed(range(size)) if reverse else range(size):
+        totals.append(fn(totals[-1], at(k)) if totals else at(k))
+    if not totals:
+        return elems
+    ordered = totals[::-1] if reverse else totals
+    return fg.tree.map(lambda *xs: fnp.concatenate(xs, axis=axis), *ordered)
 
 
 def _laid_out_otherwise(subject: Subject) -> Any:
@@ -403,7 +426,10 @@ def _pulled_where_loops_are_staged(subject: Subject) -> Any:
 
 def is_refused(subject: Subject, error: Exception) -> bool:
     """Whether it is said, eagerly too, that there is no derivative, or no result at other numbers:
-    of a singular matrix, of eigenvectors to equal eigenvalues, or for complex numbers."""
+    of a singular matrix, of eigenvectors to equal eigenvalues, for complex numbers, or of a batch,
+    where a shape depends on numbers."""
+    if isinstance(error, TracerError):
+        return not subject.looks and _raises(error, _batched, subject)
     return isinstance(error, (DifferentiationError, DtypeError, MatrixError)) and any(
         _raises(error, way, subject)
         for way in (
@@ -461,6 +487,7 @@ def _checks() -> dict[str, Check]:
     found = {
         "program": valued(lambda s: s.staged(*s.args)),
         "layout": valued(_laid_out_otherwise),
+        "one by one": valued(_one_by_one, 4.0),
         "json": valued(lambda s: _reread(s)(*s.args)),
         "pickle": valued(_pickled),
         "numpy source": valued(_numpy_source),

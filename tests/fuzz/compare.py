@@ -108,5 +108,8 @@ def _distances(own: Any, other: Any, spread: Any) -> tuple[Any, Any]:
         limits = np.finfo(other.dtype)
         size = np.where(np.isfinite(other), np.abs(target), 0.0)
         allowed = MARGIN * spread + 16 * limits.eps * size + 8 * limits.smallest_subnormal
+        # Where terms cancel, whether all of them do is a matter of their order.
+        cancels = (own == 0) | (other == 0)
+        allowed = np.where(cancels, allowed + limits.eps / 64 * np.max(size), allowed)
         told = spread <= _TELLING * np.maximum(size, 1e-6) if limits.eps < 1e-4 else spread < 1.0
         return far, np.where(told, allowed, np.inf)

@@ -130,6 +130,24 @@ _NUMBERS: Final = (
     "fnp.extract([True, False, True], fnp.resize({0}, (3,)))",
 )
 
+_TOTALS: Final = (
+    "fg.associative_scan(fnp.add, {0})",
+    "fg.associative_scan(fnp.multiply, fnp.tanh({0}), axis=-1)",
+    "fg.associative_scan(lambda a, b: a * b + a + b, fnp.tanh({0}), reverse=True)",
+    "fg.associative_scan(fnp.maximum, {0}.real, reverse=True, axis=-1)",
+    "fg.associative_scan(fnp.matmul, 0.25 * fnp.stack([matrix({0}), regular({1}), matrix({2})]))",
+    "fg.associative_scan(fnp.add, fnp.resize({0}, (7, 2)))",
+    "composed({0}, {1})",
+    "composed({0}, {1}, reverse=True, axis=-1)",
+    "composed(fnp.resize({0}, (6,)), {1})",
+)
+
+_STRANGERS: Final = (
+    "eigenvalues(definite({0}).real)[0]",
+    "abs(eigenvalues(definite({0}).real)[1])",
+    "iterated(lambda x, y: (fnp.sin(y), 0.5 * x - y), 3, matrix({0}).real, matrix({1}).real)[1]",
+)
+
 _SUPPORTS: Final = {
     "beta": ("between({0}, 0.0, 1.0)", "above({1}, 0.5)", "above({2}, 0.5)"),
     "chi2": ("above({0}, 0.1)", "above({1}, 0.5)"),
@@ -160,5 +178,5 @@ def _densities() -> tuple[str, ...]:
     return tuple(texts)
 
 
-FAMILIES: Final = (*_MATRICES, *_SEQUENCES, *_NUMBERS, *_densities())
+FAMILIES: Final = (*_MATRICES, *_SEQUENCES, *_NUMBERS, *_TOTALS, *_STRANGERS, *_densities())
 """Texts in the places of which values of one shape or of shapes that broadcast are tried."""

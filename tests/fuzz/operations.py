@@ -21,13 +21,14 @@ import funcgrad.scipy.fft
 import funcgrad.scipy.linalg
 import funcgrad.scipy.special
 from funcgrad.primitive import Primitive
-from tests.conformance import every_primitive
+from tests.conformance import every_primitive, strangers
 
 __all__ = ["LOOKS", "MOTIFS", "NAMED", "PRIMITIVES", "every_function", "parameter_text"]
 
 PRIMITIVES: Final[Mapping[str, Primitive]] = MappingProxyType(
-    {each.name: each for each in every_primitive()}
+    {each.name: each for each in (*every_primitive(), *strangers())}
 )
+"""Those of the package, and those that are declared outside of it."""
 
 ARRAYS: Final = frozenset(
     "x x1 x2 a b arr m v ary y A z val values a1 a2 array condition fill_value prepend append"

@@ -16,21 +16,26 @@ import funcgrad.scipy.linalg
 import funcgrad.scipy.special
 import funcgrad.scipy.stats
 from funcgrad.tensor import apply
-from tests.conformance import every_primitive
+from tests.conformance import every_primitive, strangers
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule
+from tests.strangers.eigenvalues import eigenvalues
+from tests.strangers.iteration import iterated
 
 __all__ = [
     "above",
     "between",
     "branched",
+    "composed",
     "definite",
+    "eigenvalues",
     "fg",
     "fit",
     "fnp",
     "form",
     "ground",
     "image",
+    "iterated",
     "matrix",
     "np",
     "numbered",
@@ -56,8 +61,10 @@ def _operation(primitive: Any) -> Callable[..., Any]:
     return lambda *args, **params: apply(primitive, *args, **params)
 
 
-run: Final = SimpleNamespace(**{each.name: _operation(each) for each in every_primitive()})
-"""Every primitive with one result by its name: ``run.sin(x)``."""
+run: Final = SimpleNamespace(
+    **{each.name: _operation(each) for each in (*every_primitive(), *strangers())}
+)
+"""Every primitive with one result by its name, strangers' too: ``run.sin(x)``."""
 
 
 # What functions of a family want: made of any value, smoothly, with derivatives that flow.
@@ -169,6 +176,21 @@ def with_clipped_vjp(f: Callable[..., Any]) -> Any:
 
     ruled.defvjp(lambda *args: (f(*args), args), clipped)
     return ruled
+
+
+# Running totals.
+
+
+def composed(x: Any, y: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """Where the functions t -> a t + b of two arrays, one after the other, take 1."""
+
+    def after(first: Any, second: Any) -> Any:
+        return first[0] * second[0], second[0] * first[1] + second[1]
+
+    slopes = fnp.tanh(fnp.asarray(x))
+    offsets = fit(slopes, y)
+    a, b = fg.associative_scan(after, (slopes, offsets), reverse=reverse, axis=axis)
+    return a + b
 
 
 # Loops and branches, which carry and return numbers of Python beside arrays.

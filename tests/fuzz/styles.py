@@ -85,8 +85,11 @@ _THEMES: Final = (
 
 
 def style_of(rng: np.random.Generator, weights: Weights) -> Style:
-    """What the next program is like."""
-    _, names, shapes = _THEMES[rng.choice(len(_THEMES), p=[share for share, *_ in _THEMES])]
+    """What the next program is like; where an operation is wanted most, it may draw that."""
+    themes = [theme for theme in _THEMES if any(weights(name) > 1.0 for name in theme[1])]
+    themes = themes or [*_THEMES]
+    shares = np.array([share for share, *_ in themes])
+    _, names, shapes = themes[rng.choice(len(themes), p=shares / shares.sum())]
     nests = (*BRANCHES, *CALLS)
     return Style(
         operations=_picked(rng, names, weights, int(rng.integers(2, 8))),

@@ -159,7 +159,7 @@ _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
             ("tests/control/test_scan.py", "tests/control/test_choices.py"),
             ("tests/control/test_whiles.py", "tests/control/test_associative.py"),
             ("tests/control/test_staging.py", "tests/control/test_refusals.py"),
-            ("tests/control/test_nests.py",),
+            ("tests/control/test_nests.py", "tests/control/test_orders_and_kinds.py"),
         ),
         "funcgrad/implicit": (
             ("tests/implicit/test_solutions.py", "tests/implicit/test_refusals.py"),
