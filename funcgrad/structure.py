@@ -321,9 +321,10 @@ class Loop(NamedTuple):
     shared, carried : int
         How many operands of these kinds there are.
     length : int or None
-        How many steps; None where ``condition`` says whether there is another.
+        How many steps; None where ``condition`` says whether there is another, and where there is
+        none, for as many steps as arrays have slices. Stacks have then as many, whatever the spec.
     condition : Program or None
-        Of what is shared and carried to one truth value. Such a loop has neither slices nor stacks.
+        Of what is shared and carried to one truth value. Such a loop has no slices.
     reverse : bool
         Whether the first step has the last slice, of operands and of stacks.
     """
@@ -368,9 +369,9 @@ class Control:
     form : callable, optional
         ``(**params)`` to the loop or the choice that it is, and nothing besides, so that a compiler
         can write it with the programs inside.
-    stretched : callable, optional
-        ``(**params)`` to parameters with more programs, of which the operation runs those of many
-        steps at once. They are for a compiler that does not write the operation out.
+    written : callable, optional
+        ``(**params)`` to a program of the operands that does what the operation does by operations
+        that have a ``form``, for a compiler; None where there is none.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -378,7 +379,7 @@ class Control:
     form: Callable[..., Loop | Choice] | None = None
     owns: bool = False
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
-    stretched: Callable[..., Mapping[str, Any]] | None = None
+    written: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def control_primitive(
     leaner: Callable[..., tuple[Params, list[int], list[int]] | None] | None = None,
     form: Callable[..., Loop | Choice] | None = None,
     first: int = 0,
-    stretched: Callable[..., Params] | None = None,
+    written: Callable[..., Program | None] | None = None,
 ) -> CallPrimitive:
     """An operation of control flow.
 
@@ -131,7 +131,7 @@ def control_primitive(
     rules : Rules
     result : callable
         ``(*specs, **params) -> specs`` of the results.
-    runs, leaner, form, stretched : callable
+    runs, leaner, form, written : callable
         See ``Control``.
     first : int
         The first operand that the programs get.
@@ -179,7 +179,7 @@ def control_primitive(
         result,
         Linearized(push),
         batch,
-        structure=Control(runs, form=form, leaner=leaner, stretched=stretched),
+        structure=Control(runs, form=form, leaner=leaner, written=written),
         meet=meet,
     )
     return primitive

@@ -21,11 +21,11 @@ from funcgrad.control.operation import (
     check_linear,
     control_primitive,
 )
-from funcgrad.control.stretches import run_in_stretches, with_stretches
 from funcgrad.control.sweep_reverse import reached, unwind
 from funcgrad.control.sweeps import Sweeps
 from funcgrad.control.values import as_spec
 from funcgrad.control.while_loops import WhileLoop
+from funcgrad.control.written_sweeps import written
 from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
@@ -150,15 +150,11 @@ def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
 
 
 def _evaluate_unwind(values: Values, params: Params) -> list[Value]:
-    if "counted" in params:
-        return run_in_stretches(params, values)
     return Sweeps.of(params).run(values)
 
 
-def _stretched(**params: object) -> Params:
-    return with_stretches(
-        params, lambda values, loop: apply_while(values, WhileSettings(loop, None))
-    )
+def _written(**params: object) -> Program | None:
+    return written(params)
 
 
 def _result_unwind(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
@@ -259,7 +255,7 @@ WHILE: Final = control_primitive(
 
 
 def _programs(**params: object) -> list[tuple[Program, int | None]]:
-    """The programs of sweeps, also of those in stretches."""
+    """The programs of sweeps."""
     return [(own, None) for _, own in sorted(params.items()) if isinstance(own, Program)]
 
 
@@ -275,6 +271,6 @@ UNWIND: Final = control_primitive(
     ),
     _result_unwind,
     _programs,
-    stretched=_stretched,
+    written=_written,
 )
 """Such a loop, and the ways back through its states."""

@@ -8,12 +8,14 @@ stacks of such numbers are read and written through buffers, which know no other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from funcgrad.backends.numpy.blocks import Block, python_number, scalars_in
 from funcgrad.backends.numpy.formulas import written_out
+from funcgrad.backends.numpy.growing_rows import first_rows
 from funcgrad.backends.numpy.literals import tuple_text
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.scalars import Scalars, boxed, is_number
@@ -39,12 +41,15 @@ class _LoopLines:
         self.loop = loop
         self.body = body = written_out(loop.body)
         self.memory: StepMemory = memory_of(body, loop.shared, loop.carried, block.module.block)
+        if loop.condition is not None:  # nobody knows how many rows there are
+            self.memory = replace(self.memory, rows={})
         self.scalars = scalars_in(body, self.memory.plan, block.module)
         self.condition = loop.condition and written_out(loop.condition)
         if self.condition is not None:
             self.condition_plan = plan_of(self.condition, block.module.block)
             self.condition_scalars = scalars_in(self.condition, self.condition_plan, block.module)
         self.names = [self.scope.letter() for _ in body.inputs]
+        self.number = ""  # the name of the number of a step, where something is stacked
         self.buffers: dict[int, str] = {}  # of stacks, what takes Python's numbers
         self.views: list[str] = []  # names of parts of large arrays, which would keep these
         self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
@@ -85,11 +90,14 @@ class _LoopLines:
         with self.block.indented():
             if self.condition is not None:
                 self._test()
+                self._grow(stacks)
             self._box(inner, self.scalars)
             inner.begin()
             inner.steps(self._lasting())
             self._put(inner, stacks)
             self._hand_on(inner)
+            if self.condition is not None and stacks:
+                self.block.line(f"{self.number} += 1")
         inner.keep(room)
         self._after(stacks)
 
@@ -111,8 +119,15 @@ class _LoopLines:
     def _spec(self, k: int) -> Spec:
         return self.equation.results[k]
 
-    def _empty(self, spec: Spec) -> str:
-        shape = tuple_text([*map(str, spec.shape)]) if spec.shape else "()"
+    def _steps(self) -> str:
+        """How many steps there are, where that is known before."""
+        if self.loop.length is not None:
+            return str(self.loop.length)
+        return f"len({self.block.text(self.equation.operands[-1])})"
+
+    def _empty(self, spec: Spec, *rows: str) -> str:
+        sizes = [*rows, *map(str, spec.shape)]
+        shape = tuple_text(sizes) if sizes else "()"
         return f"{self.scope.numpy_name('empty')}({shape}, {self.scope.dtype(spec.dtype)})"
 
     def _before(self) -> None:
@@ -137,7 +152,11 @@ class _LoopLines:
     def _stack(self, k: int) -> str:
         """The name of an array of what all steps give, which is made."""
         spec, name = self._spec(k), self.block.text(self.first + k)
-        if self._is_large(spec):
+        if self.loop.length is None:
+            row = Spec(spec.shape[1:], spec.dtype)
+            count = self._steps() if self.condition is None else str(first_rows(row))
+            self.block.line(f"{name} = {self._empty(row, count)}")
+        elif self._is_large(spec):
             take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
             self.block.line(take)
             self.block.line(keep)
@@ -194,10 +213,11 @@ class _LoopLines:
             if self._is_large(self._spec(k)):
                 self.views.append(row)
         if len(self.memory.rows) < len(stacks):
-            count = loop.length or 0
-            steps = f"range({count - 1}, -1, -1)" if loop.reverse else f"range({count})"
+            steps = f"range({self._steps()})" if self.condition is None else ""
             self.number = self.scope.fresh("step")
-            found.append((self.number, steps))
+            found.append((self.number, f"reversed({steps})" if loop.reverse else steps))
+            if self.condition is not None:
+                self.block.line(f"{self.number} = 0")
             for k in range(loop.carried, len(self.body.outputs)):
                 if self._is_python(k):
                     name = stacks[k - loop.carried]
@@ -236,6 +256,15 @@ class _LoopLines:
         text = inner.number(goes_on) if goes_on in inner.numbers else inner.output(goes_on)
         self.block.line(f"if not {text}:")
         self.block.line("    break")
+
+    def _grow(self, stacks: Sequence[str]) -> None:
+        """Make room for another row, where a stack is full."""
+        for k, name in enumerate(stacks, self.loop.carried):
+            doubled = self.scope.support("funcgrad.backends.numpy.growing_rows", "doubled")
+            self.block.line(f"if {self.number} == len({name}):")
+            self.block.line(f"    {name} = {doubled}({name})")
+            if k in self.buffers:
+                self.block.line(f"    {self.buffers[k]} = memoryview({name})")
 
     def _lasting(self) -> frozenset[int]:
         """The variables whose names last from step to step."""
@@ -279,6 +308,8 @@ class _LoopLines:
     def _after(self, stacks: Sequence[str]) -> None:
         """The results."""
         loop, outputs = self.loop, self.body.outputs
+        for name in stacks if self.condition is not None else ():
+            self.block.line(f"{name} = {name}[:{self.number}]")
         in_rows = {outputs[k] for k in self.memory.rows}
         for k in range(loop.carried):
             v = loop.shared + k

@@ -11,8 +11,6 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from funcgrad.backends.numpy.formulas import formulas_of
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
@@ -44,7 +42,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         in its derivatives have another order.
     """
     runs = with_programs_inside(
-        _in_stretches(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)
+        _written_out(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)
     )
     formulas = formulas_of(runs)
     if runs is not program:
@@ -54,17 +52,17 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     return put_rows_last(stack_small_operations(runs))
 
 
-def _in_stretches(program: Program) -> Program:
-    """A program whose loops run many steps at once, where they are run by their programs."""
+def _written_out(program: Program) -> Program:
+    """A program with loops in the place of operations that a compiler could not write."""
 
     def step(draft: Draft, equation: Equation) -> list[int]:
         structure = equation.operation.structure
-        if not isinstance(structure, Control) or structure.stretched is None:
+        if not isinstance(structure, Control) or structure.written is None:
             return draft.append(equation)
-        params = structure.stretched(**dict(equation.params))
-        return draft.append(replace(equation, params=tuple(sorted(params.items()))))
+        loops = structure.written(**dict(equation.params))
+        return draft.append(equation) if loops is None else draft.splice(loops, equation.operands)
 
     structures = [equation.operation.structure for equation in program.equations]
-    if not any(isinstance(own, Control) and own.stretched for own in structures):
+    if not any(isinstance(own, Control) and own.written for own in structures):
         return program
     return rewrite(program, step)

@@ -1,0 +1,264 @@
+"""Sweeps as loops that a compiler writes out, one after the other.
+
+The way forth is a ``while`` that stacks what later sweeps read of its steps. Each turn is a ``for``
+along those stacks, from one end to the other, which stacks what sweeps after it read of its own
+steps. How many steps there are is known when they have run: a stack has ``ROWS`` rows where its
+spec is asked for, and as many as there were steps where it is an array. So these two operations are
+for compilers alone, and nothing but such a loop reads a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.control.examples import may_refuse
+from funcgrad.control.invariants import split_invariants
+from funcgrad.control.sweeps import Sweeps
+from funcgrad.control.values import inputs_read, result_specs, specs_inside, strong
+from funcgrad.programs.program import Program
+from funcgrad.shape import Spec, stand_in
+from funcgrad.structure import Control, Loop
+from funcgrad.trace import Value, concrete
+from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.flat_functions import CallPrimitive, call_primitive
+from funcgrad.transforms.numberless import flat_program
+
+__all__ = ["ROWS", "written"]
+
+ROWS: Final = 1024
+"""The rows that a stack has in programs, which stand for any number."""
+
+_PYTHONS: Final = frozenset(np.dtype(kind).char for kind in (bool, int, float, complex))
+
+_MARK: Final = -1
+"""The place of a stack that only says how many steps there are."""
+
+_SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
+
+
+def written(params: Mapping[str, Any]) -> Program | None:
+    """A program of loops for the operands of sweeps; None where there is none.
+
+    Sweeps that hold few states at once have none, for a stack has all of them.
+    """
+    sweeps = Sweeps.of(params)
+    places = _read(sweeps)
+    specs = sweeps.programs[-1].inputs
+    has_weak = any(specs[k].weak for k in places if k >= 0)
+    if sweeps.checkpoints is not None or (has_weak and not _is_double(sweeps)):
+        return None  # slices of an array are no Python numbers
+
+    def run(values: Sequence[Value]) -> list[Value]:
+        consts, *carries = sweeps.parts(values)
+        known: dict[int, Value] = {}
+        ends: list[Value] = []
+        for number, carry in enumerate(carries):
+            outs = _sweep(sweeps, number, places, known, consts, carry)
+            ends += outs[: len(carry)] if number >= sweeps.first else ()
+        return ends
+
+    return flat_program(f"{sweeps.loop.body.name}_sweeps", run, specs)
+
+
+def _sweep(
+    sweeps: Sweeps,
+    number: int,
+    places: Sequence[int],
+    known: dict[int, Value],
+    consts: Sequence[Value],
+    carry: Sequence[Value],
+) -> list[Value]:
+    """The results of a sweep; ``known`` are the stacks by operand, to which it adds its own."""
+    program = sweeps.programs[number]
+    start = len(program.inputs) - len(program.outputs)
+    before = [k for k in places if k < start] if number else []
+    mine = [k for k in places if start <= k < len(program.inputs) or (k == _MARK and not number)]
+    body = _step(sweeps, number, before, mine)
+    if number:
+        outs = _along(body, consts, carry, [known[k] for k in before], bool(number % 2))
+    else:
+        outs = _forth(body, sweeps.loop.cond, consts, carry)
+    known.update(zip(mine, outs[len(carry) :], strict=True))
+    return outs
+
+
+def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int]) -> Program:
+    """A step of a sweep.
+
+    A program of what all steps share, of what it carries, and of what it reads of the sweeps before
+    it; to what it carries on, and what is stacked of its operands.
+    """
+    program, count = sweeps.programs[number], sweeps.loop.consts
+    start = len(program.inputs) - len(program.outputs)
+    specs = [*program.inputs[:count], *program.inputs[start:]]
+    specs += [_SPEC_OF_MARK if k == _MARK else strong(program.inputs[k]) for k in before]
+    unread = [stand_in(spec) for spec in program.inputs[count:start]]
+
+    def step(values: Sequence[Value]) -> list[Value]:
+        stop = count + len(program.outputs)
+        carry = values[count:stop]
+        read = [*values[:count], *unread, *carry]
+        for k, value in zip(before, values[stop:], strict=True):
+            if k != _MARK:
+                read[k] = value
+        rows = [np.True_ if k == _MARK else carry[k - start] for k in mine]
+        return [*program.evaluate(read), *rows]
+
+    return flat_program(program.name, step, specs)
+
+
+def _forth(
+    body: Program, cond: Program, consts: Sequence[Value], carry: Sequence[Value]
+) -> list[Value]:
+    """The last carry of a loop, and stacks."""
+    before, rest, kept = _apart(body, len(consts))
+    more = [] if before is None else before.evaluate(consts)
+    stop = len(consts) + len(more)
+    specs = [*body.inputs[: len(consts)], *specs_inside(more), *body.inputs[len(consts) :]]
+
+    def step(values: Sequence[Value]) -> list[Value]:
+        return rest.evaluate([*[values[k] for k in kept], *values[len(consts) :]])
+
+    def goes_on(values: Sequence[Value]) -> list[Value]:
+        return cond.evaluate([*values[: len(consts)], *values[stop:]])
+
+    programs = {
+        "body": flat_program(body.name, step, specs),
+        "cond": flat_program(cond.name, goes_on, specs),
+    }
+    return list(FORTH(*consts, *more, *carry, consts=stop, **programs))
+
+
+def _along(
+    body: Program,
+    consts: Sequence[Value],
+    carry: Sequence[Value],
+    stacks: Sequence[Value],
+    reverse: bool,
+) -> list[Value]:
+    """The last carry of a loop along stacks, and stacks of its own."""
+    before, rest, kept = _apart(body, len(consts))
+    own = [consts[k] for k in kept] + ([] if before is None else before.evaluate(consts))
+    settings = {"consts": len(own), "carry": len(carry), "reverse": reverse}
+    return list(ALONG(*own, *carry, *stacks, body=rest, **settings))
+
+
+def _apart(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
+    """A body and what all steps compute alike, unless that might refuse: there may be no step."""
+    before, rest, kept = split_invariants(body, consts)
+    if before is not None and may_refuse(before):
+        return None, body, [*range(consts)]
+    return before, rest, kept
+
+
+def _is_double(sweeps: Sweeps) -> bool:
+    """Whether all numbers are as precise as Python's, so that these may be an array's."""
+    specs = [spec for program in sweeps.programs for spec in program.specs()]
+    return all(spec.dtype.char in _PYTHONS for spec in specs)
+
+
+def _read(sweeps: Sweeps) -> list[int]:
+    """The operands, of those that are carried, that turns read of the sweeps before them.
+
+    A turn that reads none goes along the stack that says how many steps there are.
+    """
+    found: set[int] = set()
+    for turn in sweeps.turns:
+        inputs = inputs_read(turn, range(len(turn.outputs)))
+        carried = range(sweeps.loop.consts, len(turn.inputs) - len(turn.outputs))
+        found |= inputs.intersection(carried) or {_MARK}
+    return sorted(found)
+
+
+# ---------------------------------------------------------------------------------- the operations
+
+
+def _stacked(specs: Sequence[Spec]) -> list[Spec]:
+    return [Spec((ROWS, *spec.shape), spec.dtype) for spec in specs]
+
+
+def _stacks(rows: Sequence[Sequence[Value]], specs: Sequence[Spec]) -> list[Value]:
+    """Rows by step as arrays, which have a row for each."""
+    found = [np.empty((len(rows), *spec.shape), spec.dtype) for spec in specs]
+    for step, row in enumerate(rows):
+        for array, value in zip(found, row, strict=True):
+            array[step] = value
+    return found
+
+
+def _run_forth(
+    values: Sequence[Value], body: Program, cond: Program, consts: int
+) -> Sequence[Value]:
+    shared, carry = values[:consts], list(values[consts:])
+    rows: list[Sequence[Value]] = []
+    while cond.evaluate([*shared, *carry])[0]:
+        outs = body.evaluate([*shared, *carry])
+        rows.append(outs[len(carry) :])
+        carry = outs[: len(carry)]
+    return [*carry, *_stacks(rows, result_specs(body)[len(carry) :])]
+
+
+def _run_along(
+    values: Sequence[Value], body: Program, consts: int, carry: int, reverse: bool
+) -> Sequence[Value]:
+    shared, state = values[:consts], list(values[consts : consts + carry])
+    slices = [*zip(*values[consts + carry :], strict=True)]
+    rows: list[Sequence[Value]] = []
+    for row in reversed(slices) if reverse else slices:
+        outs = body.evaluate([*shared, *state, *row])
+        state = outs[:carry]
+        rows.append(outs[carry:])
+    return [*state, *_stacks(rows[::-1] if reverse else rows, result_specs(body)[carry:])]
+
+
+def _results_forth(*specs: Spec, body: Program, cond: Program, consts: int) -> tuple[Spec, ...]:
+    count, outs = len(specs) - consts, result_specs(body)
+    return (*outs[:count], *_stacked(outs[count:]))
+
+
+def _results_along(
+    *specs: Spec, body: Program, consts: int, carry: int, reverse: bool
+) -> tuple[Spec, ...]:
+    outs = result_specs(body)
+    return (*outs[:carry], *_stacked(outs[carry:]))
+
+
+def _loop(
+    name: str,
+    run: Callable[..., Sequence[Value]],
+    results: Callable[..., tuple[Spec, ...]],
+    form: Callable[..., Loop],
+) -> CallPrimitive:
+    """An operation that stands in programs as it is, for a compiler."""
+
+    def programs(**params: object) -> list[tuple[Program, int | None]]:
+        return [(own, None) for own in params.values() if isinstance(own, Program)]
+
+    def meet(values: Sequence[Value], **params: Any) -> Sequence[Value]:
+        trace = innermost_trace(values)
+        if trace is None:
+            return run([concrete(value) for value in values], **params)
+        return list(trace.process(primitive, tuple(values), params))
+
+    primitive: Final = call_primitive(name, run, results, Control(programs, form=form), meet=meet)
+    return primitive
+
+
+FORTH: Final = _loop(
+    "stacking_while",
+    _run_forth,
+    _results_forth,
+    lambda body, cond, consts: Loop(body, consts, len(body.inputs) - consts, None, cond),
+)
+"""A loop of as many steps as it takes, which stacks what each step gives besides the carry."""
+
+ALONG: Final = _loop(
+    "stacking_scan",
+    _run_along,
+    _results_along,
+    lambda body, consts, carry, reverse: Loop(body, consts, carry, None, reverse=reverse),
+)
+"""A loop along stacks of such a loop."""
