@@ -2,7 +2,8 @@
 
 Four loops, each written once for all libraries and once by hand in NumPy: a recurrent net, a Kalman
 filter, steps of Runge and Kutta, and a recurrence on a few numbers. Times are of the processor, on
-one core, the least of several, taken in turns. JAX is measured where it is installed::
+one core, the least of several, taken in turns. JAX is measured where it is installed. A second
+table has gradients of loops of as many steps as they take, staged, over these loops::
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.control
 """
@@ -187,6 +188,68 @@ def cases() -> list[Case]:
     ]
 
 
+# ------------------------------------------------------------------- loops that end by a condition
+
+
+def _root(x: Any) -> Any:
+    """Newton's method: five steps."""
+    return fg.while_loop(lambda y: abs(y * y - x) > 1e-12 * x, lambda y: (y + x / y) / 2.0, x)
+
+
+def _counted(step: Callable[[Any, Any], Any], steps: int) -> Callable[[Any], Any]:
+    def repeated(x: Any) -> Any:
+        def body(own: Any) -> Any:
+            return own[0] + 1, step(x, own[1])
+
+        return fnp.sum(fg.while_loop(lambda own: own[0] < steps, body, (0, 0.3 * x))[1])
+
+    return repeated
+
+
+def _either(x: Any, c: Any) -> Any:
+    return fg.cond(c > 0.5, lambda y: 0.6 * x * y, lambda y: y + 0.3, c)
+
+
+def whiles() -> dict[str, tuple[Callable[[Any], Any], Any]]:
+    """Loops that end by a condition, and where their gradients are taken."""
+    rng = np.random.default_rng(1)
+    numbers, matrix = rng.uniform(0.5, 1.5, 10_000), rng.standard_normal((10, 10)) / 4
+    return {
+        "root": (_root, np.float64(2.0)),
+        "numbers, 100": (_counted(lambda x, c: x * c * (1 - c), 100), np.float64(3.2)),
+        "numbers, 1,000": (_counted(lambda x, c: x * c * (1 - c), 1_000), np.float64(3.2)),
+        "choices, 300": (_counted(_either, 300), np.float64(1.0)),
+        "arrays of 8, 200": (_counted(lambda x, c: fnp.tanh(x * c + 0.1), 200), numbers[:8]),
+        "arrays of 10,000, 200": (_counted(lambda x, c: fnp.tanh(x * c + 0.1), 200), numbers),
+        "matrices, 200": (_counted(lambda x, c: fnp.tanh(x @ c), 200), matrix),
+    }
+
+
+def report_while(name: str, f: Callable[[Any], Any], x: Any) -> list[str]:
+    """The line of a loop that ends by a condition."""
+    x = fg.tensor(x)
+    ways = {"loop": f, "gradient": fg.grad(f), "both": fg.value_and_grad(f)}
+    staged = {way: fg.jit(own) for way, own in ways.items()}
+    runs = {way: partial(own, x) for way, own in staged.items()}
+    firsts = {way: seconds(run) for way, run in runs.items()}
+    eagerly = np.asarray(ways["gradient"](x))
+    np.testing.assert_allclose(np.asarray(runs["gradient"]()), eagerly, rtol=1e-9)
+    times = least(runs)
+    cells = [f"{times['loop'] * 1e3:.3f}"]
+    cells += [f"{times[way] / times['loop']:.1f}" for way in ("gradient", "both")]
+    return [name, *cells, *[f"{firsts[way] * 1e3:.0f}" for way in ("loop", "gradient")]]
+
+
+WHILE_HEADS: Final = (
+    "loop that ends by a condition",
+    "value ms",
+    "gradient/value",
+    "both/value",
+    "first ms",
+    "first gradient ms",
+)
+
+
 # ------------------------------------------------------------------------------------ the times
 
 
@@ -294,6 +357,11 @@ def main() -> None:
     print("|---" * len(HEADS) + "|")
     for case in cases():
         print("| " + " | ".join(report(case, jax)) + " |", flush=True)
+    print()
+    print("| " + " | ".join(WHILE_HEADS) + " |")
+    print("|---" * len(WHILE_HEADS) + "|")
+    for name, (f, x) in whiles().items():
+        print("| " + " | ".join(report_while(name, f, x)) + " |", flush=True)
     print()
     for steps in (10, 1_000, 100_000):
         print(f"first gradient of {steps} steps: {seconds(partial(_first, steps)) * 1e3:.1f} ms")

@@ -8,6 +8,7 @@ marked, and so is what takes longer staged than eagerly::
     python -m tests.benchmarks.growth rows windows --to 800        # these loops, up to a length
     python -m tests.benchmarks.growth functions                    # the functions alone
     python -m tests.benchmarks.growth "rows of 200"                # 1,600 rows, 10 times the others
+    python -m tests.benchmarks.growth choices --to 24              # chains of 6, 12, 24 else-ifs
 """
 
 import argparse

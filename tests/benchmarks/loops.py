@@ -176,6 +176,20 @@ def _chain(length: int) -> Callable[[Any], Any]:
     return chain
 
 
+def _choices(length: int) -> Callable[[Any], Any]:
+    """A chain of so many else-ifs, of which the last one runs."""
+
+    def choices(x: Any) -> Any:
+        def otherwise(k: int) -> Callable[[Any], Any]:
+            if k == length:
+                return fnp.sin
+            return lambda y: fg.cond(y > 1.0 + k, lambda y: y * k, otherwise(k + 1), y)
+
+        return otherwise(0)(x)
+
+    return choices
+
+
 def _tree(length: int) -> Any:
     return {f"x{k}": fnp.full(3, 0.5 + k) for k in range(length)}
 
@@ -207,7 +221,7 @@ LOOPS: dict[str, Loop] = {
     "writes": Loop(writes, _vector, exponent=2),
     "growth": Loop(growth, _vector, exponent=2),
 }
-DEPTHS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"chain": _chain}
+DEPTHS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"chain": _chain, "choices": _choices}
 
 
 def of_length(name: str, length: int) -> tuple[Callable[[Any], Any], Any]:
