@@ -76,10 +76,10 @@ def _all_between(x: Array, least: float, absolute: bool = False) -> bool:
     """Whether all numbers, or all absolute values, are finite and greater than a bound."""
     if x.size == 1:  # a tenth of the time
         number = abs(float(x)) if x.ndim == 0 else abs(x.item())
-        return least < number < np.inf
+        return bool(least < number < np.inf)
     sizes = np.abs(x) if absolute else x
     count = np.count_nonzero  # which takes a third of the time of a reduction
-    return count(sizes > least) == x.size and count(sizes < np.inf) == x.size
+    return bool(count(sizes > least) == x.size and count(sizes < np.inf) == x.size)
 
 
 def _length(x: Array, axis: Axes, keepdims: bool) -> Any:

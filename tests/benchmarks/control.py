@@ -230,7 +230,7 @@ def report_while(name: str, f: Callable[[Any], Any], x: Any) -> list[str]:
     x = fg.tensor(x)
     ways = {"loop": f, "gradient": fg.grad(f), "both": fg.value_and_grad(f)}
     staged = {way: fg.jit(own) for way, own in ways.items()}
-    runs = {way: partial(own, x) for way, own in staged.items()}
+    runs: dict[str, Callable[[], Any]] = {way: partial(own, x) for way, own in staged.items()}
     firsts = {way: seconds(run) for way, run in runs.items()}
     eagerly = np.asarray(ways["gradient"](x))
     np.testing.assert_allclose(np.asarray(runs["gradient"]()), eagerly, rtol=1e-9)
