@@ -371,7 +371,11 @@ class Control:
         can write it with the programs inside.
     written : callable, optional
         ``(**params)`` to a program of the operands that does what the operation does by operations
-        that have a ``form``, for a compiler; None where there is none.
+        that have a ``form``, for a compiler; None where there is none. Its first outputs are the
+        results of what ``begins`` names, if that is there.
+    begins : callable, optional
+        ``(**params)`` to another operation, which this one does at first, its parameters, and on
+        how many of the first operands: a compiler has it done once for both.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -380,6 +384,7 @@ class Control:
     owns: bool = False
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
     written: Callable[..., Any] | None = None
+    begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ def control_primitive(
     form: Callable[..., Loop | Choice] | None = None,
     first: int = 0,
     written: Callable[..., Program | None] | None = None,
+    begins: Callable[..., tuple[Primitive, Params, int]] | None = None,
 ) -> CallPrimitive:
     """An operation of control flow.
 
@@ -131,7 +132,7 @@ def control_primitive(
     rules : Rules
     result : callable
         ``(*specs, **params) -> specs`` of the results.
-    runs, leaner, form, written : callable
+    runs, leaner, form, written, begins : callable
         See ``Control``.
     first : int
         The first operand that the programs get.
@@ -179,7 +180,7 @@ def control_primitive(
         result,
         Linearized(push),
         batch,
-        structure=Control(runs, form=form, leaner=leaner, written=written),
+        structure=Control(runs, form=form, leaner=leaner, written=written, begins=begins),
         meet=meet,
     )
     return primitive

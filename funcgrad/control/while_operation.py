@@ -27,6 +27,7 @@ from funcgrad.control.values import as_spec
 from funcgrad.control.while_loops import WhileLoop
 from funcgrad.control.written_sweeps import written
 from funcgrad.errors import DifferentiationError, ProgramError
+from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Loop
@@ -157,6 +158,12 @@ def _written(**params: object) -> Program | None:
     return written(params)
 
 
+def _begins(**params: Any) -> tuple[Primitive, Params, int]:
+    sweeps = Sweeps.of(params)
+    loop = sweeps.loop
+    return WHILE, WhileSettings(loop, sweeps.checkpoints).params(), len(loop.body.inputs)
+
+
 def _result_unwind(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
     sweeps = Sweeps.of(params)
     found: list[Spec] = []
@@ -272,5 +279,6 @@ UNWIND: Final = control_primitive(
     _result_unwind,
     _programs,
     written=_written,
+    begins=_begins,
 )
 """Such a loop, and the ways back through its states."""

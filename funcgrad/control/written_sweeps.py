@@ -40,9 +40,9 @@ _SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
 
 
 def written(params: Mapping[str, Any]) -> Program | None:
-    """A program of loops for the operands of sweeps; None where there is none.
+    """A program of loops for the operands of sweeps, to the end of the loop and to their results.
 
-    Sweeps that hold few states at once have none, for a stack has all of them.
+    None for sweeps that hold few states at once, for a stack has all of them.
     """
     sweeps = Sweeps.of(params)
     places = _read(sweeps)
@@ -57,7 +57,7 @@ def written(params: Mapping[str, Any]) -> Program | None:
         ends: list[Value] = []
         for number, carry in enumerate(carries):
             outs = _sweep(sweeps, number, places, known, consts, carry)
-            ends += outs[: len(carry)] if number >= sweeps.first else ()
+            ends += outs[: len(carry)] if not number or number >= sweeps.first else ()
         return ends
 
     return flat_program(f"{sweeps.loop.body.name}_sweeps", run, specs)

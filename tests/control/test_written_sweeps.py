@@ -89,6 +89,21 @@ def test_a_compiler_is_given_loops() -> None:
     assert "unwind" not in text
 
 
+def test_a_loop_runs_once_for_its_value_and_for_the_way_back() -> None:
+    for name in ("numbers", "Python's numbers", "arrays", "single precision", "a rule"):
+        f, x = LOOPS[name]
+        both = fg.value_and_grad(lambda x, count, f=f: f(x, count) ** 2)
+        names = [equation.name for equation in prepared(fg.program(both)(x, 3)).equations]
+        assert names.count("stacking_while") == 1, name
+        assert "while_loop" not in names, name
+        for count in COUNTS:
+            value, gradient = fg.jit(both)(x, count)
+            assert float(value) == float(fg.jit(lambda *args, f=f: f(*args) ** 2)(x, count))
+            np.testing.assert_array_equal(
+                gradient, fg.jit(lambda *args, g=both: g(*args)[1])(x, count)
+            )
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", LOOPS)
 def test_evaluated_loops_are_those_that_are_written(name: str, order: str) -> None:
@@ -146,3 +161,11 @@ def test_what_might_refuse_does_not_run_where_there_is_no_step() -> None:
     np.testing.assert_array_equal(gradient(x, np.zeros((2, 2)), 0), [1.0, 1.0])
     expected = fg.grad(f)(x, 2 * np.eye(2), 3)
     np.testing.assert_allclose(gradient(x, 2 * np.eye(2), 3), expected, rtol=1e-12)
+
+
+def test_a_loop_from_another_start_is_not_stacked() -> None:
+    f, x = LOOPS["numbers"]
+    both = fg.value_and_grad(lambda x, y: f(x, 3) * f(y, 3))
+    names = [equation.name for equation in prepared(fg.program(both)(x, 0.4)).equations]
+    assert names.count("stacking_while") == names.count("while_loop") == 1
+    np.testing.assert_allclose(fg.jit(both)(x, 0.4), both(x, 0.4), rtol=1e-12)

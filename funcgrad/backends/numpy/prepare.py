@@ -11,12 +11,17 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 from funcgrad.backends.numpy.formulas import formulas_of
 from funcgrad.backends.numpy.rows_last import put_rows_last
 from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.pipeline import extended, optimize
+from funcgrad.primitive import Primitive
 from funcgrad.programs.builder import Draft, rewrite
-from funcgrad.programs.equation import Equation
+from funcgrad.programs.equation import Equation, exact_key
+from funcgrad.programs.extract import extract
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control
@@ -53,16 +58,42 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
 
 
 def _written_out(program: Program) -> Program:
-    """A program with loops in the place of operations that a compiler could not write."""
+    """A program with loops in the place of operations that a compiler could not write.
+
+    What such an operation begins with may be there as an operation of its own, as a loop is before
+    the way back through it. The same loop stands then in the place of both.
+    """
+    loops: dict[int, Program] = {}
+    begun: dict[Hashable, Program] = {}
+    for position, equation in enumerate(program.equations):
+        structure = equation.operation.structure
+        if isinstance(structure, Control) and structure.written is not None:
+            found = structure.written(**dict(equation.params))
+            if found is not None:
+                loops[position] = found
+                if structure.begins is not None:
+                    begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = found
+    if not loops:
+        return program
+    positions = iter(range(len(program.equations)))
 
     def step(draft: Draft, equation: Equation) -> list[int]:
-        structure = equation.operation.structure
-        if not isinstance(structure, Control) or structure.written is None:
+        position = next(positions)
+        count = len(equation.results)
+        if position in loops:
+            return draft.splice(loops[position], equation.operands)[-count:]
+        own = program.equations[position]
+        found = begun.get((own.operation, exact_key(own.params), own.operands))
+        if found is None:
             return draft.append(equation)
-        loops = structure.written(**dict(equation.params))
-        return draft.append(equation) if loops is None else draft.splice(loops, equation.operands)
+        begins = extract(found, range(len(own.operands)), found.outputs[:count])
+        return draft.splice(begins, equation.operands)
 
-    structures = [equation.operation.structure for equation in program.equations]
-    if not any(isinstance(own, Control) and own.written for own in structures):
-        return program
     return rewrite(program, step)
+
+
+def _beginning(
+    equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
+) -> Hashable:
+    """What an equation begins with: an operation, its parameters and its operands."""
+    return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]
