@@ -10,6 +10,12 @@ would (one factorization and two substitutions, over two systems of NumPy's): si
 not depend on that; a stack of 1000 of 4 rows takes 6 times as long, since only NumPy runs through
 stacks. Substitutions written here are systems of NumPy's themselves, up to `_BLOCK` rows.
 
+Nor are systems of one matrix put together when a program is compiled. Side by side, the right-hand
+sides of two take 0.7 of the time that they take one after the other (2 to 10 rows; 0.6 of 100), and
+the gradient of a Kalman filter 0.88. But NumPy substitutes in several columns otherwise than in
+one: half of the pairs of 2 rows, and all from 10 on, have other last bits then, and a compiled
+program has those of the function.
+
 >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
 array([[1. ],
        [0.5]])
