@@ -13,6 +13,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.passes.costs import costs
+from funcgrad.programs.equation import Equation
 from funcgrad.transforms.stager import Stager
 from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
 from tests.benchmarks.measured import exponent, least_exponent
@@ -120,6 +121,15 @@ def test_programs_staged_grow_linearly_with_what_stands_in_one_another(
     def amount(depth: int) -> int:
         f = chain(depth)
         return calls_made(lambda: TRANSFORMS[name](f)(0.5), Stager.finish)
+
+    few, more, most = map(amount, (3, 6, 12))
+    assert most - more < MOST * (more - few)
+
+
+def test_equations_are_hashed_as_often_as_there_are_more_of_them() -> None:
+    def amount(depth: int) -> int:
+        staged = fg.program(fg.grad(chain_of_choices(depth)))
+        return calls_made(lambda: staged(0.5), Equation.__hash__)
 
     few, more, most = map(amount, (3, 6, 12))
     assert most - more < MOST * (more - few)
