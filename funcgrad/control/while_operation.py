@@ -158,7 +158,7 @@ def _written(**params: object) -> Program | None:
     return written(params)
 
 
-def _begins(**params: Any) -> tuple[Primitive, Params, int]:
+def _begins(**params: object) -> tuple[Primitive, Params, int]:
     sweeps = Sweeps.of(params)
     loop = sweeps.loop
     return WHILE, WhileSettings(loop, sweeps.checkpoints).params(), len(loop.body.inputs)

@@ -237,7 +237,7 @@ def _loop(
     def programs(**params: object) -> list[tuple[Program, int | None]]:
         return [(own, None) for own in params.values() if isinstance(own, Program)]
 
-    def meet(values: Sequence[Value], **params: Any) -> Sequence[Value]:
+    def meet(values: Sequence[Value], **params: object) -> Sequence[Value]:
         trace = innermost_trace(values)
         if trace is None:
             return run([concrete(value) for value in values], **params)

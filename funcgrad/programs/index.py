@@ -38,6 +38,8 @@ class Index:
         outputs: Sequence[int],
         guards: Sequence[Guard],
     ) -> None:
+        self._inputs = inputs
+        self._constants = constants
         self._equations = equations
         self._outputs = outputs
         self._guards = guards
@@ -50,6 +52,12 @@ class Index:
             results.append(range(first, len(specs)))
         self.specs = tuple(specs)
         self.results = tuple(results)
+
+    @cached_property
+    def hash(self) -> int:
+        """The hash of the program, in which other programs stand: they are not hashed again."""
+        given = self._inputs, self._constants
+        return hash((given, self._equations, self._outputs, self._guards))
 
     @cached_property
     def makers(self) -> tuple[int, ...]:

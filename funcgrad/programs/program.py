@@ -75,19 +75,9 @@ class Program:
     _derived: dict[Hashable, Any] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        """Give the hash of what is compared, found once: programs stand within programs.
-
-        The gradient of a chain of 24 else-ifs is staged in a third of the time.
-        """
-        if self._hash is None:
-            equations = self.equations, self.outputs, self.guards
-            own = hash((self.name, self.inputs, self.constants, *equations, self.result))
-            object.__setattr__(self, "_hash", own)
-            return own
-        return self._hash
+        return self.index.hash
 
     def __tree_flatten__(self) -> tuple[tuple[Any, ...], Program]:
         return (), self  # a value without leaves, rather than a container of its parts
@@ -143,8 +133,7 @@ class Program:
                 ", ".join(map(_described, each)) or "nothing" for each in (specs, self.inputs)
             ]
             raise ProgramError(f"the program inside, {self.name}, is of {own}, not of {given}.")
-        own_specs = self.specs()
-        return tuple([own_specs[variable] for variable in self.outputs])
+        return tuple([self.index.specs[variable] for variable in self.outputs])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate, as the function would.

@@ -41,11 +41,10 @@ class _LoopLines:
         self.loop = loop
         self.body = body = written_out(loop.body)
         self.memory: StepMemory = memory_of(body, loop.shared, loop.carried, block.module.block)
-        if loop.condition is not None:  # nobody knows how many rows there are
-            self.memory = replace(self.memory, rows={})
         self.scalars = scalars_in(body, self.memory.plan, block.module)
         self.condition = loop.condition and written_out(loop.condition)
         if self.condition is not None:
+            self.memory = replace(self.memory, rows={})  # nobody knows how many there are
             self.condition_plan = plan_of(self.condition, block.module.block)
             self.condition_scalars = scalars_in(self.condition, self.condition_plan, block.module)
         self.names = [self.scope.letter() for _ in body.inputs]
