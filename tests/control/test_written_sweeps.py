@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.control.written_sweeps import ROWS
+from tests.benchmarks.measured import peak
 from tests.control.nests import held_back
 
 COUNTS = [0, 1, 2, 50]
@@ -131,6 +133,14 @@ def test_stacks_have_as_many_rows_as_there_are_steps() -> None:
             own = fg.grad(lambda *args: fnp.sum(f(*args)), (0, 1))(c, x, count)
             np.testing.assert_allclose(staged(c, x, count)[0], own[0], rtol=1e-9, atol=1e-300)
             np.testing.assert_allclose(staged(c, x, count)[1], own[1], rtol=1e-9)
+
+
+def test_states_take_little_more_memory_than_they_have() -> None:
+    f, x = LOOPS["arrays"][0], np.linspace(0.1, 0.9, 10_000)
+    gradient = fg.jit(fg.grad(f))
+    for count in (92, 93):  # before an array of states gets longer, and after
+        gradient(x, count)
+        assert peak(partial(gradient, x, count)) < 1.5 * count * x.nbytes + 20 * x.nbytes
 
 
 def test_a_way_back_that_reads_no_state_takes_as_many_steps() -> None:

@@ -1,8 +1,10 @@
 """Memory of stacks whose rows are counted by making them.
 
 >>> import numpy as np
->>> doubled(np.array([[1.0, 2.0]]))[:1]
-array([[1., 2.]])
+>>> stack = np.array([[1.0], [2.0]])
+>>> lengthen(stack)
+>>> stack[:2].tolist(), len(stack)
+([[1.0], [2.0]], 3)
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 
 from funcgrad.shape import Spec
 
-__all__ = ["FEWEST", "MOST", "doubled", "first_rows"]
+__all__ = ["FEWEST", "MOST", "first_rows", "lengthen"]
 
 FEWEST: Final = 4
 MOST: Final = 1024
@@ -30,8 +32,9 @@ def first_rows(spec: Spec) -> int:
     return min(max(FEWEST, _BYTES // max(size, 1)), MOST)
 
 
-def doubled(stack: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The rows of a stack, with room for as many more."""
-    larger = np.empty((2 * len(stack), *stack.shape[1:]), stack.dtype)
-    larger[: len(stack)] = stack
-    return larger
+def lengthen(stack: np.ndarray[Any, Any]) -> None:
+    """Make room for half as many more rows, in place.
+
+    Nothing else may have the memory, which may move: that of large stacks without a copy.
+    """
+    stack.resize((len(stack) * 3 // 2, *stack.shape[1:]), refcheck=False)

@@ -259,9 +259,11 @@ class _LoopLines:
     def _grow(self, stacks: Sequence[str]) -> None:
         """Make room for another row, where a stack is full."""
         for k, name in enumerate(stacks, self.loop.carried):
-            doubled = self.scope.support("funcgrad.backends.numpy.growing_rows", "doubled")
+            lengthen = self.scope.support("funcgrad.backends.numpy.growing_rows", "lengthen")
             self.block.line(f"if {self.number} == len({name}):")
-            self.block.line(f"    {name} = {doubled}({name})")
+            if k in self.buffers:
+                self.block.line(f"    {self.buffers[k]}.release()")
+            self.block.line(f"    {lengthen}({name})")
             if k in self.buffers:
                 self.block.line(f"    {self.buffers[k]} = memoryview({name})")
 
