@@ -221,13 +221,15 @@ LOOPS: dict[str, Loop] = {
     "writes": Loop(writes, _vector, exponent=2),
     "growth": Loop(growth, _vector, exponent=2),
 }
-DEPTHS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"chain": _chain, "choices": _choices}
+DEPTHS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"chain": _chain}
+NESTS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"choices": _choices}
+"""What stands in one another, as deep as Python's own calls may."""
 
 
 def of_length(name: str, length: int) -> tuple[Callable[[Any], Any], Any]:
     """A loop and its argument."""
-    if name in DEPTHS:
-        return DEPTHS[name](length), fg.tensor(0.5)
+    if name in DEPTHS or name in NESTS:
+        return (DEPTHS | NESTS)[name](length), fg.tensor(0.5)
     loop = LOOPS[name]
     return loop.function, loop.argument(length)
 
