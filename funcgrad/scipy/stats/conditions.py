@@ -21,6 +21,7 @@ import funcgrad.numpy as fnp
 from funcgrad.primitives.special_functions.entropies import log_ratio
 from funcgrad.primitives.structural import unfollowed
 from funcgrad.scipy import special
+from funcgrad.shape import broadcast_shapes, shape_of
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import RAW, STRONG, Value, bind1
 
@@ -48,12 +49,21 @@ def holding(test: Test, *args: Tensor) -> Condition:
 
     Numbers at hand are compared by NumPy alone, in a third of the time, and counted, in a third of
     that of ``all``.
+
+    Raises
+    ------
+    ShapeError
+        The numbers do not broadcast.
     """
     numbers = [bind1(unfollowed, x) for x in args]
     if not RAW.issuperset(map(type, numbers)):
         return wrap(test(*map(wrap, numbers)))
     # Python's numbers, as of a traced one, would raise where NumPy's overflow.
-    truths = test(*[x if type(x) in STRONG else np.asarray(x)[()] for x in numbers])
+    try:
+        truths = test(*[x if type(x) in STRONG else np.asarray(x)[()] for x in numbers])
+    except ValueError:
+        broadcast_shapes("a value and the parameters of a distribution", *map(shape_of, numbers))
+        raise
     if type(truths) is np.ndarray:
         return True if np.count_nonzero(truths) == truths.size else wrap(truths)
     return True if truths else wrap(truths)
