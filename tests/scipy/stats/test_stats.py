@@ -349,7 +349,7 @@ def test_dirichlet_is_scipys(method: str) -> None:
     assert_allclose(slope, np.log(x[:, 0]) + digamma(alpha.sum()) - digamma(alpha), rtol=1e-12)
 
 
-METHODS = "pdf logpdf pmf logpmf cdf logcdf sf logsf ppf isf".split()
+OF_VALUES = "pdf logpdf pmf logpmf cdf logcdf sf logsf ppf isf".split()
 
 
 @pytest.mark.parametrize("name", [name for name in stats.__all__ if "multi" not in name])
@@ -357,7 +357,7 @@ def test_shapes_that_do_not_broadcast(name: str) -> None:
     distribution: Any = getattr(stats, name)
     shapes = getattr(distribution, "shapes", ())
     harmless = {"p": 0.5, "n": 3.0}
-    for method in [method for method in METHODS if hasattr(distribution, method)]:
+    for method in [method for method in OF_VALUES if hasattr(distribution, method)]:
         for wrong in shapes:
             named: dict[str, Any] = {shape: harmless.get(shape, 1.5) for shape in shapes}
             named[wrong] = np.full(3, named[wrong])
