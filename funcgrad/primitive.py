@@ -265,7 +265,7 @@ class OperandText(Protocol):
 
     @property
     def array(self) -> str:
-        """The same where an array's methods are wanted."""
+        """Its text where an array is needed: a number is wrapped in ``np.asarray``."""
         ...
 
     def number(self, value: float) -> str:

@@ -35,19 +35,19 @@ __all__ = ["bodies_for", "decomposed"]
 
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
-    """The program with the bodies of some operations in their place, and theirs in turn.
+    """Replace operations by their bodies, and what these bodies lack by theirs.
 
     Parameters
     ----------
     program : Program
     lacks : callable
-        Whether the compiler lacks a primitive. Where that has no body it stays.
+        Whether the compiler lacks a primitive. A primitive without a body stays.
 
     Returns
     -------
     Program
-        The same object if nothing has changed. Of a body that looks at numbers, or whose result has
-        another dtype for these operands, nothing is taken.
+        The same object if nothing has changed. A body is not used where it looks at numbers, or
+        where its result has another dtype for these operands.
     """
     written: set[Primitive] = set()
     while True:
@@ -60,7 +60,7 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
 
 
 def bodies_for(program: Program, lacks: Callable[[Primitive], bool]) -> Rules:
-    """The same as rules: for each operation of the program that the compiler lacks its body."""
+    """A rewrite rule for each operation that the compiler lacks: put its body in its place."""
     operations = {equation.operation for equation in program.equations}
     bodies = {each: body_of(each) for each in operations if lacks(each)}
     return {each: (_rule(body),) for each, body in bodies.items() if body is not None}

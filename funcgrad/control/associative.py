@@ -103,7 +103,7 @@ def associative_scan(
             )
 
     def combine(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-        """Of values whose elements lie along axis 0."""
+        """Combine two stacks with ``fn``, elementwise along axis 0."""
         own, other = [
             trees.unflatten(
                 structure, [wrap(move_axis(x, 0, a)) for x, a in zip(each, axes, strict=True)]

@@ -1,4 +1,4 @@
-"""What loops carry and what branches return, which has to stay of one kind; errors that say where.
+"""The kinds of a loop's carry and of a branch's results, and errors where they change.
 
 >>> kinds = Kinds.of("scan", "init", {"x": 2.0})
 >>> kinds.specs
@@ -117,7 +117,7 @@ def alike(new: Any, old: Any) -> bool:
 
 
 def pair_of(operation: str, out: object) -> tuple[Any, Any]:
-    """What the body of a scan returned, checked to be a pair."""
+    """Check that the body of a scan returned a pair, and return it."""
     if type(out) is not tuple or len(out) != 2:
         raise FunctionError(
             placed(
@@ -151,7 +151,7 @@ class Kinds:
 
     @classmethod
     def of(cls, operation: str, name: str, tree: Any) -> Kinds:
-        """Of what a user gives a loop to begin with."""
+        """Read the kinds from the first carry, a pytree that the user passes."""
         leaves, structure = trees.flatten(tree)
         begun = placed_values(operation, leaves, structure, lambda: name)
         values = handed(begun)
@@ -236,7 +236,7 @@ class Kinds:
             self.promote()
 
     def next(self, tree: Any, step: str, is_first: bool, again: Callable[[], Any]) -> Any:
-        """What a loop carries on, of what the user's function returned.
+        """The next carry, from the tree that the user's function returned.
 
         Where the first step makes an array of a Python number, it runs once more, with an array
         from the beginning: a number may have given way to arrays of a lower precision.

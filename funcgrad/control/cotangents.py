@@ -36,7 +36,7 @@ __all__ = [
 
 
 class CotangentKind(Enum):
-    """What a cotangent is made of."""
+    """Where a cotangent is present: nowhere, everywhere, or by a mask."""
 
     ABSENT = 0
     WHOLE = 1

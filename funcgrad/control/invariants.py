@@ -1,4 +1,4 @@
-"""What a body of a loop computes alike at every step is computed once, before the loop.
+"""Split a loop's body: equations with the same value at every step move in front of the loop.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp

@@ -1,4 +1,4 @@
-"""What all operations of control flow share: which transformation they meet, and what it does.
+"""How an operation of control flow meets a transformation: by rules of its own, as a whole.
 
 A loop or a branch runs programs, which are its parameters. It is asked for its results together
 with their tangents, or with what its pullback keeps, so it meets transformations as a whole: its
@@ -39,14 +39,14 @@ Values: TypeAlias = Sequence[Value]
 
 
 class ControlRecording:
-    """What reverse mode keeps of an operation that has run.
+    """The record of an operation that has run, from which reverse mode computes its derivatives.
 
     Attributes
     ----------
     outs : list of values
         The results.
     connected : tuple of int
-        Those that depend on what is followed.
+        The places of the results that depend on the followed operands.
     """
 
     outs: list[Value]
@@ -63,7 +63,7 @@ class ControlRecording:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What transformations make of an operation.
+    """The rules of an operation, one for each transformation.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ class _Listing:
     text: str
 
     def get_source(self, name: str) -> str:
-        """As the loaders of modules have it."""
+        """Return the source, as ``linecache`` asks a module's loader for it."""
         return self.text
 
 

@@ -1,4 +1,4 @@
-"""What loops and branches have of the writing of programs inside of programs."""
+"""Writing a program inside of a program: what `loops.py` and `branches.py` use of the writer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from funcgrad.structure import Choice, Control, Loop
 __all__ = ["DEEPEST", "Block", "Module", "form_of", "python_number", "scalars_in"]
 
 DEEPEST: Final = 8
-"""So many loops and branches stand in one another; Python has a limit of 20 for loops."""
+"""The deepest nesting of loops and branches that is written; Python allows 20 nested loops."""
 
 
 @dataclass(slots=True)
 class Module:
-    """What all programs in the text of one module share.
+    """The state that all programs in the text of one module share.
 
     Attributes
     ----------

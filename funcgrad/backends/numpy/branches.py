@@ -22,7 +22,8 @@ class _Branch(NamedTuple):
     scalars: Scalars
 
     def box(self, place: int, name: str) -> str:
-        """What makes NumPy's number of an output that is one of Python's; empty if it is not."""
+        """An expression that turns an output from Python's number into NumPy's; empty if it is one
+        already."""
         maker = self.program.index.makers[self.program.outputs[place]]
         if maker not in self.scalars.members:
             return ""

@@ -64,7 +64,7 @@ class Operand(NamedTuple):
 
     @property
     def array(self) -> str:
-        """The same where an array's methods are wanted."""
+        """Its text where an array is needed: a number is wrapped in ``np.asarray``."""
         return self.text if self.spec.shape else f"np.asarray({self.text})"
 
     def number(self, value: float) -> str:

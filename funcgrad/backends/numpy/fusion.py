@@ -182,7 +182,7 @@ class _ArraySizes:
         return prod(spec.shape) * spec.dtype.itemsize
 
     def widest(self, equation: Equation) -> int:
-        """Of the arrays that an equation reads and makes."""
+        """The size of the largest array that an equation reads or makes."""
         operands = [self.specs[operand] for operand in equation.operands]
         return max([self.of(spec) for spec in (*equation.results, *operands)])
 

@@ -130,7 +130,7 @@ class _LoopLines:
         return f"{self.scope.numpy_name('empty')}({shape}, {self.scope.dtype(spec.dtype)})"
 
     def _before(self) -> None:
-        """What is shared and carried, as the first step reads it."""
+        """Write the lines before the loop, which prepare the shared operands and the carry."""
         block, shared = self.block, self.loop.shared
         for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
             is_shared, text = v < shared, block.output(operand)
@@ -197,7 +197,7 @@ class _LoopLines:
             self.block.line(f"{' = '.join(names)} = None")
 
     def _rows(self, stacks: Sequence[str], inner: Block) -> list[tuple[str, str]]:
-        """What a step has of its own: names, and what Python goes through."""
+        """The names that a step binds to slices and rows, each with the expression to iterate."""
         loop, found = self.loop, []
         turn = "[::-1]" if loop.reverse else ""
         start = loop.shared + loop.carried
