@@ -227,7 +227,10 @@ class Conversions(ForeignAttributes):
         return str(np.asarray(self._value)) if self._trace is None else _traced(self)
 
     def __format__(self, spec: str) -> str:
-        """As of a float where there is a format: that is a look at the number."""
+        """Format the number as a float if there is a format, else print as ``str`` does.
+
+        A format looks at the number, as ``float(t)`` does.
+        """
         if not spec:
             return str(self)
         if prod(self.shape) != 1:

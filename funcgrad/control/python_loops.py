@@ -86,7 +86,7 @@ class ScannedArrays:
 
     @property
     def specs(self) -> list[Spec]:
-        """Of the slices."""
+        """The spec of a slice of each array: without axis 0."""
         found = [spec_inside(value) for value in self.values]
         return [Spec(spec.shape[1:], spec.dtype) for spec in found]
 
@@ -138,7 +138,7 @@ def looped(
 
 
 def _stacked(operation: str, ys: Sequence[Any]) -> Any:
-    """What all steps gave, stacked."""
+    """Stack the results of all steps, leaf by leaf, along a new axis 0."""
     last = ys[-1]
     if last is None and ys.count(None) == len(ys):
         return None
@@ -166,7 +166,7 @@ def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
 
 
 def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
-    """What all steps gave of one leaf, as one array."""
+    """Stack the values of one leaf over all steps, checked to be of one shape and dtype."""
     place = trees.structure(leaves[0])
     values = [
         concrete(leaf)

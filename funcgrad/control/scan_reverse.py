@@ -126,7 +126,8 @@ class ScanRecording(ControlRecording):
         return found[: len(outs)]
 
     def _read(self, part: LinearPart) -> tuple[list[int], list[int]]:
-        """What a part reads: that which is the same at all steps, and that which is not."""
+        """The positions of the values that a linear part reads, in two lists: those that are the
+        same at all steps, and those stacked over steps."""
         lacking = [position for position in part.reads if position not in self._kept]
         if lacking:
             self._keep(lacking)
@@ -329,7 +330,7 @@ class ScanRecording(ControlRecording):
         return [*ends, *[next(found) if width else None for width in part.widths[own.carry :]]]
 
     def _run(self, part: LinearPart, known: dict[int, Value], given: Values) -> list[Cotangent]:
-        """What a part finds at one step."""
+        """Evaluate a linear part at one step, on values by position and incoming cotangents."""
         read = [known[position] for position in part.reads]
         return restored(part.widths, part.program.evaluate([*read, *flat(given)]))
 

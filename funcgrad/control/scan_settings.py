@@ -57,10 +57,10 @@ class ScanSettings(NamedTuple):
         return range(self.length - 1, -1, -1) if self.reverse else range(self.length)
 
     def slices(self) -> list[Spec]:
-        """What each step gives besides the carry."""
+        """The specs of the results of a step besides the carry."""
         specs = self.body.specs()
         return [specs[variable] for variable in self.body.outputs[self.carry :]]
 
     def over(self, body: Program) -> ScanSettings:
-        """The same loop of another body."""
+        """Replace the body."""
         return self._replace(body=body)

@@ -83,9 +83,9 @@ def _unrolled(values: Values, params: Params) -> list[Value]:
 
 
 def select(index: Value, results: Sequence[Values]) -> list[Value]:
-    """Of several lists of values, those of the list that a number names, example by example.
+    """Select one of several lists of values by a number, example by example.
 
-    What is not selected has no derivative.
+    Lists that are not selected have no derivative.
     """
     found = list(results[-1])
     for k in range(len(results) - 2, -1, -1):
@@ -299,7 +299,7 @@ class SwitchRecording(ControlRecording):
         return taken.pullback(self._args, given)
 
     def _run(self, part: LinearPart, branch: int, values: Values, given: Values) -> list[Cotangent]:
-        """What a part finds: the values begin with the operands and the slots."""
+        """Evaluate a linear part of a branch; ``values`` begin with the operands and the slots."""
         count = len(self._branches[0].inputs)
         places = [*range(count), *[count + place for place in self._places[branch]]]
         read = [values[places[position]] for position in part.reads]

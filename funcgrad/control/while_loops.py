@@ -37,15 +37,16 @@ T = TypeVar("T")
 
 
 class WhileLoop(NamedTuple):
-    """A loop: of its first operands, so many, that all steps share, and of the carry.
+    """A loop, whose operands are values that all steps share, then the carry.
 
     Attributes
     ----------
     cond : Program
         Whether there is another step.
     body : Program
-        To the next carry.
+        From the operands to the next carry.
     consts : int
+        The number of operands that all steps share.
     """
 
     cond: Program
@@ -54,7 +55,7 @@ class WhileLoop(NamedTuple):
 
     @property
     def specs(self) -> tuple[Sequence[Spec], Sequence[Spec]]:
-        """Of what is shared, and of the carry."""
+        """The specs of the shared operands, and those of the carry."""
         return self.parts(self.body.inputs)
 
     def parts(self, values: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:

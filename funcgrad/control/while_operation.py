@@ -46,7 +46,7 @@ class WhileSettings(NamedTuple):
 
     @classmethod
     def of(cls, params: Params) -> WhileSettings:
-        """Of the parameters of an equation."""
+        """Read the settings back from an equation's parameters."""
         loop = WhileLoop(params["cond"], params["body"], params["consts"])
         return cls(loop, params["checkpoints"])
 
@@ -55,7 +55,7 @@ class WhileSettings(NamedTuple):
         return {**self.loop._asdict(), "checkpoints": self.checkpoints}
 
     def over(self, loop: WhileLoop) -> WhileSettings:
-        """The same for another loop."""
+        """Replace the loop."""
         return self._replace(loop=loop)
 
     def sweeps(self) -> Sweeps:

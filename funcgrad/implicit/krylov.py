@@ -266,7 +266,7 @@ class _Solver:
         return self._checked(x, converged), ()
 
     def adjoint(self, vecmat: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
-        """As ``sure``, of the adjoint system."""
+        """The solution of the adjoint system, with the adjoint of the preconditioner."""
         inverse = self.precondition
         if inverse is not None:
             transposed = linear_transpose(inverse, b)
@@ -395,7 +395,8 @@ def _minimal_residuals(own: _Problem, restart: int | None) -> tuple[Tensor, Tens
 
 
 def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
-    """What to add to x, before the preconditioner, for the least residual; by Arnoldi's basis."""
+    """The change of x that minimizes the residual, before the preconditioner; by Arnoldi's method.
+    """
     dtype, tiny = own.b.dtype, np.finfo(own.b.dtype).eps
     basis = fnp.zeros((most + 1, own.b.size), dtype).at[0].set(r / size)
     # Column k of H is row k here. What is not reached stays a unit, whose coefficient is zero.

@@ -153,7 +153,7 @@ def linear_solution(
     has_aux: bool = False,
     failed: str = "raise",
 ) -> Any:
-    """As ``custom_linear_solve``, by solvers for the solution, for tangents and for cotangents."""
+    """Solve as ``custom_linear_solve`` does, by solvers for values, tangents and cotangents."""
     unknown, values = Unknown.of(name, "b", b)
 
     def flat(own: Sequence[Value]) -> list[Value]:

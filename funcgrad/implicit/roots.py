@@ -218,16 +218,16 @@ def root_of(
     has_aux: bool = False,
     failed: str = "raise",
 ) -> Any:
-    """As ``custom_root``, for ``f(x, *params)``.
+    """Find a root of ``f(x, *params)`` in x, with the derivatives of ``custom_root``.
 
     Parameters
     ----------
     solve : callable
-        Of the function of x, of where to start, and of all values that the function reads beside.
+        Called with the function of x, the start, and all other values that the function reads.
     equation : callable, optional
-        From that function to the one whose root is found; itself without it.
+        From that function to the one whose root is found; by default itself.
     is_like_unknown : bool
-        Whether what the function returns has to be like x.
+        Whether the function has to return a tree like x.
     """
     unknown, guess = Unknown.of(name, what, init)
     leaves, structure = trees.flatten(params)

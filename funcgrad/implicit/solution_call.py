@@ -42,16 +42,16 @@ __all__ = ["SolutionCall", "SolutionSignature", "solution_of"]
 
 
 class SolutionSignature(CallSignature):
-    """What the values of one solution are.
+    """The signature of a solution: the specs of its results, and the arguments it is linear in.
 
     Attributes
     ----------
     specs : list of Spec
-        Of the solution: the first results. Those after them have no derivative.
+        The specs of the solution, which is the first results. Later results have no derivative.
     has_aux : bool
-        Whether there are any.
+        Whether there are later results.
     linear : int
-        How many of the first arguments it is linear in.
+        The number of first arguments that it is linear in.
     """
 
     __slots__ = ("has_aux", "linear")

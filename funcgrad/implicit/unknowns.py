@@ -1,4 +1,4 @@
-"""What is solved for: a pytree, of which every solution and every residual has the kind.
+"""The unknown of an equation: a pytree. Solutions and residuals have its structure and specs.
 
 >>> unknown, values = Unknown.of("custom_root", "initial_guess", {"x": 2.0})
 >>> values, unknown.values({"x": 3.0}, "the solution")
@@ -147,7 +147,7 @@ class Unknown:
 
 
 def solution_and_aux(operation: str, found: Tree) -> tuple[Any, Any]:
-    """What a solver with ``has_aux`` returned."""
+    """Check that a solver with ``has_aux`` returned a pair, and return it."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise DifferentiationError(
             f"{operation}: with has_aux=True the solver has to return a pair (solution, aux), but"

@@ -43,7 +43,7 @@ __all__ = ["adjoint_solution"]
 def adjoint_solution(
     slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings
 ) -> Leaves:
-    """As ``solution``, whose numbers it has."""
+    """Solve as `solution` does, with the same values; reverse mode solves the adjoint equation."""
     if len(times) == 1:
         return solution(slope, start, times, parameters, settings)
     f, every = _opened(slope, start, times[0], parameters)

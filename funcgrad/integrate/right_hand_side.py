@@ -1,4 +1,4 @@
-"""What users give for a differential equation, as lists of tensors; its errors in their words.
+"""The user's differential equation as lists of tensors, with errors in the user's terms.
 
 >>> import funcgrad as fg
 >>> system = System.of(lambda y, t, rate: {"x": -rate * y["x"]}, {"x": 1}, 2)
@@ -52,7 +52,7 @@ class System:
 
     @classmethod
     def of(cls, function: Callable[..., Any], y0: Any, *args: Any) -> System:
-        """Of what users give."""
+        """Read the arguments of ``odeint``: the function, the start and the parameters."""
         check_function("odeint", function)
         leaves, state = trees.flatten(y0)
         start = [wrap(value) for value in values_of("odeint", leaves, state, lambda: "y0")]
@@ -71,7 +71,7 @@ class System:
         return trees.unflatten(self.state, leaves)
 
     def slope(self, y: list[Tensor], t: Tensor, parameters: list[Tensor]) -> list[Tensor]:
-        """What the function returns, which has to be like ``y0``."""
+        """The slope that the user's function returns, checked to be like ``y0``."""
         args = trees.unflatten(self.arguments, parameters)
         out = self.function(self.tree(y), t, *args)
         leaves, structure = trees.flatten(out)

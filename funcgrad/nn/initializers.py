@@ -161,7 +161,7 @@ def _fans(shape: Shape, initializer: str) -> tuple[int, int]:
 def _uniform(
     key: ArrayLike, shape: Shape, dtype: DTypeLike, precision: float, initializer: str
 ) -> Tensor:
-    """Of mean 0 and variance ``1 / precision``."""
+    """Draw from the uniform distribution of mean 0 and variance ``1 / precision``."""
     wanted = as_dtype(dtype, "f", initializer, key)
     bound = math.sqrt(3 / precision) if precision else 0.0  # without elements nothing matters
     return standard_uniform(key, shape, wanted, initializer) * (2 * bound) - bound

@@ -234,7 +234,7 @@ def _put_together(
     axes: Sequence[Sequence[_Stretch]],
     pool: Callable[[Value, Shape, Shape], Tensor],
 ) -> Tensor:
-    """What ``pool`` makes of the windows of each combination of stretches, in the order of all."""
+    """Pool each combination of stretches, and put the results in the order of all windows."""
     rank = len(axes)
     parts = []
     for chosen in product(*axes):
@@ -295,7 +295,7 @@ def _slid(
     filler: float,
     name: str,
 ) -> tuple[Value, Shape]:
-    """What an operation makes of the windows of a value, and the sizes of these."""
+    """Apply an operation to the windows of a value; the result and the sizes of a window."""
     rank = _rank(value, window, name, "window")
     sizes = numbers_of(window, rank, 1, name, "window")
     strides = sizes if stride is None else numbers_of(stride, rank, 1, name, "stride")

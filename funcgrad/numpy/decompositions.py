@@ -44,28 +44,28 @@ __all__ = [
 
 
 class EigResult(NamedTuple):
-    """What ``eig`` returns."""
+    """The result of ``eig``."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
-    """What ``eigh`` returns."""
+    """The result of ``eigh``."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """What ``qr`` returns."""
+    """The result of ``qr``."""
 
     Q: Tensor
     R: Tensor
 
 
 class SVDResult(NamedTuple):
-    """What ``svd`` returns."""
+    """The result of ``svd``."""
 
     U: Tensor
     S: Tensor

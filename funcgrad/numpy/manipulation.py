@@ -70,7 +70,7 @@ def _reshaped(x: Value, shape: Shape) -> Tensor:
 def reshape(
     a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool | None = None
 ) -> Tensor:
-    """The same elements, row by row, in another shape; a view.
+    """Arrange the elements, read row by row, in another shape; a view.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _GAIN: Final = 0.95
 
 
 def schedule(program: Program) -> Program:
-    """The same equations in an order that needs less memory at once, if one is found.
+    """Reorder a program's equations so that less memory is needed at once, if that is possible.
 
     Parameters
     ----------

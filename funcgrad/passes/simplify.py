@@ -132,7 +132,7 @@ def _opposite_of_product(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _reshaped(bench: Workbench, equation: Equation) -> int | None:
-    """Of two reshapes the last one says all."""
+    """``reshape(reshape(x))`` is one reshape."""
     maker = bench.is_made_by(equation.operands[0], reshape)
     if maker is None:
         return None

@@ -121,7 +121,10 @@ class Workbench:
         return None if maker is None else self.rearrangement(maker)
 
     def rearrangement(self, equation: Equation) -> Piece | None:
-        """The same of the result of an equation; looked for once for all that are alike."""
+        """How an equation's result has all its elements from one array, see ``rearranged``.
+
+        It is computed once for all equations that agree in operation, shapes and parameters.
+        """
         if len(equation.operands) != 1 or not isinstance(equation.operation.structure, Movement):
             return None
         shapes = equation.results[0].shape, self.specs[equation.operands[0]].shape
@@ -404,7 +407,7 @@ def _uses(program: Program, total: int) -> list[int]:
 
 
 def _identity(params: Params) -> Hashable:
-    """As ``exact_key``, which takes several times as long, since most parameters are plain."""
+    """The ``exact_key`` of parameters. Most are plain, and need not go through that function."""
     parts: list[Hashable] = []
     for name, value in params:
         kind = type(value)

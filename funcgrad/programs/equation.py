@@ -113,7 +113,7 @@ class Equation:
         return program
 
     def on(self, operands: tuple[int, ...]) -> Equation:
-        """The same operation on other variables; `replace` takes five times as long."""
+        """Replace the operands; `dataclasses.replace` takes five times as long."""
         if operands == self.operands:
             return self
         return Equation(

@@ -173,7 +173,7 @@ class Jitted(Generic[P, R]):
         return function_table(self._function, "jit")
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        """As a class attribute it is a method, with ``self`` for its first argument."""
+        """Bind to an instance, so that a jitted function in a class is a method."""
         return self if instance is None else MethodType(self, instance)
 
     @property

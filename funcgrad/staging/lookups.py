@@ -156,7 +156,10 @@ class Libraries:
         return self._known[top]
 
     def has_class(self, kind: type[Any]) -> bool:
-        """The same for a class; those made by code that has no module call themselves builtins."""
+        """Whether a class is a library's.
+
+        A class made by code without a module says that its module is ``builtins``.
+        """
         module: Any = kind.__module__
         if module == "builtins":
             return not kind.__flags__ & _HEAP_TYPE

@@ -321,7 +321,7 @@ class _Trial:
         return "\n".join(lines + self.hints(mode, comparison))
 
     def by_argument(self, mode: str, comparison: Comparison) -> list[tuple[str, Comparison]]:
-        """The same comparison along each argument on its own, at the same element."""
+        """Repeat a comparison along each argument on its own, at the same element."""
         rows = []
         for k, name in enumerate(self.subject.names):
             alone = [t if i == k else np.zeros_like(t) for i, t in enumerate(self.direction)]

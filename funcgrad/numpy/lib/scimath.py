@@ -147,7 +147,7 @@ def _wide_beyond_one(x: ArrayLike, name: str) -> Tensor:
 
 
 def _complex(x: Tensor) -> Tensor:
-    """The same numbers as complex ones: of small dtypes in single precision, as NumPy has it."""
+    """Convert to complex numbers, in single precision for small dtypes, as NumPy does."""
     return astype(x, np.complex64 if x.dtype.char in "fbhBH" else np.complex128)
 
 

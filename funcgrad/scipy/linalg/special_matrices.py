@@ -125,7 +125,7 @@ def companion(a: ArrayLike) -> Tensor:
 
 
 def _coefficients(a: ArrayLike, operation: str) -> Tensor:
-    """Of the monic polynomial, below the highest, with the other sign."""
+    """The coefficients of the monic polynomial, without the leading 1, negated."""
     numbers = fnp.atleast_1d(a)
     if numbers.shape[-1] < 2:
         raise ShapeError(

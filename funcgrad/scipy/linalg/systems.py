@@ -188,7 +188,7 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> T
 
 
 class LUFactored(NamedTuple):
-    """What ``lu_factor`` returns."""
+    """The result of ``lu_factor``."""
 
     lu: Tensor
     piv: Tensor

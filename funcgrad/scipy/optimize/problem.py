@@ -65,7 +65,7 @@ class Variables:
 
     @staticmethod
     def of(x0: Any, operation: str) -> Variables:
-        """Those that start at a tree.
+        """The variables of a problem that starts at a tree.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What SciPy's sparse matrices are needed for in derivatives: ``linalg``, without a matrix.
+"""`scipy.sparse.linalg` for linear *functions*: there are no sparse matrices here.
 
 >>> from funcgrad.scipy.sparse import linalg
 >>> linalg.cg([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0])
