@@ -26,7 +26,7 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 
 def _sinc_derivative(x: Raw, order: int) -> Raw:
-    """As the formula has it, but each part is computed where it is wanted alone."""
+    """Evaluate the formula on arrays: each of its two parts only at the elements that need it."""
     array = np.asarray(x)
     kind = np.result_type(array, np.sinc(array[:0] if array.ndim else array))
     array = array.astype(np.result_type(kind, np.float64))

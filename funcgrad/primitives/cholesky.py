@@ -83,7 +83,7 @@ def _push(
 
 
 def _pull(ct: Value, out: Value, x: Value, upper: bool, failed: str = "raise") -> tuple[Value]:
-    """Of the result only its triangle depends on the argument."""
+    """Pull the cotangent back. Only the triangle of the result depends on the argument."""
     if not upper:
         return (cholesky_pullback(out, ct),)
     return (adjoint(cholesky_pullback(adjoint(out), adjoint(ct))),)

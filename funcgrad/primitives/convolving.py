@@ -163,7 +163,7 @@ def _blocks(count: int, places: Shape, bytes_of_place: int) -> Iterator[tuple[sl
 
 
 def _area(rows: slice, places: Shape) -> tuple[slice, Shape]:
-    """Of some places along the first axis: where they lie among all, and their shape."""
+    """Rows of an array of places, as a slice of all places in a line, and their shape."""
     inner = places[1:]
     size = prod(inner)
     area = (rows.stop - rows.start, *inner) if places else ()

@@ -275,7 +275,11 @@ from the bounds as often as not, those of fractions between 1/2 and 1 would vani
 
 
 def _push_others(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
-    """Of huge and tiny numbers powers of two are taken out, so that 0 never meets an infinity."""
+    """Push a tangent through the products of all other elements.
+
+    Powers of two are taken out of huge and tiny numbers first, so that no product overflows and
+    meets a factor 0.
+    """
     if dtype_of(x).kind == "c":
         return _paired_with_tangents(x, tangents[0])[1]
     exponent = binary_exponent(x)

@@ -93,7 +93,7 @@ def _parts(x: Array) -> tuple[Any, Any, Any, Any]:
 
 
 def _exponents(x: Array, axis: int) -> Any:
-    """Of powers of two near the greatest elements along an axis; of zeros 0."""
+    """The exponents of powers of two near the largest elements along an axis; 0 for zeros."""
     exponent = np.frexp(np.abs(x))[1]
     greatest = np.max(np.where(x == 0, -(1 << 20), exponent), axis, keepdims=True)
     return np.where(greatest == -(1 << 20), 0, greatest)
@@ -223,10 +223,11 @@ def _cofactors_along(x: Array, e: Array) -> Any:
 
 
 def _along_by_values(x: Array, e: Array) -> Any:
-    """The same from singular values: in a row of products of the others one more is replaced by 1.
+    """The derivative of the cofactor matrix along e, by the singular values of x.
 
-    With E = U^H e V^H^H, of the derivative of cof(S) the element i, j is -E[j, i] times the product
-    of all singular values but two; on the diagonal these products sum with those of E[j, j].
+    Every element is a product of all singular values but two. With E = U^H e V, the element i, j of
+    the derivative of cof(S) is -E[j, i] times the product of all but the values i and j; on the
+    diagonal it is the sum of E[j, j] times that product over all j other than i.
     """
     balanced, rows, columns = _balanced(x)
     # The direction is divided alike, and by a power of two of its own, as it is of any size.

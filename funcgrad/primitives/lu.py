@@ -145,7 +145,10 @@ def _push(
 def _pull(
     cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value, failed: str = "raise"
 ) -> tuple[Value]:
-    """The same backwards: beside the leading square first, whose factors that depends on."""
+    """Pull cotangents back: through the rows and columns beside the leading square first.
+
+    These depend on the factors of the square, whose cotangents they add to.
+    """
     (_, lbar, ubar), (p, lower, upper) = cts, outs
     k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
     head, tail, every = slice(k), slice(k, None), slice(None)
@@ -212,7 +215,8 @@ lu: Primitive = failing(
 
 
 def _exchanges(p: Array) -> Any:
-    """As LAPACK has them: in step k row k and row ``found[k]``, not above it, change places."""
+    """A permutation as LAPACK's exchanges: in step k, row k changes places with the row of which
+    the result's element k is the number, and which is not above it."""
     count = p.shape[-1]
     p = np.nan_to_num(p)  # of a matrix that has failed
     wanted = np.swapaxes(p, -1, -2) @ np.arange(count)

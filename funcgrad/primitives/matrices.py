@@ -126,7 +126,7 @@ def batch_matrices(
     batched: tuple[bool, ...],
     params: Mapping[str, Any],
 ) -> Value:
-    """Of arguments whose stacks have one shape: the batch is one more axis of the stack."""
+    """Batch arguments whose stacks have one shape: the batch is one more axis of the stack."""
     args = tuple(
         [
             arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))

@@ -55,9 +55,9 @@ def scipy_linalg(name: str) -> ModuleType:
 
 
 def one_by_one(evaluate: Callable[..., Any], *stack: Array) -> Any:
-    """What is computed of one matrix of each stack after the other, as a stack.
+    """Evaluate a function of matrices for stacks of them, one matrix of each at a time.
 
-    Arrays of one dtype, with a result of the shape of the last.
+    The stacks are of one dtype. The result is like the last of them.
     """
     *_, last = stack
     if last.ndim == 2:

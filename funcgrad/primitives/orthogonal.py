@@ -164,8 +164,7 @@ def _pull(
 
 
 def _told(q: Value, first: Value, qbar: Value, failed: str) -> tuple[Value, Value]:
-    """What a cotangent of all columns says of turns within the first ones, and of where these
-    go."""
+    """Split the cotangent of a complete Q into its component in span(Q₁) and the one outside."""
     k, columns = shape_of(first)[-1], shape_of(q)[-1]
     given = _columns(qbar, 0, k)
     inside = matmul(adjoint(first), given)

@@ -43,7 +43,7 @@ def _factor(x: Array) -> Any:
 
 
 def _leaving(u: Value, p: Value, x: Value, failed: str) -> Value:
-    """What of x is across the columns of u, divided by p; nothing where these are a whole basis."""
+    """Project x onto the complement of the columns of u, and divide by p: (1 - U U^H) X P^-1."""
     if shape_of(u)[-1] == shape_of(u)[-2]:
         return 0.0
     across = x - matmul(u, matmul(adjoint(u), x))

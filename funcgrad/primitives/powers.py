@@ -79,9 +79,10 @@ def _power_derivative(m: Algebra, x: Value, y: Value, orders: Orders) -> Value:
 def _with_zeros(
     m: Algebra, x: Value, power: Value, total: Value, product: Value, terms: list[Value]
 ) -> Value:
-    """What a product is where a factor is 0; at x = 0 the highest power of the logarithm decides.
+    """Replace a product where a factor is 0, and where x is.
 
-    Its coefficient is the first of the terms that is not 0.
+    At x = 0 the highest power of the logarithm decides between the infinities: its coefficient is
+    the first of the terms that is not 0.
     """
     lead, order = terms[0], len(terms) - 1
     for k, term in enumerate(terms[1:], start=1):

@@ -45,7 +45,7 @@ def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
 
 
 def _outside(a: Value, p: Value, x: Value) -> Value:
-    """What of columns is not in the space of a: (1 - A P) X."""
+    """Project columns onto the orthogonal complement of range(A): (1 - A A⁺) X."""
     return x - matmul(a, matmul(p, x))
 
 

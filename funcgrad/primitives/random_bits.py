@@ -161,7 +161,7 @@ _DIGITS: Final = tuple([(np.dtype(char), np.finfo(char).nmant + 1) for char in "
 
 
 def _uniform(m: Algebra, bits: Value, dtype: np.dtype[Any]) -> Value:
-    """As many leading bits as the dtype has digits, as a multiple of ``2**-digits``: below 1."""
+    """Numbers from 0 to below 1: leading bits, as many as the dtype has, over ``2**digits``."""
     digits = dict(_DIGITS)[dtype]
     return m.astype(bits >> 64 - digits, dtype) * 2.0**-digits
 

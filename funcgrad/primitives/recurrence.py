@@ -71,7 +71,7 @@ def batch_along_axis(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """Of arguments of one shape: the axis is one further back."""
+    """Batch arguments of one shape: the axis is one further back."""
     args = tuple(
         [
             arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))

@@ -156,7 +156,7 @@ def _fraction(m: Algebra, x: Value) -> Value:
 
 
 def _floating(m: Algebra, x: Value) -> Value:
-    """As NumPy's functions of real numbers take integers: in the least dtype that holds them."""
+    """Convert integers to the smallest floating dtype that holds them, as NumPy's functions do."""
     dtype = np.result_type(dtype_of(x), np.float16)
     return x if dtype == dtype_of(x) else m.astype(x, dtype)
 

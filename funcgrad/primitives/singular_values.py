@@ -242,9 +242,10 @@ def _rows(x: Value, stop: int) -> Value:
 
 
 def _told(u: Value, s: Value, ubar: Value, failed: str) -> tuple[Value, Value]:
-    """What a cotangent of vectors says within the first k, and out of their space, over values.
+    """Split the cotangent of singular vectors into its component in the span of the first k, and
+    the one outside, divided by the singular values; None where there is no outside.
 
-    Of the columns beside the first k it may depend on their space alone.
+    The result may depend on the columns beside the first k by the space that they span alone.
     """
     k, n = shape_of(s)[-1], shape_of(u)[-1]
     first, given = _columns(u, 0, k), _columns(ubar, 0, k)

@@ -230,7 +230,7 @@ def _batch_search_in(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """As ``_batch_search``, with the table behind."""
+    """Batch ``search_in``, whose second argument is the table."""
     x, table = args
     if not (batched[1] or params["lead"]):
         return primitive(x, table, **params)

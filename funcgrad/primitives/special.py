@@ -61,7 +61,7 @@ def clamp(x: Value, limit: float) -> Value:
 
 
 def real_operand(m: Algebra, x: Value, operation: str) -> Value:
-    """In a formula, a real floating-point value; integers become float64.
+    """A value as a real floating-point one, in a formula; integers become float64.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def real_operand(m: Algebra, x: Value, operation: str) -> Value:
 
 
 def real_floating(x: Raw, operation: str) -> Array:
-    """The same of a raw value, as an array."""
+    """A raw value as a real floating-point array, see ``real_operand``."""
     return np.asarray(real_operand(intrinsics, x, operation))
 
 
@@ -228,7 +228,7 @@ def _quick_distance(m: Algebra, s: Array) -> Value:
 
 
 def quick_ndtri(p: Array) -> Any:
-    """As the formula has it, for an array; the tails are computed where they are wanted alone."""
+    """Evaluate the formula of ``ndtri`` on an array, the tails only at the elements there."""
     q = p.ravel() - 0.5
     out: Array = _centre_of_ndtri(q)
     tail = np.flatnonzero(~(np.abs(q) <= 0.425))

@@ -222,7 +222,7 @@ def values_of(
 def call_values(
     operation: str, f: Callable[..., Any], leaves: Sequence[Any], structure: Structure
 ) -> list[Value]:
-    """As ``values_of``, for the leaves of ``(args, kwargs)``."""
+    """The values of the leaves of ``(args, kwargs)``; errors name the parameters of ``f``."""
     try:
         return [concrete(operand(leaf, operation)) for leaf in leaves]
     except FuncgradError:
@@ -235,7 +235,7 @@ _MOST_STEPS: Final = 50
 
 
 def leaf_names(f: Callable[..., Any], structure: Structure) -> tuple[str, ...]:
-    """For each leaf of ``(args, kwargs)`` which argument of a call it is, or is a part of."""
+    """Name each leaf of ``(args, kwargs)`` by the argument that it is or is inside of."""
     own: dict[str, str] = {}
     names = []
     for token, path in zip(structure.tokens, trees.walk(structure.tokens), strict=True):
@@ -254,7 +254,7 @@ def leaf_names(f: Callable[..., Any], structure: Structure) -> tuple[str, ...]:
 
 
 def leaf_name(f: Callable[..., Any], structure: Structure, leaf: int) -> str:
-    """The same for one leaf, for error messages."""
+    """Name one leaf of ``(args, kwargs)``, see ``leaf_names``; for error messages."""
     return leaf_names(f, structure)[leaf]
 
 
@@ -273,7 +273,7 @@ def _refuse(operation: str, leaves: Sequence[Any], places: Sequence[str]) -> Non
 def differentiable(
     operation: str, leaves: Sequence[Any], structure: Structure, name: Callable[[], str]
 ) -> list[Value]:
-    """As ``values_of``, and every value has to be of a floating or complex dtype.
+    """The values of leaves, each of which has to be of a floating or complex dtype.
 
     Raises
     ------

@@ -137,7 +137,8 @@ class Call:
         return self.record
 
     def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
-        """As ``record_in``, for arguments that a linear function is being transposed in."""
+        """Record as ``record_in`` does, while a linear function of these arguments is transposed.
+        """
         return self.record_in(recorder, args)
 
     def push(
@@ -185,10 +186,10 @@ class Call:
         return f"<call {self.name}>"
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
-        """The same call on arguments of which those flagged carry a batch on axis 0.
+        """Batch the call: its flagged arguments and all its results carry the batch on axis 0.
 
-        Every result of that call carries the batch on axis 0. What its rules close over of the
-        trace ``around``, which batches the call, is batched likewise.
+        Values that its rules close over and that belong to the trace ``around``, which batches the
+        call, are batched likewise.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Calls as values: of which everything that goes in is an argument.
+"""Calls as values: everything that goes into such a call is an argument of it.
 
 A function with rules of its own, and the rules, may read names and close over traced values. A
 program is called later, so what it holds of such a call are programs: the function and its rules
@@ -327,7 +327,7 @@ class Knot:
 
     @property
     def results(self) -> Sequence[Value]:
-        """Those for the arguments that the call was staged with."""
+        """The results for the arguments that the call was staged with."""
         return self._body.results
 
     def run(self, args: Sequence[Value]) -> list[Value]:

@@ -55,7 +55,7 @@ class ProbeSet:
         self._again = False
 
     def again(self) -> ProbeSet:
-        """The same probes for a second run of the function, which marks what it marked before."""
+        """Copy the probes for a second run of the function, which may mark the same names again."""
         probes = ProbeSet(self.recorder, (), self.outer.again() if self.outer else None)
         probes.names = self.names
         probes._marked = self._marked

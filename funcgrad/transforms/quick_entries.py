@@ -115,7 +115,7 @@ class QuickEntry(Entry):
                 accumulate(cotangents, operand, g)
 
     def _generally(self, kind: type[OperationEntry]) -> OperationEntry:
-        """The same operation as an entry for any number of arguments."""
+        """Make an entry for any number of arguments of this operation."""
         first, second, x, y = self.first, self.second, self.x, self.y
         operands, primals = ((first,), (x,)) if y is None else ((first, second), (x, y))
         return kind(self.primitive, operands, primals, self.out, {})

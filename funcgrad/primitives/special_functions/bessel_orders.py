@@ -67,7 +67,10 @@ def _over(integrand: Callable[[Array], Array], low: Array, high: Array) -> Array
 
 
 def k_in_order(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
-    """Of the modified function of the second kind: all of its integrand has one sign."""
+    """The derivative of K of given orders in v and x, or with ``scaled`` of ``exp(x) K``.
+
+    It is an integral, whose integrand has one sign.
+    """
     n, m = orders
     u = np.abs(v)
 
@@ -91,7 +94,7 @@ def k_in_order(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
 
 
 def i_in_order(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
-    """Of the modified function of the first kind, for orders of both signs."""
+    """The derivative of I of given orders in v and x, or with ``scaled`` of ``exp(-x) I``."""
     n = orders[0]
     u = np.abs(v)
     value = _i_of_positive(u, x, orders, scaled)
@@ -152,12 +155,12 @@ def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
 
 
 def j_in_order(v: Array, x: Array, order: int) -> Array:
-    """Of the function of the first kind, for orders of both signs."""
+    """The derivative of J in v of a given order, for v of both signs."""
     return _reflected(v, x, order, _j_of_positive, _y_of_positive, -1.0)
 
 
 def y_in_order(v: Array, x: Array, order: int) -> Array:
-    """Of the function of the second kind, for orders of both signs."""
+    """The derivative of Y in v of a given order, for v of both signs."""
     return _reflected(v, x, order, _y_of_positive, _j_of_positive, 1.0)
 
 

@@ -226,7 +226,7 @@ gammasgn: Primitive = evaluated_by_scipy("gammasgn", partials=None, samples=_LIN
 
 
 def _not(condition: Value) -> Value:
-    """Of a Python bool ``~`` would be a number."""
+    """Negate a condition. ``~`` would make a number of a Python bool."""
     return bind1(logical_not, condition)
 
 

@@ -77,7 +77,7 @@ def _times(derivatives: list[Array], factor: Array) -> list[Array]:
 
 
 def _leibniz(derivatives: list[Array], log: Array, order: int) -> Array:
-    """Of a function of s times ``exp(s * log)``, over that exponential."""
+    """The derivative in s of a function times ``exp(s * log)``, over that exponential."""
     terms = [math.comb(order, k) * derivatives[k] * log ** (order - k) for k in range(order + 1)]
     result: Array = sum(terms[1:], terms[0])
     return result
@@ -119,7 +119,8 @@ zeta: Primitive = evaluated_by_scipy(
 
 
 def _riemann_zeta_derivative(s: Array, order: int) -> Array:
-    """As Hurwitz's from near 0 on; to the left by the functional equation, DLMF 25.4.2."""
+    """The derivative of Riemann's zeta: Hurwitz's at q = 1 from s = -1/2 on, and to the left of that
+    by the functional equation, DLMF 25.4.2."""
     right, inside = ~(s < -0.5), np.isfinite(s) & (s != 1)
     flat = s > _FLAT
     above = _by_sum(np.where(right & inside & ~flat, s, 2.0), np.ones_like(s), order)
@@ -130,7 +131,7 @@ def _riemann_zeta_derivative(s: Array, order: int) -> Array:
 
 
 def _reflected(s: Array, order: int) -> Array:
-    """Of ``2 (2 pi)**(s - 1) gamma(1 - s) * sin(pi s / 2) * zeta(1 - s)``."""
+    """The derivative of ``2 (2 pi)**(s - 1) gamma(1 - s) * sin(pi s / 2) * zeta(1 - s)``."""
     special = scipy_special("zeta")
     r = 1 - s
     cumulants = [math.log(2 * math.pi) - special.psi(r)]
