@@ -1,7 +1,7 @@
 """The methods of tensors: NumPy's, each a call of the function of that name.
 
-They reach ``funcgrad.numpy``, which is many layers above, through ``__array_namespace__``: the one
-deferred import of the house.
+They reach ``funcgrad.numpy``, which is many layers above, through ``__array_namespace__``, which
+imports it when it is first asked for.
 """
 
 from __future__ import annotations

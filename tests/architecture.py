@@ -502,6 +502,23 @@ def unfinished_business(source: Source) -> Iterator[str]:
             yield f"{source.name}:{number} {line.strip()}"
 
 
+# ---------------------------------------------------------------------------------- first words
+
+RIDDLE = re.compile(r"(As|Of|The same|Those|What)\b")
+"""First words of a docstring that do not say what its subject is: "Of two reshapes the last one
+counts." is to be "``reshape(reshape(x))`` is one reshape." """
+
+
+def riddles(source: Source) -> Iterator[str]:
+    """Docstrings, also those of variables and fields, that begin with such words."""
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                first = text.strip().partition("\n")[0]
+                if RIDDLE.match(first):
+                    yield f"{source.name}:{node.lineno} {first}"
+
+
 # ------------------------------------------------------------------------- operations by name
 
 LAWS = frozenset({"funcgrad.passes.simplify", "funcgrad.passes.relax"})

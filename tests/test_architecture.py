@@ -36,6 +36,7 @@ from tests.architecture import (
     operations_by_name,
     package_of,
     parameters_of_any_type,
+    riddles,
     shared_state,
     slow_dataclasses,
     unfinished_business,
@@ -64,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
     unfinished_business,
     late_names,
     slow_dataclasses,
+    riddles,
 )
 
 
@@ -270,6 +272,14 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "from dataclasses import dataclass",
         "from dataclasses import dataclass as record, field",
     ),
+    riddles: (
+        "'What a module does.'",
+        "class C:\n  'Those that are followed.'",
+        "class C:\n  @property\n  def f(self): 'Of the slices.'",
+        "async def f():\n  '''As ``g``.\n\n  Parameters\n  '''",
+        "def f():\n  '''\n  The same for another loop.\n  '''",
+        "x = 1\n'''Of steps.'''",
+    ),
 }
 
 INNOCENTS: Mapping[Check, tuple[str, ...]] = {
@@ -304,6 +314,11 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
     unfinished_business: ("todo_list = ()",),
     late_names: ("x = LateNames(__name__, {'part': 'f'})\n" + CHECKED, CHECKED),
     slow_dataclasses: ("from dataclasses import field, replace",),
+    riddles: (
+        "'Often the result.'",
+        "'The sameness of values.'",
+        "def f():\n  'Whether x is. As g does.'\n  x = 'What?'",
+    ),
 }
 
 

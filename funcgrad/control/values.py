@@ -106,7 +106,7 @@ def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
 def with_batch(
     values: Sequence[Value], flags: Sequence[bool], wanted: Sequence[bool], size: int
 ) -> list[Value]:
-    """Values, those that are wanted with a batch and have none repeated along axis 0."""
+    """Repeat along axis 0 the values that should carry the batch and do not."""
     return [
         broadcast_to(value, shape=(size, *shape_of(value))) if want and not flag else value
         for value, flag, want in zip(values, flags, wanted, strict=True)

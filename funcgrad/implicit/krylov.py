@@ -395,8 +395,7 @@ def _minimal_residuals(own: _Problem, restart: int | None) -> tuple[Tensor, Tens
 
 
 def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
-    """The change of x that minimizes the residual, before the preconditioner; by Arnoldi's method.
-    """
+    """The change of x with the least residual, before the preconditioner; by Arnoldi's method."""
     dtype, tiny = own.b.dtype, np.finfo(own.b.dtype).eps
     basis = fnp.zeros((most + 1, own.b.size), dtype).at[0].set(r / size)
     # Column k of H is row k here. What is not reached stays a unit, whose coefficient is zero.

@@ -28,8 +28,8 @@ STAGES: Final = (
     (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
     (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
 )
-"""What each of them is made of. The last one is the solution, of order 5: its slope is the first
-of the next step."""
+"""The weights of the slopes before in each stage. The last stage is the solution, of order 5: its
+slope is the first of the next step."""
 
 ERROR: Final = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 """The solution of order 5 less that of order 4."""
@@ -43,6 +43,7 @@ CONTINUATION: Final = (
     -1453857185 / 822651844,
     69997945 / 29380423,
 )
-"""What makes the cubic through both ends and their slopes a quartic, of order 4 within the step: L.
+"""Weights of the slopes in the term that makes the cubic through both ends and their slopes a
+quartic, of order 4 within the step: L.
 F. Shampine, "Some practical Runge-Kutta formulas", Mathematics of Computation 46 (1986), 135-150;
 in this form in Hairer, Nørsett and Wanner, section II.6, and in their program DOPRI5."""

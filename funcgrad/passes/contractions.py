@@ -37,14 +37,15 @@ from funcgrad.structure import LETTERS, Contraction, Movement, Reduction, Trait
 __all__ = ["CONTRACTING", "fold_into_contractions"]
 
 _LARGE: Final = 2**14
-"""From so many numbers on, NumPy's loops over products need less time than arrays of them."""
+"""From this many products on, NumPy's loops over them need less time than arrays of them."""
 
 _SOME: Final = 2**11
 _SHORT: Final = 64
-"""As many do already where rows are this short: sums of rows take some time for each row."""
+"""``_SOME`` suffice where rows are shorter than ``_SHORT``: sums of rows take some time for each
+row."""
 
 _LONG: Final = 2**7
-"""Sums along rows of at least so many numbers are quicker as dot products."""
+"""The length of rows from which on their sums are quicker as dot products."""
 
 
 def fold_into_contractions(program: Program) -> Program:

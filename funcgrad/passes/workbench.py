@@ -61,7 +61,7 @@ class Workbench:
         The variable, of the program as it was, whose equation is looked at; -1 while rules are
         tried on what a rule has put.
     undecided : bool
-        Whether a rule has refrained for a reason that may be gone the next time.
+        Set by a rule that may succeed in a later round, as once an operand has a single reader.
     """
 
     __slots__ = (
@@ -386,7 +386,7 @@ class _Book:
 
 
 def _is_read(uses: Sequence[int], first: int, count: int) -> bool:
-    """Whether something reads one of so many results, from a variable on; there may be none."""
+    """Whether anything reads one of ``count`` results, the variables from ``first`` on."""
     return uses[first] > 0 if count == 1 else any(uses[first : first + count])
 
 

@@ -60,11 +60,12 @@ __all__ = [
 ]
 
 _EQUAL: Final = 32
-"""Eigenvalues are equal that differ by so many times the precision, times the size of the matrix,
-relative to the greatest: LAPACK tells them no better."""
+"""Eigenvalues count as equal that differ by no more than this multiple of the precision, times the
+size of the matrix, relative to the largest: LAPACK computes them no better."""
 
 _NOTHING: Final = 1024
-"""A number is zero that is so many times the precision, times the size, relative to the others."""
+"""A number counts as zero up to this multiple of the precision, times the size of the matrix,
+relative to the largest element."""
 
 
 def gaps(w: Value) -> Value:
@@ -81,7 +82,7 @@ def near(w: Array) -> Any:
 
 
 def is_something(x: Array, whole: Array) -> Any:
-    """Whether elements of matrices are more than what rounding leaves of nothing."""
+    """Which elements exceed rounding error, relative to the largest element of the whole matrix."""
     size = np.max(np.abs(whole), (-1, -2), initial=0)[..., None, None]
     return np.abs(x) > _NOTHING * x.shape[-1] * np.finfo(x.dtype).eps * size
 
@@ -264,7 +265,7 @@ determined: Primitive = failing(
         structure=of_stacks(1, 2, 1),
     )
 )
-"""What is told of eigenvectors, as it is; an error where that does not determine a derivative."""
+"""The cotangent of eigenvectors, unchanged; an error where it does not determine a derivative."""
 
 
 def spectral_cotangent(

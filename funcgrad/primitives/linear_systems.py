@@ -281,7 +281,7 @@ def _inverses(blocks: Array, lower: bool) -> Any:
 
 
 _SMALL: Final = 16
-"""Up to so many rows a triangle is inverted as any matrix."""
+"""The number of rows up to which a triangle is inverted as any matrix."""
 
 
 def triangular_inverses(x: Array) -> Any:
@@ -371,7 +371,7 @@ _WITHOUT: Final[Mapping[str, str]] = MappingProxyType(
         "slogdet": "the logarithm of its determinant is -inf, which has no derivative.",
     }
 )
-"""What a singular matrix lacks, by the operation that needs the inverse."""
+"""Why a singular matrix is refused, by the operation that needs its inverse."""
 
 
 def _inv(x: Array, purpose: str) -> Any:

@@ -79,4 +79,4 @@ polar_factor: Primitive = failing(
         structure=MATRICES,
     )
 )
-"""Of matrices that have not fewer rows than columns."""
+"""The unitary polar factor of matrices with at least as many rows as columns."""

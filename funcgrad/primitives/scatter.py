@@ -280,7 +280,7 @@ last_writes: Primitive = Primitive(
         Sample((np.intp(1),), {"shape": (3,)}),
     ),
 )
-"""Of index arrays into a shape: which entries are the last to name their element."""
+"""Which entries of index arrays into a shape are the last to name their element."""
 
 # ------------------------------------------------------------------------------------- extrema
 

@@ -60,7 +60,7 @@ def _everywhere(shape: Shape, indices: Value, axis: int) -> tuple[Value, ...]:
 
 
 _LONG: Final = 64
-"""Of so many elements an order is found quicker in the quick way, with a look at what it found."""
+"""From this length on, an unstable sort and a look for ties take less time than a stable sort."""
 
 
 def _one_back(

@@ -62,12 +62,12 @@ __all__ = ["Compile", "ProgramCall"]
 
 T = TypeVar("T")
 Run: TypeAlias = Callable[..., Sequence[Value] | None]
-"""Of raw values; see ``Compiled``."""
+"""A function of raw values, see ``Compiled``."""
 
 Compile: TypeAlias = Callable[[Program], Run]
 
 _MOST: Final = 32
-"""So many programs of one kind are derived from one, such as one for each size of a batch."""
+"""The most programs of one kind that are derived from one, such as one for each size of a batch."""
 
 
 class _Memo:

@@ -22,7 +22,7 @@ __all__ = ["warn_of_loops"]
 
 _MANY: Final = 10_000
 _OFTEN: Final = 1_000
-"""What comes from one line so many times is a loop, rather than a long function."""
+"""From this many equations of one line on, they come from a loop, not from a long function."""
 
 
 def warn_of_loops(program: Program, warn: Callable[[str], None]) -> None:

@@ -137,8 +137,7 @@ class Call:
         return self.record
 
     def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
-        """Record as ``record_in`` does, while a linear function of these arguments is transposed.
-        """
+        """Record as ``record_in`` does, while a linear function of the arguments is transposed."""
         return self.record_in(recorder, args)
 
     def push(
@@ -153,7 +152,7 @@ class Call:
     ) -> Sequence[Part]:
         """The rules as programs, staged by ``stage(rule, values, linear)``; empty without rules.
 
-        So many of the last values, ``linear``, are tangents or cotangents.
+        The last ``linear`` values are tangents or cotangents.
         """
         return ()
 
@@ -215,7 +214,7 @@ class CallEntry(Entry):
 
 
 def _reached(cts: Sequence[Cotangent]) -> Value | None:
-    """Whether any part of some cotangents is present; None where that is certain.
+    """A truth value that is false where all cotangents are absent; None if one is surely present.
 
     A mask that is followed by a transformation, as in a batch, may be empty for some examples.
     """

@@ -110,7 +110,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a trees.
+        Takes pytrees and returns a pytree.
     nondiff_argnums : sequence of int
         Positions of arguments that are no arrays, such as functions and flags. The rule gets them
         first.
@@ -175,7 +175,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a trees.
+        Takes pytrees and returns a pytree.
     nondiff_argnums : sequence of int
         Positions of arguments that are no arrays, such as functions and flags. ``bwd`` gets them
         first.

@@ -400,7 +400,7 @@ class VjpCall(_CustomCall):
 
 
 def _joined(function: Callable[..., Any], count: int) -> FlatFunction:
-    """A function of two lists as one of both joined, of which the first has so many values."""
+    """Join the two lists that a function takes: the first ``count`` values are the first list."""
     return lambda values: function(values[:count], values[count:])
 
 

@@ -38,7 +38,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     Parameters
     ----------
     f : callable
-        Of the primals; it returns a trees.
+        Takes the primals and returns a pytree.
     *primals : pytrees
         With leaves of an inexact dtype.
 

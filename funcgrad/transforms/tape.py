@@ -29,7 +29,7 @@ class Tape:
 
     Attributes
     ----------
-    entries : list of tuple, or None
+    entries : list of Entry, or None
         The list; None once the recorder has ended.
     """
 

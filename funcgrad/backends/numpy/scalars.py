@@ -268,7 +268,8 @@ def _is_call(equation: Equation) -> bool:
 
 
 def _enters(variable: int, program: Program, specs: Sequence[Spec]) -> bool:
-    """Whether a variable that no member makes is no Python number yet that members can read."""
+    """Whether members have to convert this operand by ``float()`` first: it is neither a constant
+    nor a Python number."""
     given = len(program.inputs)
     constant = given <= variable < given + len(program.constants)
     spec = specs[variable]

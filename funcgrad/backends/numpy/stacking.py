@@ -53,17 +53,17 @@ _PART: Final = 0.08
 array, to take a row; to join arrays, and for each of them."""
 
 _BYTES_IN_A_MICROSECOND: Final = 10_000
-"""So many bytes NumPy copies, or adds, in the time of one or two calls of a function."""
+"""The bytes that NumPy copies, or adds, in the time of one or two calls of a function."""
 
 _LEAST_GAIN: Final = 1.0
-"""Equations are stacked only where that gains so much time, in microseconds."""
+"""The least gain in microseconds for which equations are stacked."""
 
 _LITTLE: Final = 2**21
 """Bytes that a program may need more than without stacking: some blocks of rows."""
 
 _LONGEST: Final = 4_000
-"""Of so many equations a program is left alone: to look through it takes 80 µs an equation, and is
-paid back when it has been called some hundreds of times."""
+"""Longer programs are left alone: to look through them takes 80 µs an equation, which is paid back
+when such a program has been called some hundreds of times."""
 
 _UNKNOWN: Final = -(1 << 62)
 

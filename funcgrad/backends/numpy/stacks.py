@@ -214,7 +214,7 @@ class _Search:
     def _sources(
         self, equation: Equation, uses: Sequence[Mapping[int, int]]
     ) -> tuple[Hashable, int]:
-        """Where an equation's operands come from, and which row it is of those that do the same."""
+        """The arrays that the operands are rows of, as a key, and this equation's row number."""
         index, rows = self._program.index, self._found.rows
         counts = [count[variable] for count, variable in zip(uses, equation.operands, strict=True)]
         arrays = [bool(index.specs[variable].shape) for variable in equation.operands]

@@ -150,7 +150,7 @@ def _owned(body: Program, shared: int, carried: int) -> set[int]:
         return makes_its_own(body.equations[position].operation)
 
     def is_handed_on(k: int) -> bool:
-        """Whether no output has a part of it, unless it is it."""
+        """Whether the step returns this carry only as itself, once: no output is a view of it."""
         own = readers.get(shared + k, set())
         return all(outputs[other] == shared + k for other in own) and len(own) < 2
 

@@ -62,7 +62,7 @@ class _Point(NamedTuple):
     log_y: Array
 
     def turned(self) -> _Point:
-        """The same, seen from 1."""
+        """The point of the complementary integral: a and b, and x and ``1 - x``, change places."""
         return _Point(self.b, self.a, self.y, self.x, self.log_y, self.log_x)
 
     def chosen(self, mask: Array) -> _Point:

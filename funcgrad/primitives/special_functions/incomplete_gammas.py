@@ -54,10 +54,10 @@ _STIRLING: Final = 16.0
 _CORRECTIONS: Final = (
     1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156,
 )  # fmt: skip
-"""Of the logarithm of the gamma function: DLMF 5.11.1."""
+"""The coefficients of Stirling's series for the logarithm of the gamma function: DLMF 5.11.1."""
 
 _HARMONIC: Final = (1 / 2, 1 / 12, 0.0, -1 / 120, 0.0, 1 / 252, 0.0, -1 / 240, 0.0, 1 / 132)
-"""Of log(a) - psi(a), in powers of 1 / a from the first on: DLMF 5.11.2."""
+"""The coefficients of log(a) - psi(a) in powers of 1 / a from the first on: DLMF 5.11.2."""
 
 
 def log_less(x: Array, centre: Array) -> Array:

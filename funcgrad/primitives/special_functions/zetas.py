@@ -119,7 +119,7 @@ zeta: Primitive = evaluated_by_scipy(
 
 
 def _riemann_zeta_derivative(s: Array, order: int) -> Array:
-    """The derivative of Riemann's zeta: Hurwitz's at q = 1 from s = -1/2 on, and to the left of that
+    """The derivative of Riemann's zeta: Hurwitz's at q = 1 from s = -1/2 on, and left of it
     by the functional equation, DLMF 25.4.2."""
     right, inside = ~(s < -0.5), np.isfinite(s) & (s != 1)
     flat = s > _FLAT

@@ -27,7 +27,7 @@ __all__ = ["minimize"]
 _WITHOUT: Final = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})
 _HESSIAN: Final = frozenset({"dogleg", "trust-exact"})
 _PRODUCTS: Final = frozenset({"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"})
-"""What SciPy's methods use: no derivative, the whole Hessian, or products with it. All others use
+"""SciPy's methods that use no derivative, the whole Hessian, or products with it. All others use
 the gradient."""
 
 
