@@ -185,7 +185,7 @@ class ArrayMethods(ForeignAttributes):
         return self._call("clip", min, max)
 
     def round(self, decimals: int = 0) -> Self:
-        """Rounded to so many decimals."""
+        """Rounded to a number of decimals."""
         return self._call("round", decimals)
 
     def squeeze(self, axis: AxisLike = None) -> Self:

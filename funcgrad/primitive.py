@@ -156,7 +156,7 @@ class Linear:
     split: Callable[..., Sequence[Value]] | None = None
 
     def routes(self, arity: int) -> Transposes:
-        """The transposes for so many arguments."""
+        """The transposes for a number of arguments."""
         return self.transposes(arity) if callable(self.transposes) else self.transposes
 
 

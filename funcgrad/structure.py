@@ -341,7 +341,7 @@ class Choice(NamedTuple):
     """One of several programs, which the first operand names by its number.
 
     The other operands are the inputs of the program. The first program runs where the number is
-    less than 0, and the last one where there are not so many.
+    negative, and the last one where it is too large.
 
     Attributes
     ----------

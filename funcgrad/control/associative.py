@@ -68,7 +68,7 @@ def associative_scan(
     Notes
     -----
     It takes about ``2 n`` applications of ``fn`` for n elements, in ``2 log2 n`` calls, and stages
-    as so many operations.
+    as that many operations.
 
     References
     ----------

@@ -23,9 +23,9 @@ __all__ = ["invariant_variables", "split_invariants"]
 
 
 def invariant_variables(program: Program, consts: int) -> set[int]:
-    """The variables that depend on nothing but constants and the first inputs, so many.
+    """The variables that depend on nothing but constants and the first ``consts`` inputs.
 
-    What may print, or take another time each time, is none.
+    Results of operations that run foreign Python, and may print, are none of them.
     """
     found = {*range(consts), *range(len(program.inputs), program.index.given)}
     for equation, results in zip(program.equations, program.index.results, strict=True):

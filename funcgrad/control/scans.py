@@ -110,9 +110,9 @@ def scan(
     unroll : int
         How many steps a backend may write out at once; it changes no result.
     checkpoint_every : int or "sqrt", optional
-        Reverse mode holds the carry of every so many steps, and what is between them only while it
-        goes back through it: each step runs once more. ``"sqrt"`` is the square root of the number
-        of steps, which holds least.
+        Reverse mode holds the carry of every ``checkpoint_every`` steps, and the values between
+        them only while it goes back through these: each step runs once more. ``"sqrt"`` is the
+        square root of the number of steps, which holds least.
 
     Returns
     -------
@@ -293,11 +293,11 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     Parameters
     ----------
     f : callable
-        Of one slice of every leaf; it returns a pytree.
+        Takes one slice of every leaf and returns a pytree.
     xs : pytree of arrays
         Slices are taken along axis 0.
     batch_size : int, optional
-        So many slices at once, by ``vmap``; what is left over is a smaller batch.
+        The number of slices that run at once, by ``vmap``; the last batch may be smaller.
 
     Returns
     -------

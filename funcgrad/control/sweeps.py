@@ -40,10 +40,10 @@ class Sweeps(NamedTuple):
     ----------
     loop : WhileLoop
     turns : tuple of Program
-        Each of what all steps share, of the state at a step, of what the turns before carry to it
-        and of what it carries itself, to what it carries on. The first goes backwards.
+        Each maps the values that all steps share, the state at a step, the carries of the turns
+        before and its own carry to its next carry. The first goes backwards.
     checkpoints : int or None
-        About so many states are held at once.
+        About how many states are held at once.
     first : int
         The first turn, counted from 1, whose last carry is a result.
     """
@@ -196,7 +196,7 @@ def swept(
     starts : sequence of object
         Where the others begin.
     most : int, optional
-        About so many states of each sweep are held at once: of the others, some are computed again.
+        About how many states of each sweep are held at once; the others are computed again.
     """
     most = None if most is None else max(most, 2)
     kept, every, count = [state], 1, 0

@@ -94,7 +94,7 @@ def odeint(
         In a step each number y of the solution may be wrong by about ``atol + rtol * abs(y)``.
         Without them: the square root of the machine epsilon, 1.5e-8 in float64.
     max_steps : int
-        So many steps are tried at most.
+        The number of steps that are tried at most.
     hmax : float
         The greatest size of a step, so that none passes over what ``func`` does for a short time.
     derivative : {"steps", "adjoint"}

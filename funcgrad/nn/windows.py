@@ -21,7 +21,7 @@ Padding: TypeAlias = str | int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -> tuple[int, ...]:
-    """One integer for each of so many axes; a single one is for all.
+    """One integer for each of ``rank`` axes; a single one is for all.
 
     Raises
     ------

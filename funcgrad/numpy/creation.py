@@ -68,7 +68,7 @@ def array(
     copy : bool, optional
         Without meaning here: what could be written to is copied, what cannot is shared.
     ndmin : int
-        Axes of size 1 are put in front until there are so many.
+        The least number of axes: axes of size 1 are put in front.
 
     Returns
     -------

@@ -280,7 +280,7 @@ def _sections(x: Value, bounds: Sequence[int], axis: int) -> list[Tensor]:
 def array_split(
     ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0
 ) -> list[Tensor]:
-    """Cut along an axis into so many parts, the first ones longer if need be, or at positions.
+    """Cut along an axis into a number of parts, the first ones longer if need be, or at positions.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def array_split(
 
 
 def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0) -> list[Tensor]:
-    """Cut along an axis into so many equal parts, or at positions.
+    """Cut along an axis into a number of equal parts, or at positions.
 
     Raises
     ------

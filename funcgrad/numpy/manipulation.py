@@ -401,7 +401,7 @@ def flipud(m: ArrayLike) -> Tensor:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
-    """Rotated by so many right angles, from the first towards the second of two axes.
+    """Rotated by ``k`` right angles, from the first towards the second of two axes.
 
     Examples
     --------

@@ -97,7 +97,7 @@ def polyfit(
         The samples; differentiable in all of them, in ``x`` and in ``w``.
     deg : int
     rcond : float, optional
-        Singular values count as zero that are less than so many times the greatest; by default
+        Singular values count as zero that are less than ``rcond`` times the greatest; by default
         m times the precision.
     full : bool
         Whether to return, too, the residuals, the rank, the singular values and ``rcond``.

@@ -49,7 +49,7 @@ def pinv(
     ----------
     a : array_like, shape (..., m, n)
     rcond : array_like, shape (...), optional
-        Singular values count as zero that are less than so many times the greatest; by default
+        Singular values count as zero that are less than ``rcond`` times the greatest; by default
         1e-15.
     hermitian : bool
         Whether ``a`` is Hermitian, so that eigenvalues can serve.
@@ -112,8 +112,8 @@ def lstsq(
     a : array_like, shape (m, n)
     b : array_like, shape (m,) or (m, k)
     rcond : float, optional
-        Singular values count as zero that are less than so many times the greatest; by default the
-        greater size times the precision.
+        Singular values count as zero that are less than ``rcond`` times the greatest; by default
+        the greater size times the precision.
     failed : {"raise", "nan"}
         What becomes of infinities and NaN in the matrix: an error, or NaN for it alone.
 

@@ -342,8 +342,8 @@ def _spread_weights(
 def _interpolated(
     table: Value, q: Value, weak: bool, size: Value, method: str, operation: str
 ) -> Value:
-    """Quantiles of sorted columns, of which the first ``size`` elements count: all, or so many of
-    each column, and ``q`` has an axis for each axis of the columns then."""
+    """Quantiles of sorted columns, of which the first ``size`` elements count. Where ``size`` has a
+    number for each column, ``q`` has an axis for each axis of the columns."""
     choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
     if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
         place = _step(q, size, method) if method in _STEPS else (size - 1) * q

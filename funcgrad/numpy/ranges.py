@@ -94,13 +94,14 @@ def linspace(
     *,
     device: str | None = None,
 ) -> Any:
-    """So many numbers, evenly spaced, from ``start`` to ``stop``; differentiable in both.
+    """Evenly spaced numbers from ``start`` to ``stop``; differentiable in both.
 
     Parameters
     ----------
     start, stop : array_like
         They broadcast.
     num : int
+        How many numbers there are.
     endpoint : bool
         Whether ``stop`` is the last of the numbers.
     retstep : bool

@@ -92,7 +92,7 @@ def _chosen(x: Value, positions: Raw, axis: int, unique: bool = False) -> Tensor
 
 
 def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-    """The whole array repeated, so many times along each axis.
+    """The whole array repeated, ``reps`` times along each axis.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def rint(x: ArrayLike, /) -> Tensor:
 
 
 def round(a: ArrayLike, decimals: SupportsIndex = 0) -> Tensor:
-    """Rounded to so many decimals; halves go to the even digit.
+    """Rounded to a number of decimals; halves go to the even digit.
 
     Parameters
     ----------

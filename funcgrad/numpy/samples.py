@@ -284,7 +284,7 @@ def unwrap(
         within = where((within == -half) & (steps > 0), half, within)
     least = half if discont is None else operand(discont, "unwrap")
     added = where(absolute(steps) < least, 0, within - steps)
-    if dtype.kind == "f":  # so many periods, as a constant number of them
+    if dtype.kind == "f":  # a number of periods, which is a constant
         total = astype(cumsum(rint(added / length), along), dtype) * length
     else:
         total = cumsum(added, along)

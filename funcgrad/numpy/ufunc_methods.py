@@ -1,8 +1,8 @@
 """The methods of ufuncs, ``np.subtract.accumulate`` and so on, in terms of the function itself.
 
 They go through an axis element by element, as NumPy does, so they hold for functions that are not
-associative; running extrema take the logarithm of so many steps. Of equal elements, each step
-shares the gradient equally.
+associative; running extrema take only the logarithm of that many steps. Of equal elements, each
+step shares the gradient equally.
 
 >>> import funcgrad.numpy as fnp
 >>> accumulate(np.subtract, fnp.subtract, [5.0, 1.0, 2.0])

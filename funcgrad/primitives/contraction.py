@@ -259,7 +259,7 @@ def _matmul_batch(
 
 
 def _aligned(x: Value, example: Shape, size: int, rank: int) -> Value:
-    """A batch of matrices, or of stacks of them, of so many axes each."""
+    """A batch whose examples get ``rank`` axes, by axes of size 1 in front."""
     shape = (size,) + (1,) * (rank - len(example)) + example
     return x if shape_of(x) == shape else reshape(x, shape=shape)
 

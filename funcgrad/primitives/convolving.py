@@ -30,11 +30,11 @@ _CACHED: Final = 2**20
 """Bytes of windows that are copied before they are multiplied: half of a core's cache."""
 
 _FEW: Final = 512
-"""So many places are enough for a product of matrices to be quick: fewer are joined with those of
-further examples."""
+"""The number of places that is enough for a product of matrices to be quick: fewer are joined with
+those of further examples."""
 
 _SPARSE: Final = 2
-"""So many numbers may be added for each that is not zero by construction, all at once."""
+"""The most numbers that are added at once for each that is not zero by construction."""
 
 Array = np.ndarray[Any, Any]
 

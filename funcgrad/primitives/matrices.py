@@ -52,7 +52,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def of_stacks(*cores: int) -> Opaque:
-    """The structure of an operation on stacks, of whose operands an example has so many axes."""
+    """The structure of an operation on stacks, with the number of axes of one example of each."""
     return Opaque(owns=True, cores=cores)
 
 

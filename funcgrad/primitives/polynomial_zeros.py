@@ -71,4 +71,4 @@ polynomial_zeros: Primitive = Primitive(
     structure=of_stacks(1),
 )
 """The zeros of polynomials of which the coefficients stand on the last axis, that of the highest
-power first: so many as leading coefficients that are not 0 make."""
+power first. Their number is the degree, which leading coefficients that are 0 lower."""

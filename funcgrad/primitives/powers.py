@@ -30,7 +30,7 @@ _DOUBLE = np.dtype(np.float64)
 
 
 def _falling(y: Value, count: int, order: int) -> Value:
-    """The derivative of some order of ``y (y - 1) ...``, a product of so many factors."""
+    """The derivative of some order of ``y (y - 1) ...``, a product of ``count`` factors."""
     if order > count:
         return 0.0
     if order:

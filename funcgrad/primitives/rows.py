@@ -59,7 +59,7 @@ def total(x: Raw, axis: tuple[int, ...], keepdims: bool) -> Raw:
 
 
 def total_of_leading(x: np.ndarray[Any, Any], count: int) -> Raw:
-    """The sum over so many leading axes."""
+    """The sum over the first ``count`` axes."""
     if count == x.ndim:  # one sum, which is no product
         return _add(x, None)
     if x.size > _MANY_ROWS and x.dtype.char in "fd" and x.flags.c_contiguous:

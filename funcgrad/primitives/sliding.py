@@ -27,12 +27,12 @@ __all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
 
 
 def _sizes_of(shape: Shape, rank: int) -> Shape:
-    """The sizes of windows, of the shape that windows with so many axes have."""
+    """The sizes of windows along ``rank`` axes, from the shape of an array of windows."""
     return shape[len(shape) - 2 * rank : len(shape) - rank]
 
 
 def _within(lead: int, offsets: Shape) -> tuple[Any, ...]:
-    """The index of one place in all windows, behind so many leading axes."""
+    """The index of one place in all windows, behind ``lead`` leading axes."""
     return (*(slice(None),) * lead, *offsets)
 
 

@@ -23,7 +23,7 @@ def letters(number: int) -> str:
 
 
 def variable_names(inputs: Sequence[str], total: int) -> list[str]:
-    """A name for each of so many variables: the inputs' own where they are short, else letters."""
+    """Names for ``total`` variables: the inputs' own where they are short, else letters."""
     plain = [name for name in inputs if name.isidentifier()]
     taken = frozenset(plain)
     spare = (name for name in map(letters, count()) if name not in taken)

@@ -28,7 +28,7 @@ class Body:
         self._known: dict[int, str] = {}
 
     def line(self, text: str, depth: int = 1) -> None:
-        """Append a line, indented so many steps."""
+        """Append a line, indented by ``depth`` steps."""
         self._lines.append("    " * depth + text)
 
     def name(self, value: object) -> str:

@@ -44,7 +44,7 @@ _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOB
 _SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
     {"LOAD_GLOBAL": 1, "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2}
 )
-"""So many low bits of an instruction's argument are flags; the others number a name."""
+"""How many low bits of an instruction's argument are flags; the others number a name."""
 _STANDARD: Final = os.path.dirname(os.path.realpath(os.__file__))
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _HEAP_TYPE: Final = 1 << 9

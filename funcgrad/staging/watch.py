@@ -38,7 +38,7 @@ PLAIN: Final = frozenset(FREE | {str, bytes, type(None), type(...)})
 """The types of numbers and texts: objects that do not change, and hold no others."""
 
 _FEW: Final = 16
-"""Containers of up to so many parts have a condition written for each part."""
+"""Containers of up to this many parts have a condition written for each part."""
 
 
 class Watch:

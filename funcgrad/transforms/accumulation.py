@@ -34,8 +34,8 @@ Variables: TypeAlias = Any
 """Tangents or cotangents by the numbers of variables: a list, or a mapping that yields None."""
 
 _OVERLAP: Final = 4
-"""Patches of so many times the elements of the whole are joined at once: more memory than that
-would be held for nothing, and to join them takes no longer than it took to make them."""
+"""Patches are joined as soon as together they have this many times the elements of the whole: more
+memory would be held for nothing, and to join them takes no longer than it took to make them."""
 
 
 class CotangentPatches:

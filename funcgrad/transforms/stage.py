@@ -32,7 +32,7 @@ __all__ = ["name_of", "program", "stage"]
 
 P = ParamSpec("P")
 _LARGE: Final = 2**14
-"""From so many bytes of arguments on, to evaluate a function takes longer than to run it twice."""
+"""The bytes of arguments from which on to evaluate a function takes longer than to run it twice."""
 
 
 def name_of(f: Callable[..., Any]) -> str:

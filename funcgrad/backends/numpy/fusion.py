@@ -44,11 +44,11 @@ BLOCK: Final = 3 * 2**16
 """Bytes of one block of one array. Half a dozen of them fit into the cache of a core, and the work
 on one takes ten times as long as the call for it. Measured: half or twice as much is 5 % slower."""
 
-_LARGE: Final = 2  # blocks: an array of so many is worth going through in blocks
+_LARGE: Final = 2  # blocks: an array of this size is worth going through in blocks
 _CALL: Final = (
     1 / 8
 )  # of the time that it takes to go through a block in the cache, is that of a call
-_NEAR: Final = 8  # of so many kernels the last ones are looked at, lest the search grow with them
+_NEAR: Final = 8  # kernels, the last ones, are looked at, lest the search grow with the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _is_product(equation: Equation) -> bool:
 
 
 def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
-    """The role of an equation in a kernel over so many rows.
+    """The role of an equation in a kernel over ``rows`` rows.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
     """The kernels of a program, none of which needs what comes after another that needs it.
 
     Small arrays may join, such as the maxima of rows between the rows and their exponentials; a
-    kernel in which they are so many that blocks do not pay is tried again without.
+    kernel with too many of them for blocks to pay is tried again without.
     """
     sizes = _ArraySizes(program.specs(), block)
     if not any(sizes.is_large(sizes.of(spec)) for spec in sizes.specs):

@@ -27,7 +27,7 @@ from funcgrad.structure import Movement
 __all__ = ["Line", "kernel_lines"]
 
 _FOR_THREADS: Final = 2**23
-"""From so many elements over all members on, two threads are worth the time that it takes to start
+"""The elements over all members from which on two threads are worth the time that it takes to start
 one, which is that of some 100,000 elements."""
 
 Line: TypeAlias = tuple[str, str]

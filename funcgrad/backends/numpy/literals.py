@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _SPELLED_OUT: Final = 8
-"""Up to so many elements an array is written out."""
+"""The size up to which an array is written out."""
 
 
 def number_text(value: Raw) -> str:

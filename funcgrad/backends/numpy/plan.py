@@ -73,7 +73,7 @@ def is_plain_ufunc(operation: Primitive) -> bool:
 
 
 def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -> Plan:
-    """The plan of a program, with kernels over blocks of so many bytes.
+    """The plan of a program, with kernels over blocks of ``block`` bytes.
 
     The memory of inputs that are ``owned`` may be taken over.
     """

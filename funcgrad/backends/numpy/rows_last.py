@@ -62,8 +62,8 @@ _SOME: Final = 2**10
 _TURN: Final = 1.0
 _MOVE: Final = 0.001
 _LARGE: Final = 2**17
-"""Microseconds to turn an array, and for each of its numbers: twice as many where it has so many
-bytes, which do not stay in the cache."""
+"""Microseconds to turn an array, and for each of its numbers: twice as many from ``_LARGE`` bytes
+on, which do not stay in the cache."""
 
 _ROW: Final = 0.004
 """For each row that is written, where they are first again."""

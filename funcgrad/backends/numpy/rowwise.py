@@ -288,7 +288,7 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
 
 
 def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:
-    """The time lost where a stack of so many numbers is not in its order.
+    """The time lost where a stack of ``size`` numbers is not in its order.
 
     That matrices are transposed costs nothing where they need not be copied.
     """

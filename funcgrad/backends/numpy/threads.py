@@ -12,7 +12,7 @@ __all__ = ["on_two_threads"]
 
 
 def on_two_threads(run: Callable[[int], None], blocks: int) -> None:
-    """Run a function for each of so many blocks, half of them on a thread of their own.
+    """Run a function for each block, by number, half of them on a thread of their own.
 
     Where the process has one core only, all of them run here. What a block raises is raised.
 

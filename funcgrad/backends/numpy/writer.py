@@ -66,9 +66,9 @@ _ROOM: Final = -1
 """Stands for the room of large intermediate results, which is handed on as variables are."""
 
 _WORTH_FREEING: Final = 2**8
-"""From so many bytes on, an array is dropped after its last use. The next one then gets memory that
-is in the cache: a gradient over a million elements takes a third of the time and of the memory, and
-one over 100 elements 5 % less. Tinier ones are worth no line."""
+"""The size from which on an array is dropped after its last use. The next array then gets memory
+that is in the cache: a gradient over a million elements takes a third of the time and of the memory,
+and one over 100 elements 5 % less. Tinier arrays are worth no line."""
 
 
 def numpy_source(

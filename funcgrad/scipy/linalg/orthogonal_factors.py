@@ -39,7 +39,7 @@ def qr(
     mode : {"full", "r", "economic"}
         Whether Q is square; whether R alone is returned; or whether Q has min(m, n) columns.
     pivoting : bool
-        Not to be had: an error.
+        Not supported: an error.
     overwrite_a, lwork, check_finite
         Without effect.
     failed : {"raise", "nan"}

@@ -42,7 +42,7 @@ def lstsq(
     a : array_like, shape (m, n)
     b : array_like, shape (m,) or (m, k)
     cond : float, optional
-        Singular values count as zero that are less than so many times the greatest; by default
+        Singular values count as zero that are less than ``cond`` times the greatest; by default
         the precision.
     overwrite_a, overwrite_b, check_finite, lapack_driver
         Without effect.

@@ -126,8 +126,8 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     ----------
     A : array_like, shape (m, n)
     rcond : float, optional
-        Singular values count as zero up to so many times the greatest; by default the greater size
-        times the precision.
+        Singular values count as zero up to ``rcond`` times the greatest; by default the greater
+        size times the precision.
 
     Returns
     -------

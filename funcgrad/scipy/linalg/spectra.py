@@ -336,7 +336,7 @@ def eig(
     ----------
     a : array_like, shape (..., n, n)
     b, left, homogeneous_eigvals
-        Not to be had: leave them at their defaults.
+        Not supported: leave them at their defaults.
     right : bool
         Whether the eigenvectors are returned, too.
     overwrite_a, overwrite_b, check_finite : bool
