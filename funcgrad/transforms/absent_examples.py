@@ -1,9 +1,9 @@
 """Cotangents that are absent for whole examples of a stack, through operations that mix elements.
 
-An operation on matrices mixes the elements of each matrix, and no two matrices of a stack, as the
-``cores`` of its structure say. So where nothing of an example's results has a cotangent, nothing of
-its arguments has one, though numbers of that example be NaN, or the derivative refuse them: it is
-computed at those of an example that is present.
+An operation on matrices mixes the elements of each matrix, but no two matrices of a stack, as the
+``cores`` of its structure say. So where no result of an example has a cotangent, no argument of it
+has one, even if numbers of that example are NaN or are refused by the derivative: there the
+derivative is computed at the numbers of an example that is present.
 
 >>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
 >>> _present_examples([ct], [np.ones(2)], (2,))
@@ -45,16 +45,16 @@ def pulled_by_example(
     outs: Sequence[Value],
     primals: Sequence[Value],
 ) -> Sequence[Cotangent | Callable[[], Cotangent]]:
-    """The cotangents of arguments: none for an example of whose results none has one.
+    """The cotangents of arguments, absent for examples whose results have no cotangent.
 
     Parameters
     ----------
     transposed : callable
-        At results and arguments, of which absent examples have the numbers of one that is present.
+        Called with results and arguments in which absent examples have a present one's numbers.
     cores : sequence of int
-        How many axes of each argument are not the stack's.
+        The number of axes of each argument that are not the stack's.
     cts, outs : sequences
-        Of the results, whose first axes are the stack.
+        The cotangents and the values of the results, whose first axes are the stack.
     primals : sequence
         The arguments.
     """
@@ -88,7 +88,7 @@ def _stack(x: Value, core: int) -> Shape:
 def _present_examples(
     cts: Sequence[Cotangent | None], outs: Sequence[Value], stack: Shape
 ) -> Value | None:
-    """Flags of the examples of which a cotangent is present; None where that is sure of all."""
+    """Flags of the examples that have a cotangent; None where all surely have one."""
     flags: Value | None = None
     for ct, out in zip(cts, outs, strict=True):
         if ct is None:
@@ -103,12 +103,12 @@ def _present_examples(
 
 
 def _reduced(flags: Value, stack: Shape) -> Value:
-    """Flags of a smaller stack: an example is present that is in any that is."""
+    """Reduce flags to a smaller stack, whose examples are broadcast: any use of one counts."""
     return flags if shape_of(flags) == stack else sum_to(flags, stack) != 0
 
 
 def _of_present(flags: Value, x: Value) -> Value:
-    """A value of which absent examples have the numbers of one that is present."""
+    """Replace the numbers of absent examples by those of one that is present."""
     stack, shape = shape_of(flags), shape_of(x)
     if not stack:
         return x

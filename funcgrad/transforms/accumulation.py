@@ -1,10 +1,10 @@
-"""Adding up cotangents, those of slices and gathers above all.
+"""Adding up cotangents, above all those of slices and gathers.
 
-Where nothing but numbers comes back from the slices and gathers of an array, they are added to a
-``CotangentBuffer``. What a transformation follows cannot be written into, and a sum of arrays that
-are zero but for a patch would take time quadratic in the number of patches. So
-``CotangentPatches`` keep the patches and join them by one operation: gradients of loops over the
-rows of an array take linear time under every transformation: staged, batched, differentiated again.
+Where the cotangents of an array's slices and gathers are plain numbers, they are added to a
+``CotangentBuffer``. A tracer cannot be written into, and a sum of arrays that are zero but for a
+patch would take time quadratic in the number of patches. So ``CotangentPatches`` keep the patches
+and join them by one operation. Gradients of loops over the rows of an array then take linear time
+under every transformation: staged, batched, differentiated again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ memory would be held for nothing, and to join them takes no longer than it took 
 
 
 class CotangentPatches:
-    """A cotangent in the making, of patches that are joined when it is complete.
+    """An unfinished cotangent: patches, which are joined when it is complete.
 
     Parameters
     ----------
     shape, dtype
-        Those of the variable.
+        The shape and the dtype of the variable.
     whole : Cotangent or None
-        What has come for all of the variable.
+        The sum of cotangents for all of the variable.
     """
 
     __slots__ = ("_dtype", "_patches", "_shape", "_size", "_whole")
@@ -63,7 +63,7 @@ class CotangentPatches:
         self._whole = ct if self._whole is None else merged(self._whole, ct)
 
     def put(self, primitive: Primitive, patch: Patch) -> None:
-        """Add what came back, perhaps with holes, from an operation that took a part."""
+        """Add a patch, perhaps with holes, from an operation that took a part of the variable."""
         self._patches.setdefault(primitive, []).append(patch)
         self._size += max(1, prod(shape_of(plain(patch[0]))))
         if self._size > _OVERLAP * max(1, prod(self._shape)):
@@ -87,18 +87,18 @@ class CotangentPatches:
 
 
 def _present(ct: Cotangent) -> Value:
-    """Where there is a cotangent."""
+    """A truth value for each element of a cotangent: where it is present."""
     return ct.mask if type(ct) is Masked else np.ones(shape_of(ct), np.bool_)
 
 
 _array: Final = np.ndarray  # which is not looked up in NumPy for each sum
 
 UNFINISHED: Final = frozenset({CotangentBuffer, CotangentPatches})
-"""The types of cotangents in the making, to which more may be added in place."""
+"""The types of unfinished cotangents, to which more may be added in place."""
 
 
 def finished(ct: Cotangent) -> Cotangent:
-    """A cotangent that is no longer in the making; None and lists of cotangents as they are."""
+    """Finish a cotangent; None and lists of cotangents stay as they are."""
     return ct.settle() if type(ct) in UNFINISHED else ct
 
 

@@ -1,4 +1,4 @@
-"""The arguments of transformations, checked and taken apart; results put together again.
+"""Check the arguments of transformations, flatten them, and put results together again.
 
 Every error names the transformation, the argument and the path of the leaf within it.
 """
@@ -231,7 +231,7 @@ def call_values(
 
 
 _MOST_STEPS: Final = 50
-"""Names of leaves that lie deeper leave out what is in the middle."""
+"""Leaves that lie deeper are named without the middle of their path."""
 
 
 def leaf_names(f: Callable[..., Any], structure: Structure) -> tuple[str, ...]:
@@ -309,7 +309,7 @@ def scalar(operation: str, out: Any, value: Value, holomorphic: bool = False) ->
     out : object
         What the function returned.
     value : value
-        The same, as the transformation sees it.
+        The result as the transformation sees it.
     holomorphic : bool
     """
     shape, dtype = shape_of(value), dtype_of(value)
@@ -332,7 +332,7 @@ def scalar(operation: str, out: Any, value: Value, holomorphic: bool = False) ->
 
 
 def pair(operation: str, out: Any) -> tuple[Any, Any]:
-    """The result of a function with ``has_aux``, checked to be a pair."""
+    """Check that a function with ``has_aux`` returned a pair, and return it."""
     if not isinstance(out, tuple) or len(out) != 2:
         raise DifferentiationError(
             f"{operation}: with has_aux=True the function has to return a pair (value, aux), but it"

@@ -1,6 +1,6 @@
 """Batching: ``vmap`` and the tracer behind it.
 
-A batched tracer is one example as far as the function can see; inside, the batch is on axis 0.
+To the function a batched tracer is one example; inside the tracer, the batch is on axis 0.
 
 >>> import funcgrad as fg
 >>> fg.vmap(lambda x, y: x * y, in_axes=(0, None))(fg.tensor([1.0, 2.0]), 10.0)

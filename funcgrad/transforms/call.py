@@ -63,18 +63,18 @@ class ClosureError(TracerError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A function of values as it was staged, beside other parts of one call.
+    """The function of a call, or one of its rules, as it was staged.
 
     Attributes
     ----------
     program : Program
-        Its last inputs are what the function closes over.
+        Its last inputs are the values that the function closes over.
     closed : tuple of values
-        What that is.
+        These values.
     present : tuple of bool
-        Which of its results are there; the others are None.
+        Which results are values; the others are None.
     results : tuple of values
-        Those that it had.
+        The results for the arguments that it was staged with.
     """
 
     program: Any
@@ -89,11 +89,11 @@ class Call:
     Attributes
     ----------
     is_staged : bool
-        Whether staging may look at what it does, rather than only run it.
+        Whether its function may be staged, rather than only run.
     frozen : Call, optional
-        The same call as a value, if all that goes in is an argument.
+        The call as a value, see ``explicit.py``, if everything that goes in is an argument.
     result_specs : sequence of Spec, optional
-        Those of its results, where they are known before it runs.
+        The specs of its results, where they are known before it runs.
     """
 
     __slots__ = ()
@@ -164,9 +164,9 @@ class Call:
     def opened(
         cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
     ) -> Call:
-        """A call of this kind on its arguments and on the values that it closed over.
+        """A call of this kind, with the values that it closed over as further arguments.
 
-        Function and rules are of two lists of values: their own, and those closed over.
+        The function and the rules take two lists: their arguments, and the values closed over.
         """
         raise NotImplementedError
 
@@ -263,7 +263,7 @@ def innermost_trace(args: Sequence[Value]) -> Trace | None:
 
 
 def check_closure(level: int, outs: Sequence[Value]) -> None:
-    """Refuse what belongs to transformations of a later level than those of a call's arguments.
+    """Refuse results that belong to a later transformation than a call's arguments do.
 
     Such a value did not come in as an argument, so the function closes over it.
     """
@@ -277,6 +277,6 @@ def check_closure(level: int, outs: Sequence[Value]) -> None:
 
 
 def bind_call(call: Call, args: Sequence[Value]) -> list[Value]:
-    """Run a call under whatever transformation the innermost tracer among its arguments is of."""
+    """Run a call under the transformation of the innermost tracer among its arguments."""
     trace = innermost_trace(args)
     return call.run(args) if trace is None else trace.process_call(call, args)

@@ -1,4 +1,4 @@
-"""The types of transformed functions: how that of ``grad(f)`` follows from that of ``f``.
+"""The types of transformed functions: how the type of ``grad(f)`` follows from that of ``f``.
 
 The gradient in an array is a tensor, whatever kind of array or number ``f`` is declared for; in any
 other tree it is a tree of the same type. Each protocol says so by overloads of its call, the first
@@ -47,10 +47,10 @@ __all__ = [
 Argnums: TypeAlias = "int | Sequence[int]"
 
 Axes: TypeAlias = "int | tuple[Any, ...] | list[Any] | dict[Any, Any] | None"
-"""The axes of arguments to map over: for all, or for each, as a tree of axes where it is one."""
+"""The axes to map over: one for all arguments, or one for each, which may be a tree of axes."""
 
 Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | complex"
-"""The types of which an argument may be that is one array."""
+"""The types of an argument that is one array."""
 
 P = ParamSpec("P")
 # Bound to Any, so that an untyped lambda's body is not checked as a function of ``object``.

@@ -1,10 +1,9 @@
 """``checkpoint``: reverse mode keeps a call's arguments, and runs the call again when needed.
 
-In its first run a function is staged, on numbers that the recorder does not follow. What is kept is
-the program, which takes hardly any memory, and what goes into it: the arguments, and the traced
+In its first run a function is staged, on numbers that the recorder does not follow. The record
+keeps the program, which takes hardly any memory, and its inputs: the arguments, and the traced
 values that the function closes over. The pullback evaluates the program once more. So the second
-run does what the first did, whatever has become of the names, the objects and the arrays that the
-function read.
+run does what the first did, even if names, objects and arrays that the function read have changed.
 """
 
 from __future__ import annotations
@@ -73,10 +72,10 @@ CHECKPOINT: Final = call_primitive(
 
 
 class _Rehearsal(Stager):
-    """Stages what a function does in its first run, on numbers that a recorder does not follow.
+    """Stages the first run of a function, on numbers that a recorder does not follow.
 
-    The program will run again for the same numbers, so it may depend on any that the function looks
-    at; but what is being differentiated gives no number away.
+    The program will run again for the same numbers, so it may depend on any number that the
+    function looks at; but values that are being differentiated refuse to be looked at.
     """
 
     __slots__ = ("_calls", "_followed", "_outer", "follows", "recorder")
@@ -117,7 +116,7 @@ class _Rehearsal(Stager):
         args: Sequence[Value],
         primitive: Primitive,
     ) -> list[Value] | None:
-        """A segment within this one is rehearsed likewise; one within a call with numbers runs."""
+        """Rehearse a segment within this one, too; within a call with numbers it only runs."""
         if self._calls:
             return None
         self.check()
@@ -132,7 +131,7 @@ class _Rehearsal(Stager):
     def _called(
         self, call: Call, values: Sequence[Value], results: Sequence[Value]
     ) -> Sequence[Value]:
-        """Interpret a call whose tracers stand for numbers by its rules."""
+        """Apply the rules of a call to tracers that stand for numbers."""
         if RAW.issuperset(map(type, values)):
             return results
         outside, self._calls = self._calls, True
@@ -185,7 +184,7 @@ def _reaches(operation: Primitive, flags: Sequence[bool], result: Spec) -> bool:
 
 
 def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
-    """Which results of a program are followed if these inputs are."""
+    """Which results of a program depend on the flagged inputs through derivatives."""
     followed = [*flags, *[False] * len(program.constants)]
     for equation in program.equations:
         own = [followed[variable] for variable in equation.operands]
@@ -215,9 +214,9 @@ class _CheckpointEntry(Entry):
         return entries, [recorder.index_of(part) for part in parts]
 
     def results(self) -> list[Value]:
-        """The results as they are when recorded, which transformations around differentiate.
+        """The results as recording computes them, which transformations around differentiate.
 
-        Those of a call with rules are then those of its rule.
+        For a call with rules these are the results of its rule.
         """
         recorder: Any = self.traces[-1]
         with begin_level(), probe_again(self.probes), recorder.aside():
@@ -241,7 +240,7 @@ class _CheckpointEntry(Entry):
 
 
 def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value]) -> Value:
-    """A value with the parts changed that a recorder may follow, those in inner tracers too."""
+    """Change the parts of a value that a recorder may follow, also inside of inner tracers."""
     trace = None if type(value) in RAW else value._trace
     if trace is None or trace.level <= recorder.level:
         return change(value)
@@ -263,7 +262,7 @@ def _parts(recorder: Recorder, values: Sequence[Value], flags: Sequence[bool]) -
 
 
 def _primal(recorder: Recorder, value: Value) -> Value:
-    """A value that a recorder does not follow."""
+    """A value as it is without the recorder."""
     return value if type(value) in RAW else _changed(recorder, value, recorder.inner)
 
 
@@ -283,9 +282,9 @@ def _staged(
 
 
 def _recording(traces: Sequence[Trace]) -> tuple[Trace, ...]:
-    """The traces from the innermost to the first recorder, if that is to run something again.
+    """The traces from the innermost to the first recorder, if there is one that may run code again.
 
-    What happens within staging is no recorder's around it. Linear maps are checked as they run.
+    A recorder outside of a running stager does not count, nor does one that checks linear maps.
     """
     for place, trace in enumerate(traces):
         if isinstance(trace, (Stager, LinearRecorder)):
@@ -302,7 +301,7 @@ def _remembered(
     outs: Sequence[Value],
     follows: Sequence[bool],
 ) -> list[Value]:
-    """The results of a program that has run, recorded as one that runs again."""
+    """Record a program that has run as one that runs again; returns its results as tracers."""
     recorder: Any = traces[-1]
     if not _parts(recorder, outs, follows):
         return list(outs)
@@ -318,7 +317,7 @@ def _remembered(
 
 
 def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]) -> list[Value]:
-    """Run a function of values without its entries, if anything records, and record that it ran."""
+    """Run a function of values; a recorder gets one entry for it, that runs it again."""
     running = running_traces()
     staged = _staged(running, function, args)
     if staged is not None:
@@ -344,21 +343,20 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a pytree. It runs once, when it is called: what is done again is what
-        it did then, with the numbers that it read then, so it may be made in a loop, and side
-        effects happen once.
+        Takes pytrees and returns a pytree. It runs once, when it is called. Its operations are then
+        repeated with the numbers that it read, so it may be made in a loop, and side effects happen
+        once.
 
     Returns
     -------
     callable
-        The same function. A record holds what goes into it and its results only; pulling back
-        through it costs one more evaluation. Forward mode needs no memory anyway, and is as ever.
+        The same function. A record holds its inputs and its results only; pulling back through it
+        costs one more evaluation. Forward mode needs no memory anyway, and is unchanged.
 
     Notes
     -----
-    What is done again are the operations on arguments, and on traced values that the function
-    closes over together with these. What it makes without them, such as a mask of ones and zeros,
-    is made once and kept.
+    Operations on arguments, and on traced values that the function closes over, are repeated.
+    Values that it makes without these, such as a mask of ones and zeros, are made once and kept.
 
     Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.

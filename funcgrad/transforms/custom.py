@@ -95,7 +95,7 @@ class _Custom(Generic[P, R]):
         return {k: positional[k] for k in self._static}
 
     def _origin(self, static: dict[int, Any]) -> Hashable:
-        """A key that two calls have in common if they follow the same rules."""
+        """A key that is equal for two calls if they follow the same rules."""
         return id(self), tuple([(place, id(value)) for place, value in static.items()])
 
     def _call(
@@ -117,18 +117,17 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
 
     Notes
     -----
-    Reverse mode follows when the rule is linear in its tangents, which it has to be anyway: what it
-    does to them is recorded and transposed. There a function with such a rule that is applied to a
-    tangent is what its own operations are, so a linear function's rule may be the function itself:
-    ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A tangent that is zero by
-    structure arrives as zeros. What ``f`` and the rule close over is
-    differentiated through the function's own operations, whatever transformation it belongs to;
-    rules are for the arguments.
+    Reverse mode follows when the rule is linear in its tangents, which it has to be anyway: its
+    operations on them are recorded and transposed. A linear function's rule may be the function
+    itself, ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``: applied to a
+    tangent, its own operations are recorded. A tangent that is zero by structure arrives as zeros.
+    Derivatives in values that ``f`` and the rule close over are those of the function's own
+    operations, whatever transformation the values belong to; rules are for the arguments.
 
-    A program holds ``f`` and its rule as programs: what they read is fixed when they are staged,
-    and where they look at an argument's number the program keeps a guard. A rule that looks at
-    numbers of tangents (or of cotangents), or that cannot be staged, stays a Python function, which
-    reads what stands outside when a derivative is taken.
+    A program holds ``f`` and its rule as programs: the outside values that they read are fixed when
+    they are staged, and where they look at an argument's number the program keeps a guard. A rule
+    that looks at numbers of tangents (or of cotangents), or that cannot be staged, stays a Python
+    function, which reads outside values when a derivative is taken.
 
     Examples
     --------
@@ -183,9 +182,9 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     Notes
     -----
     Forward mode follows too, by transposing ``bwd``, which is linear in the cotangent. Derivatives
-    of higher order differentiate ``fwd`` and ``bwd``. For what they close over, and for programs,
-    see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does, and reads names as
-    they are then: what it needs of the call ``fwd`` hands to it.
+    of higher order differentiate ``fwd`` and ``bwd``. For values that they close over, and for
+    programs, see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does, and reads
+    names as they are then: values of the call are passed to it as residuals by ``fwd``.
 
     Examples
     --------
@@ -206,8 +205,8 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
         Parameters
         ----------
         fwd : callable
-            With the signature of the function; it returns ``(result, residuals)``, a pytree of
-            what ``bwd`` needs.
+            With the signature of the function; it returns ``(result, residuals)``. The residuals
+            are a pytree of the values that ``bwd`` needs.
         bwd : callable
             ``bwd(residuals, cotangent)`` returns a tuple with the cotangent of each argument, None
             for a zero.
@@ -263,7 +262,7 @@ def _fitted(
 
 
 def _pulled(signature: CallSignature, cts: Any) -> list[Value]:
-    """The leaves of what ``bwd`` returned: one for each argument leaf, None for a zero."""
+    """The leaves of the result of ``bwd``: one for each leaf of the arguments, None for a zero."""
     arguments = trees.unflatten(signature.arguments, [None] * signature.arguments.num_leaves)
     if not isinstance(cts, (tuple, list)) or len(cts) != len(arguments):
         raise DifferentiationError(

@@ -1,6 +1,6 @@
 """Calls of functions with custom rules: how each kind evaluates, records, pushes and is batched.
 
-``custom.py`` makes them of what users give; here rules are functions of flat values.
+``custom.py`` makes them from the user's functions; here rules are functions of flat values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["CallSignature", "JvpCall", "VjpCall"]
 
 
 class CallSignature:
-    """How the flat values of one call are arranged: the arguments' tree, and the result's."""
+    """The trees of the arguments and of the result of a call, whose values are flat lists."""
 
     __slots__ = ("arguments", "name", "result", "specs")
 
@@ -49,12 +49,12 @@ class CallSignature:
         self.result: Structure | None = None
 
     def args(self, values: Sequence[Value]) -> tuple[Any, ...]:
-        """Values as the arguments they stand for."""
+        """Put values together to the trees of the arguments."""
         args: tuple[Any, ...] = trees.unflatten(self.arguments, [wrap(x) for x in values])
         return args
 
     def out(self, tree: Any) -> list[Value]:
-        """The values of a result, whose structure is kept."""
+        """Flatten a result to values, and keep its structure."""
         leaves, structure = trees.flatten(tree)
         self.result = structure
         return values_of(self.name, leaves, structure, lambda: "the function's result")
@@ -223,8 +223,8 @@ class JvpCall(_CustomCall):
     def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
         """Record the function's own operations.
 
-        The rule of a linear function calls that function on the tangent, again and again; of a
-        linear function the operations themselves are the derivative.
+        A linear function is its own derivative. The rule may call the function on the tangent, and
+        recording that call by the rule would never end.
         """
         return self.run(args)
 
@@ -321,7 +321,8 @@ class VjpCall(_CustomCall):
         return outs, pull, push
 
     def _saving(self, args: Sequence[Value], residuals: list[Any]) -> list[Value]:
-        """The results and those residuals that are tensors; the list is set to their structure."""
+        """The results and the residuals that are tensors; the list gets the other residuals and the
+        structure of all."""
         outs, tree = self.forward(args)
         leaves, structure = trees.flatten(tree)
         traced = [isinstance(leaf, Tensor) for leaf in leaves]

@@ -1,7 +1,7 @@
 """Delegation: which trace interprets an operation while a function is staged within another.
 
-A function that is staged by itself may close over tracers of the transformation around. That has
-to see the operations on those alone as well, so the trace around delegates them for that time.
+A function that is staged by itself may close over tracers of the transformation around. Operations
+on these alone belong to the staged function, too, so for that time the trace around delegates them.
 
 >>> with delegated("trace", "stager"):
 ...     delegate("trace"), delegate("another")
@@ -18,15 +18,15 @@ from typing import Any, Final
 __all__ = ["delegate", "delegated"]
 
 _DELEGATES: Final[ContextVar[Any]] = ContextVar("funcgrad_delegates", default=None)
-"""In this context: (a trace, which trace interprets in its place, the same of other traces)."""
+"""A linked list in this context: (a trace, the trace that interprets in its place, the next)."""
 
 
 @contextmanager
 def delegated(trace: object, to: Any) -> Iterator[None]:
     """Within this context, let another trace interpret operations on a trace's tracers alone.
 
-    Only the trace next to it may: tracers of traces in between must not hold tracers of its own.
-    With None in the place of the other trace, this one interprets them itself again.
+    The other trace has to be the next one inside: tracers of traces in between must not hold its
+    tracers. With None for the other trace, the trace interprets them itself again.
     """
     token = _DELEGATES.set((trace, to, _DELEGATES.get()))
     try:

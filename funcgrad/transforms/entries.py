@@ -1,4 +1,4 @@
-"""Entries: what a record keeps of each operation, as a linear map for both directions.
+"""Entries: the linear maps of single operations, of which a record consists, for both directions.
 
 An operation turns tangents of its operands into a tangent of its result, by a linear map that
 depends on the values it met. Its entry is that map: ``push`` applies it, ``pull`` its transpose.
@@ -96,12 +96,12 @@ class Entry:
             self.pull_from(cotangents, ct.settle() if type(ct) in UNFINISHED else ct)
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Add to the cotangents of operands what this one of the variable contributes."""
+        """Add to the operands' cotangents what a cotangent of the variable contributes."""
         raise NotImplementedError
 
 
 class Sparse(dict[int, Any]):
-    """Tangents or cotangents of few of the variables: None for the others."""
+    """The tangents or cotangents of a few variables; None for all others."""
 
     __slots__ = ()
 
@@ -123,10 +123,10 @@ def pull_back(
     outputs: Sequence[int],
     cts: Sequence[Cotangent | None],
 ) -> None:
-    """The cotangents of all variables that entries read, by one sweep from the last to the first.
+    """Pull cotangents of outputs back through entries, from the last to the first.
 
-    Some variables, the outputs (-1 for one that is not followed), get cotangents to begin with;
-    afterwards those of variables that no entry defines are set, if they were reached.
+    The outputs are variables, or -1 where one is not followed. Afterwards the cotangents of the
+    variables that no entry defines are set, where they were reached.
     """
     for index, ct in zip(outputs, cts, strict=True):
         if index >= 0 and ct is not None:
@@ -137,7 +137,7 @@ def pull_back(
 
 @dataclass(slots=True, eq=False)
 class OperationEntry(Entry):
-    """An operation: each form of differential has a kind of its own."""
+    """The entry of an operation; there is a class for each form of differential."""
 
     primitive: Any  # a Primitive, whose differential is of the form that the kind is for
     operands: Sequence[int]  # the variables that its arguments are; -1 for one not followed
@@ -155,14 +155,15 @@ class OperationEntry(Entry):
         raise NotImplementedError
 
     def _add(self, cotangents: Variables, position: int, ct: Cotangent) -> None:
-        """Add to the cotangent of an argument, whose shape this has."""
+        """Add a cotangent of an argument's shape to that argument's."""
         x = self.primals[position]
         if type(ct) is Masked or type(x) is not np.ndarray or ct.dtype is not x.dtype:
             ct = fit(ct, x, shape_of(x))
         accumulate(cotangents, self.operands[position], ct)
 
     def _hand_on(self, cotangents: Variables, pulled: Sequence[Any]) -> None:
-        """Add to the cotangents of all arguments; a function makes one if anything follows it."""
+        """Add to the cotangents of all arguments that are followed; a function is called for its
+        cotangent."""
         for position, (x, g) in enumerate(zip(self.primals, pulled, strict=True)):
             if self.operands[position] >= 0 and is_inexact(dtype_of(x)):
                 g = g() if callable(g) else g
@@ -187,7 +188,7 @@ class ElementwiseEntry(OperationEntry):
     __slots__ = ()
 
     def _values(self) -> Sequence[Value]:
-        """The values that factors are computed of."""
+        """The values that factors are computed from."""
         if self.primitive.additive:  # of which there may be outlines only
             return ()
         return self.out, *operands_of_factors(self.primitive.differential, self.primals, self.out)
@@ -231,7 +232,7 @@ class ElementwiseEntry(OperationEntry):
 
 
 class ReductionEntry(ElementwiseEntry):
-    """A sum over axes of factor times element: element by element, with these axes kept."""
+    """A reduction: its tangent is the sum over the reduced axes of factor times tangent."""
 
     __slots__ = ()
 
@@ -267,9 +268,10 @@ class ReductionEntry(ElementwiseEntry):
 
 
 def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
-    """Give the output of a reduction of a shape, ``wide``, its reduced axes back, with size 1.
+    """Give the result of a reduction its reduced axes back, with size 1.
 
-    Also for a cotangent, which may be smaller than the output if it broadcasts to it.
+    ``wide`` is the shape of the operand. A cotangent of the result may be smaller than the result
+    if it broadcasts to it.
     """
     shape, axis = shape_of(x), params["axis"]
     if params["keepdims"] or not shape or not axis:
@@ -354,8 +356,8 @@ class LinearEntry(OperationEntry):
     def _pull_product(self, cotangents: Variables, ct: Masked, primals: Sequence[Value]) -> None:
         """Pull a cotangent with gaps through a product of two arguments, as a matrix product.
 
-        Absent is what no present cotangent reaches, whatever the numbers are; and such numbers take
-        no part in the cotangent of the other argument.
+        Elements that no present cotangent reaches are absent, whatever the numbers are, and these
+        numbers take no part in the cotangent of the other argument.
         """
         routes = self.primitive.differential.routes(len(primals))
         ones = [np.ones(shape_of(x)) for x in primals]
@@ -484,7 +486,8 @@ class TransposedEntry(PushedEntry):
 
 
 class CarriedEntry(PushedEntry):
-    """An operation whose tangents another one carries, which takes parts; see ``carried``."""
+    """An operation whose tangents are carried by another operation, which takes parts of them; see
+    ``carried``."""
 
     __slots__ = ()
 

@@ -1,11 +1,11 @@
 """Calls as values: everything that goes into such a call is an argument of it.
 
 A function with rules of its own, and the rules, may read names and close over traced values. A
-program is called later, so what it holds of such a call are programs: the function and its rules
-are staged with it, and what they do is fixed. The traced values that they close over become
-arguments. Eagerly a call is made such a value where it closes over values of a transformation
-inside of those that its arguments belong to. The rules say what the derivative in the arguments
-is; in what is closed over it is that of the function's own operations.
+program is called later, so it holds programs of such a function and its rules, which are staged
+with it. The traced values that they close over become arguments. Eagerly, a call becomes such a
+value where it closes over values of a transformation inside of those that its arguments belong to.
+The rules give the derivative in the arguments; the derivative in values that are closed over is
+that of the function's own operations.
 
 >>> import funcgrad as fg
 >>> def f(x):
@@ -97,10 +97,10 @@ def foreign_params(call: Call, outs: Sequence[Value], seen: int = 0) -> Params:
 
 
 def within(program: Program, frames: Frames) -> Program:
-    """A program that runs in the rules of these calls.
+    """Fit a program to run in the rules of these calls.
 
-    Where it calls one of them again, it gets that call, and the values that the call closes over as
-    constants.
+    Where it calls one of them again, a stand-in is replaced by that call, with the values that the
+    call closes over as constants.
     """
     if not frames:
         return program
@@ -120,7 +120,7 @@ def within(program: Program, frames: Frames) -> Program:
 
 
 def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
-    """An equation that runs in the rules of these calls, and its further operands there."""
+    """Fit an equation to run in the rules of these calls; also its further operands there."""
     if not equation.params:
         return equation, ()
     params = dict(equation.params)
@@ -161,15 +161,15 @@ def runs_python(program: Program) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A function of values as a program.
+    """The function of a call, or one of its rules, as a program.
 
     Attributes
     ----------
     program : Program
     places : tuple of int
-        Which of the values that its call closes over are the program's last inputs.
+        Which of the values that the call closes over are the program's last inputs.
     present : tuple of bool
-        Which of its results are there; the others are None.
+        Which results are values; the others are None.
     """
 
     program: Program
@@ -177,7 +177,7 @@ class _Rule:
     present: tuple[bool, ...]
 
     def run(self, frames: Frames, own: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
-        """The results, where it runs in the rules of these calls."""
+        """The results, in the rules of these calls."""
         values = [*map(concrete, own), *[closed[place] for place in self.places]]
         results = iter(within(self.program, frames).evaluate(values))
         return [next(results) if flag else None for flag in self.present]
@@ -199,7 +199,7 @@ class FrozenCall(Call):
         The call as the user made it, if its rules are no programs.
     around : tuple of FrozenCall or None
         The calls in whose rules it was made, the outermost first; None until that one is known.
-        What they close over are further arguments of it.
+        The values that these close over are further arguments.
     """
 
     kind: Any
@@ -349,9 +349,9 @@ def part(
     values: Sequence[Value],
     knots: Knots | None = None,
 ) -> Part:
-    """A function of values, some of whose results may be None, as a program.
+    """Stage a function of values, some of whose results may be None, as a program.
 
-    Equations whose results nothing reads are left out, since they need not be linear as a rule is.
+    Equations whose results nothing reads are left out: they need not be linear, as a rule has to.
     """
     present: list[bool] = []
 
@@ -373,7 +373,7 @@ def part(
 def explicit(
     stager: Any, call: Any, values: Sequence[Value], body: Part
 ) -> tuple[FrozenCall, tuple[Value, ...]]:
-    """A call as a value, and its operands besides its arguments: the values it closes over.
+    """Make a call a value. Also its operands besides the arguments: the values it closes over.
 
     Parameters
     ----------
@@ -383,12 +383,12 @@ def explicit(
     values : sequence of values
         Arguments to stage with.
     body : Part
-        What the function does.
+        The function as staged.
 
     Raises
     ------
     Exception
-        Something is closed over, and the rules cannot be staged.
+        The call closes over traced values, and its rules cannot be staged.
     """
     level = len(stager.knots)
     knots = {**stager.knots, key_of(call, values): Knot(call, body, level)}

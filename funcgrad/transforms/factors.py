@@ -1,4 +1,4 @@
-"""Factors of tangents and cotangents: what they are computed of, and the product.
+"""Factors of tangents and cotangents: the values they are computed from, and the product.
 
 A rule reads the operation's arguments as numbers of the result's precision. The arguments
 themselves may be narrower, or no floating-point numbers at all: in ``-y`` a ``uint8`` would wrap
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
-"""The exact types of what ``in_precision_of`` leaves alone, whatever the result: Python's numbers,
-which take the precision of what they meet (a bool is NumPy's boolean there), and numbers of the
-highest precision that there is. Asked first, it spares scalar programs the rest."""
+"""The exact types of values that ``in_precision_of`` never changes: Python's numbers, which take
+the precision of the other operand (a bool is NumPy's boolean there), and numbers of the highest
+precision. To look here first is quick for scalar programs."""
 
 
 class Outline:
-    """An array of which only shape and dtype are kept, since rules read no more.
+    """The shape and the dtype of an array, where rules read nothing else of it.
 
     The memory is free for the next operation then, while it is still in the processor's cache.
     """
@@ -64,7 +64,7 @@ def outlined(x: Value) -> Any:
 
 
 def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
-    """An argument of an operation in the precision of the operation's result.
+    """Convert an argument of an operation to the precision of the operation's result.
 
     Complex numbers stay complex, also where the result is real, as a magnitude is.
     """
@@ -80,7 +80,10 @@ def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
 def operands_of_factors(
     partials: Partials, primals: Sequence[Value], out: Value
 ) -> Sequence[Value]:
-    """The arguments that factors are computed of; those that select compare them as they are."""
+    """The arguments that factors are computed from, in the precision of the result.
+
+    Factors that select compare the arguments as they are.
+    """
     if partials.selects or len(primals) == 1:
         return primals
     dtype = dtype_of(out)
@@ -90,8 +93,8 @@ def operands_of_factors(
 def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = None) -> Value:
     """A tangent or a cotangent times a factor: the product that both modes are made of.
 
-    The factor is a constant, a value, or a function of the output and arguments that are given: in
-    one expression with the product, so that NumPy can reuse the factor's memory.
+    The factor is a constant, a value, or a function of ``out``, ``x`` and ``y``. It is computed in
+    one expression with the product, so that NumPy can reuse its memory.
     """
     if factor is SAME:
         return v
@@ -107,14 +110,14 @@ def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = 
 
 
 def conjugated(factor: Value) -> Any:
-    """The factor of cotangents for a factor of tangents: its conjugate, where it is complex."""
+    """The factor of cotangents for a factor of tangents: its conjugate."""
     if type(factor) is UnitFactor or type(factor) is float or dtype_of(factor).kind != "c":
         return factor
     return conj(factor)
 
 
 def fit_tangent(tangent: Value, primal: Value) -> Value:
-    """A tangent in the shape and the dtype of its primal; None as it is."""
+    """A tangent in the shape and the dtype of its primal; None stays None."""
     kind = type(tangent)
     if kind is type(primal) and kind in RAW:  # the commonest cases, without detours
         if kind is not np.ndarray:

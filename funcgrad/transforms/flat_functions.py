@@ -1,6 +1,6 @@
-"""Functions from lists of values to lists of values: what calls are made of.
+"""Functions from lists of values to lists of values, of which calls consist.
 
-Their batching, their derivatives, and what makes them operations of programs.
+Here they are batched, differentiated, and made operations of programs.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Val
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CallPrimitive(Primitive):
-    """An operation that transformations meet as a whole: it asks them itself what they make of it.
+    """An operation that transformations meet as a whole, by ``meet``.
 
     Attributes
     ----------
@@ -150,15 +150,15 @@ def call_primitive(
     label: Callable[..., str] | None = None,
     meet: Callable[..., Sequence[Value]] | None = None,
 ) -> CallPrimitive:
-    """A call as a primitive.
+    """Declare the primitive of a kind of calls.
 
     Parameters
     ----------
     run : callable
-        ``(values, **params)`` to the results. Whoever binds the primitive as any other gets
-        the derivative of this by forward mode.
+        ``(values, **params)`` to the results. Where the primitive is bound as any other, its
+        derivative is that of this function by forward mode.
     meet : callable, optional
-        See ``CallPrimitive``; the same as ``run`` if there is none.
+        See ``CallPrimitive``; by default ``run``.
     name, result, structure, traits, label
         As for any primitive.
     """

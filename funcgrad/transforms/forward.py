@@ -174,14 +174,14 @@ def jvp(
     Parameters
     ----------
     f : callable
-        Of the primals; it returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+        Takes the primals and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     primals : tuple or list of pytrees
         The arguments, with leaves of an inexact dtype.
     tangents : tuple or list of pytrees
         The direction: the trees, shapes and dtypes of the primals. Python numbers take the
         primal's dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Specs and constants that very many operations of one staged function share, each kept once.
+"""Specs and constants that many operations of a staged function share, each kept once.
 
 >>> kept = Kept()
 >>> kept.spec(2.0) is kept.spec(3.0), kept.constant(2.0), kept.constant(3.0)
@@ -22,7 +22,7 @@ __all__ = ["Kept"]
 
 
 class Kept:
-    """The constants and the kinds of values of a program in the making.
+    """The constants and the specs of an unfinished program.
 
     Attributes
     ----------

@@ -1,10 +1,10 @@
-"""Elementwise operations on large arrays: with little memory, and that used again.
+"""Elementwise operations on large arrays, with little memory, which is used again.
 
-Of a large array more time goes into memory than into numbers: each fresh one is got from the
-system, page by page, and what does not fit into the cache is read and written slowly. So
+Large arrays cost more time in memory than in arithmetic: each fresh one is got from the system,
+page by page, and an array that does not fit into the cache is read and written slowly. So
 
-- results are put where no longer anybody looks (see ``funcgrad.buffers``);
-- of arguments and results only what the factors read is kept;
+- results are put into memory that nothing reads any longer (see ``funcgrad.buffers``);
+- only those arguments and results are kept that the factors read;
 - cotangents are computed block by block, so that factors and products stay in the cache, and are
   added in place to cotangents that only the sweep knows.
 
@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 
 
 def evaluated(pool: BufferPool, primitive: Primitive, args: tuple[Value, ...]) -> Value:
-    """The result of an elementwise operation on raw values, in memory from a pool if it can be."""
+    """Evaluate an elementwise operation on raw values, in memory from a pool if possible."""
     evaluate = primitive.evaluate
     if type(evaluate) is not np.ufunc:
         return evaluate(*args)
@@ -75,8 +75,8 @@ def kept(
 ) -> tuple[Any, tuple[Any, ...]]:
     """The result and the arguments of an operation, as far as a pullback reads them.
 
-    Of what no factor of a followed argument reads an outline is left. The result of a reduction
-    is small, and stays.
+    Arrays that no factor of a followed argument reads are replaced by outlines. The result of a
+    reduction is small, and stays.
     """
     first, *rest = primitive.read(operands)
     held = [x if read else outlined(x) for x, read in zip(primals, rest, strict=True)]
@@ -112,7 +112,7 @@ class LargeEntry(ElementwiseEntry):
             self._pull_to(k, cotangents, given, may_write and k == followed[-1])
 
     def _goes_in_blocks(self, ct: Cotangent) -> bool:
-        """Whether all is raw, real, of one dtype, and laid out in the order of the blocks."""
+        """Whether all values are raw, real, of one dtype, and laid out in the blocks' order."""
         out = self.out
         if type(ct) not in STRONG or out.dtype.kind != "f" or ct.dtype != out.dtype:
             return False
@@ -157,7 +157,7 @@ class LargeEntry(ElementwiseEntry):
             accumulate(cotangents, operand, fit(target, x, shape))
 
     def _handed_on(self, factor: Any) -> Array | None:
-        """The value that a factor is, as each of a product's is the other; None if it is none."""
+        """The argument or result that is the factor itself, as in a product; None if none is."""
         values = self.out, *self.primals
         views = [v[:0] if type(v) is np.ndarray and v.ndim else v for v in values]
         made = factor(*views)
@@ -187,7 +187,7 @@ def _is_alike(array: Array, out: Array | Outline) -> bool:
 
 
 def _product(ct: Value, factor: Any, values: Sequence[Value], room: Array) -> Array:
-    """``times``, written to a place."""
+    """``times``, with the result written into ``room``."""
     if factor is OPPOSITE:
         np.negative(ct, out=room)
     elif factor is twice:
@@ -199,7 +199,7 @@ def _product(ct: Value, factor: Any, values: Sequence[Value], room: Array) -> Ar
 
 
 def _blocks(target: Array, values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """The blocks of an array, and of values that broadcast to it; what is no array comes whole."""
+    """The blocks of an array and of values that broadcast to it; numbers come whole."""
     shape = target.shape
     if all(type(v) is not np.ndarray or v.shape in (shape, ()) for v in values):
         values = [v.reshape(-1) if type(v) is np.ndarray and v.ndim else v for v in values]

@@ -1,8 +1,8 @@
-"""A program taken apart for reverse mode: what runs when it is called, and what runs afterwards.
+"""A program taken apart for reverse mode: one program to run at once, and one for the pullback.
 
-What flows in is a program, and which of its arguments are followed. What flows out is the program
-of its results and *residuals*, which are what its derivative reads of all that the results are
-computed with, and programs of the arguments, the residuals and cotangents, or tangents.
+What flows in is a program, and which of its arguments are followed. What flows out is a program of
+its results and *residuals*, the intermediate values that its derivative reads; and programs of the
+derivative, from arguments, residuals and cotangents (or tangents).
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -38,7 +38,7 @@ __all__ = ["LinearPart", "Linearization", "whole_cotangent"]
 
 @dataclass(frozen=True, slots=True)
 class LinearPart:
-    """A linear map of cotangents or tangents: a program of what was kept, and of those.
+    """A linear map of cotangents or tangents, as a program of kept values and of these.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class LinearPart:
     reads : tuple of int
         Which of the arguments and residuals are its first inputs.
     widths : tuple of int
-        Of what it finds.
+        The widths of the cotangents or tangents that it returns.
     """
 
     program: Program
@@ -68,10 +68,10 @@ class Linearization:
     Attributes
     ----------
     forward : Program
-        ``(arguments) -> results + residuals``. Residuals are what the pullback reads of all that
-        the results are computed with; what it takes beyond that it computes itself.
+        ``(arguments) -> results + residuals``. Residuals are the intermediate values of the results
+        that the pullback reads; values that only the pullback needs it computes itself.
     connected : tuple of int
-        The results that depend on the arguments that are followed.
+        The places of the results that depend on the arguments that are followed.
     first : LinearPart
         The pullback of whole cotangents of all connected results.
     """
@@ -128,11 +128,10 @@ class Linearization:
         return self._part(with_pushforward(self._program, args, tangents, self._has_numbers))
 
     def _part(self, both: WithDerivative, given: Sequence[int] | None = None) -> LinearPart:
-        """The part of a program with its derivative that is left when the results are known.
+        """The part of a program with its derivative that is left once the results are known.
 
-        ``given`` are the inputs of it that are cotangents or tangents, when those are not all after
-        the arguments. Another such program than the one that chose the residuals may lack one;
-        that is computed again.
+        ``given`` are its inputs that are cotangents or tangents, when those are not all inputs
+        after the arguments. Values that it needs and that are no residuals are computed again.
         """
         whole = both.program
         if given is None:
@@ -148,7 +147,7 @@ class Linearization:
 
 
 def whole_cotangent(spec: Spec) -> Value:
-    """A cotangent without gaps of a result; None where there is none."""
+    """A cotangent of a result without gaps; None for a result without derivative."""
     return np.ones(spec.shape, spec.dtype)[()] if is_inexact(spec.dtype) else None
 
 
