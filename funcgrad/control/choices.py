@@ -314,10 +314,10 @@ class Branches:
         return trees.unflatten(structure, [wrap(out) for out in outs])
 
     def _kinds(self, ran: Mapping[int, tuple[Structure, list[Spec]]]) -> list[Spec]:
-        """The specs of all functions together, as far as those that did not run can be asked.
+        """The common specs of the results of all functions, as far as those can be asked.
 
-        They are asked where a Python number was returned. A function that would be asked by another
-        which is asked, as where it calls itself, is not.
+        Functions that did not run are asked where a Python number was returned. The choices in them
+        ask no further functions: one that calls itself would be asked without end.
         """
         names = [self.names[k] for k in ran]
         structures, specs = [[*each] for each in zip(*ran.values(), strict=True)]
@@ -340,7 +340,7 @@ class Branches:
             _ASKED.reset(token)
 
     def choose(self, index: Value) -> Any:
-        """An operation that runs one of the functions."""
+        """Append the operation that runs one of the functions, and return its results."""
         staged = []
         for k in range(len(self.functions)):
             # What it closes over alone is computed here, for a batch that is followed here.

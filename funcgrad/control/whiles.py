@@ -306,7 +306,7 @@ def _masked(
     active: Value,
     is_first: bool,
 ) -> Any:
-    """The loop for a batch, each example of which ends by itself."""
+    """Run the loop for a batch: it ends for each example by itself."""
     active = participants(active)
     if not np.any(number_in(active)):
         return _without_steps(kinds, body_fun) if is_first else value

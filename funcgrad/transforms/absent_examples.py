@@ -124,7 +124,7 @@ def _made(anyone: Value, flags: Value, make: Callable[[], Value], x: Value) -> C
 
 
 def _chosen(flags: Value, g: Value, x: Value) -> Cotangent:
-    """The cotangent of an argument for those of its examples that are present."""
+    """The cotangent of an argument, masked to the examples that are present."""
     if g is None:
         return None
     stack, shape = shape_of(flags), shape_of(x)

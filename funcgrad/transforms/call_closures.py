@@ -89,7 +89,7 @@ def _explicit_call(call: Call, args: Sequence[Value]) -> tuple[Call, tuple[Value
 
 
 def _inside(value: Value) -> Value:
-    """What is inside of a value that is being differentiated in."""
+    """The primal inside of a value that is being differentiated in."""
     while type(value) not in RAW and isinstance(value._trace, Readable):
         value = value._value
     return value

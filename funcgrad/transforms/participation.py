@@ -98,7 +98,7 @@ def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _with_deputy(mask: Value, x: Value) -> Value:
-    """A value of which the numbers, not the derivative, come from elsewhere outside of a mask."""
+    """Replace the numbers of a value outside of a mask, where it then has no derivative."""
     batches = _batches(x)
     while (around := _batches(mask)) and around[0] not in batches:
         mask = _anyone(mask)
@@ -108,7 +108,7 @@ def _with_deputy(mask: Value, x: Value) -> Value:
 
 
 def _deputy(mask: Value, x: Value) -> Value:
-    """What stands for examples outside of a mask."""
+    """The values that stand for examples outside of a mask."""
     (batch, *_), (own, *_) = _batches(mask), _batches(x)
     if own is not batch:  # within that batch
         return own.rebuild(x, lambda inside: _deputy(mask, inside))

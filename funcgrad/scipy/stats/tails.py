@@ -23,7 +23,7 @@ from funcgrad.tensor import Tensor, apply2
 __all__ = ["gumbel_l", "gumbel_r", "halfnorm", "pareto", "weibull_min"]
 
 _TERMS: Final = 14
-"""Of the exponential series in at most 0.1, two of which second derivatives lose."""
+"""The terms of the exponential series in at most 0.1, of which second derivatives lose two."""
 
 _PEAK: Final = math.sqrt(2 / math.pi)
 
@@ -43,7 +43,7 @@ def _log_gumbel(z: Tensor) -> Tensor:
 
 
 def _with_values(z: Tensor, formula: Callable[[Tensor], Tensor], below: float) -> Tensor:
-    """A formula, and what it is to the last digit where its inner exponential is above 1e17."""
+    """A formula, with a constant in its place where its inner exponential is above 1e17."""
     return split(lambda z: z < -40, z, lambda z: fnp.full_like(z, below), formula, (0.0, 0.0))
 
 
