@@ -1,3 +1,3 @@
-"""Backends: what turns a ``Program`` into a function that runs. See README.md in this folder."""
+"""Backends: they turn a ``Program`` into a function that runs. See README.md in this folder."""
 
 __all__: list[str] = []

@@ -25,7 +25,7 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
     ----------
     backend : Backend, str or None
     operation : str
-        What was called with it, for error messages.
+        The operation that it was passed to, for error messages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Operations that a compiler lacks, written in those that it has.
+"""Replace operations that a compiler lacks by those that it has.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(fg.nn.softplus)(fg.tensor([1.0, 2.0]))
@@ -71,7 +71,7 @@ def _rule(body: Callable[..., Value]) -> Rule:
 
 
 def _written(body: Callable[..., Value], bench: Workbench, equation: Equation) -> int | None:
-    """The variable of what a body makes of an equation's operands."""
+    """Apply a body to an equation's operands, and return the variable of the result."""
     writer = _BodyWriter(bench, equation)
     try:
         with np.errstate(all="ignore"):

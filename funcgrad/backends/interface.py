@@ -1,7 +1,7 @@
 """The interface of backends: values that compile programs.
 
-Nothing else of funcgrad asks which one it has, so a backend of one's own needs these five members
-and nothing more. ``evaluated`` is all that one needs which compiles nothing:
+Nothing else in funcgrad depends on which backend it has, so one of your own needs these five
+members and nothing more. A backend that compiles nothing can use ``evaluated``:
 
 >>> import funcgrad as fg
 >>> from dataclasses import dataclass
@@ -41,7 +41,7 @@ from funcgrad.trace import Raw
 __all__ = ["MISS", "Backend", "Compiled", "evaluated"]
 
 MISS: Final[Any] = object()
-"""The answer that a call has to be seen to in another way."""
+"""The answer of a quick way of calling that does not fit the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class Compiled:
         Whether NumPy may warn of overflow and the like while it runs, so that whoever calls it has
         to silence NumPy.
     entry : callable, optional
-        ``(args, kwargs) -> result``: a way of its own from what a caller passes to what the caller
-        gets, for a backend whose code takes tensors and trees apart quicker than Python does. It
-        finds out, by exact types, whether the arguments are of the trees, shapes and dtypes of
-        ``program.arguments`` and ``program.inputs``. Its result is the tree ``program.result`` of
-        tensors that share no memory with what can be written to. It warns of nothing. Where
-        arguments are others, where a guard does not hold, and wherever it would rather not, as
-        where ``np.errstate`` asks to be told of errors, it answers ``MISS``; then what jit writes
-        for all backends calls ``run``, and so it does if the entry raises.
+        ``(args, kwargs) -> result``: calls the program on the caller's own arguments, for a backend
+        whose code takes tensors and trees apart quicker than Python does. It checks, by exact
+        types, that the arguments have the trees, shapes and dtypes of ``program.arguments`` and
+        ``program.inputs``. Its result is the tree ``program.result`` of tensors that share no
+        memory with arrays that can be written to. It warns of nothing. For other arguments, where a
+        guard does not hold, and in any case that it does not handle, as where ``np.errstate`` asks
+        to be told of errors, it answers ``MISS``; then the entry that ``jit`` writes for all
+        backends calls ``run``, as it does where this one raises.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
@@ -81,7 +81,7 @@ class Compiled:
 
 
 def evaluated(program: Program) -> Compiled:
-    """A program that is evaluated operation by operation."""
+    """Compile nothing: the program is evaluated operation by operation."""
 
     def run(*values: Raw) -> tuple[Any, ...] | None:
         try:

@@ -4,9 +4,9 @@ A ``Capture`` finds all places that a function may read, so that a later call no
 was bound anew, an element or attribute that was replaced, and an array that was written to. The
 rule that it follows is in ``README.md``.
 
-Every function that a name leads to is taken as one that may run. Where those are too many, as when
-a name leads into a library that calls half of itself, the function is observed while it is staged,
-and functions are followed that run: no sooner, since to observe makes a first call twice as long.
+Every function that a name leads to is assumed to run. Where those are too many, as when a name
+leads into a library that calls half of itself, the function is observed while it is staged, and
+only functions that run are followed. To observe makes a first call twice as long, so it comes last.
 
 >>> scales = {"scale": np.array([2.0])}
 >>> watched = Capture(scales)
@@ -59,7 +59,7 @@ _HOLDERS: Final = tuple(
 _PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping pyfunc".split())
 """Attributes of objects of Python's own that hold objects which users gave them."""
 _BASES: Final = frozenset({object, type, Generic, Protocol, ABC, ABCMeta})
-"""Classes of the standard library that read no attributes of what is derived from them."""
+"""Classes of the standard library that read no attributes of classes derived from them."""
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
 """Methods that run only where an object is made."""
 _INCIDENTAL: Final = frozenset(
@@ -78,7 +78,7 @@ _ENVIRONMENT: Final = frozenset({"environ", "environb", "getenv", "getenvb"})
 
 @dataclass(slots=True, eq=False)
 class _Space:
-    """Attributes, of which those are watched that are chosen, or that code looks up by name."""
+    """The attributes of an object, of which those are watched that code looks up by name."""
 
     values: Mapping[str, Any]
     expected: bool
@@ -87,7 +87,7 @@ class _Space:
     watched: set[str] = field(default_factory=set)
 
     def left(self, names: set[str]) -> list[str]:
-        """The names to watch that are not yet, where code looks up these."""
+        """List the attributes that code looks up by these names and that are not watched yet."""
         found = set(self.values) - self.watched - _INCIDENTAL
         if self.reflecting.isdisjoint(names):
             found &= names | self.chosen
@@ -96,7 +96,7 @@ class _Space:
 
 
 class Capture:
-    """The places outside of their arguments that functions may read, and what stood there.
+    """The places outside of their arguments that functions may read, and the objects found there.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Capture:
             self.look()
 
     def look(self) -> None:
-        """Find the places, and what stands there now."""
+        """Find the places, and the objects that are there now."""
         self.__dict__.pop("check", None)
         self._watch = Watch()
         self._names: set[str] = set()
@@ -149,12 +149,12 @@ class Capture:
 
     @cached_property
     def check(self) -> Callable[[], bool] | None:
-        """Says whether everything stands where it stood; None if nothing can change."""
+        """A function that says whether everything is as it was; None if nothing can change."""
         self._seen, self._spaces, self._classes, self._idle = {}, [], {}, {}
         return self._watch.function()
 
     def unchanged(self) -> bool:
-        """Whether everything stands where it stood."""
+        """Whether everything is as it was."""
         return self.check is None or self.check()
 
     def drew(self) -> bool:
@@ -162,7 +162,7 @@ class Capture:
         return any(dumps(generator) != state for generator, state in self._generators)
 
     def cause(self) -> str:
-        """The name by which code comes to what has changed, and the line where it reads it."""
+        """The name that code reads and that leads to a change, and the line where it is read."""
         name = self._watch.changed() or "what its arguments hold"
         found = ((code.co_filename, line_of(code, name)) for code in self._codes)
         lines = [f" ({file.rpartition(os.sep)[2]}:{line})" for file, line in found if line]
@@ -234,7 +234,7 @@ class Capture:
             found = bool(left)
 
     def _entry(self, space: Mapping[str, Any], name: str) -> Any:
-        """Watch what stands under a name."""
+        """Watch the entry of a name."""
         self._watch.about = name
         self._watch.entry(space, name)
         return space.get(name)
@@ -311,7 +311,7 @@ class Capture:
             yield os.environ
 
     def _class(self, kind: type[Any], made: bool = False) -> None:
-        """Watch a class, and what makes objects of it if the code may do that."""
+        """Watch a class, and also its methods that make objects, if the code may make some."""
         if self._libraries.has_class(kind):
             return
         space = self._classes.get(kind)
@@ -326,7 +326,7 @@ class Capture:
             self._class(base, made)
 
     def _space(self, values: Mapping[str, Any], kind: type[Any] | None = None) -> _Space:
-        """Watch how many attributes a module, or an object of a class, has, and those looked up."""
+        """Watch the number of attributes of a module, or of an object, and those looked up."""
         self._watch.holds("len({}) == {}", values, len(values))
         space = _Space(values, self._expected, REFLECTIVE if kind is None else INSPECTING)
         if kind is not None:
@@ -371,7 +371,7 @@ class Capture:
             self._space(fields, kind)
 
     def _library_object(self, value: object, fields: Mapping[str, Any]) -> Iterator[Any]:
-        """Watch what users gave an object of a library, the rest of which does not change."""
+        """Watch the objects that users gave an object of a library; all else in it is constant."""
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in _GENERATORS:

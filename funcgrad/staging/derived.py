@@ -1,8 +1,8 @@
-"""A program as one operation, under whatever transformation, and what is derived from it.
+"""A program as one operation under every transformation, and the programs derived from it.
 
-A recorder meets the operation with one entry, whose pullback is a program as well; likewise for
-tangents and batches. What is derived is kept with the program that it comes from, so that a jitted
-function is staged once and differentiated once, however often that is asked for:
+Reverse mode records the operation as one entry, whose pullback is a program as well; likewise for
+tangents and batches. Derived programs are kept with the program that they come from, so that a
+jitted function is staged once and differentiated once, however often that is asked for:
 
     record   (arguments) -> results + residuals, and (residuals, cotangents) -> cotangents
     push     (arguments, tangents) -> results + tangents
@@ -11,7 +11,7 @@ function is staged once and differentiated once, however often that is asked for
 Each of these is a program as one operation again, so higher derivatives need nothing of their own.
 A derived program may not hold for all numbers that the program holds for, as when the rule of a
 custom derivative looks at one. Then the program is evaluated operation by operation, under the
-transformation; and so it is under one that is not known here, such as staging.
+transformation. The same is done under transformations that are not known here, such as staging.
 
 >>> import funcgrad as fg
 >>> from funcgrad.backends.numpy.backend import compile_program
@@ -227,7 +227,7 @@ COMPILED_CALL: Final = call_primitive(
 
 @dataclass(frozen=True, slots=True)
 class _Pushed:
-    """``(arguments + tangents) -> results + tangents``, of the tangents that are there."""
+    """``(arguments + tangents) -> results + tangents``, without tangents that are zero."""
 
     call: ProgramCall
     widths: tuple[int, ...]
@@ -243,7 +243,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """A linear map of cotangents or tangents: a program of what was kept, and of those.
+    """A linear map of cotangents or tangents, as a program of kept values and of these.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class _Map:
     reads : tuple of int
         Which of the arguments and residuals are its first inputs.
     widths : tuple of int
-        Of what it finds.
+        The widths of the cotangents or tangents that it returns.
     """
 
     call: ProgramCall
@@ -259,7 +259,7 @@ class _Map:
     widths: tuple[int, ...]
 
     def apply(self, kept: Sequence[Value], given: Sequence[Cotangent]) -> list[Cotangent]:
-        """The cotangents, or tangents, that the program finds."""
+        """The cotangents, or tangents, that the program returns."""
         values = [*[kept[k] for k in self.reads], *flat(given)]
         return restored(self.widths, self.call.apply(values))
 
@@ -270,8 +270,8 @@ class _Recording:
     Attributes
     ----------
     forward : ProgramCall
-        ``(arguments) -> results + residuals``. Residuals are what the pullback reads of all that
-        the results are computed with; what it takes beyond that it computes itself.
+        ``(arguments) -> results + residuals``. Residuals are the intermediate values of the results
+        that the pullback reads; values that only the pullback needs it computes itself.
     connected : tuple of int
         The results that depend on the arguments that are followed.
     """
@@ -312,7 +312,7 @@ class _Recording:
         kept : sequence of values
             The arguments and the residuals.
         cts : sequence of cotangents
-            Those of the connected results.
+            The cotangents of the connected results.
         """
         args = kept[: len(self._followed)]
         given: list[Cotangent] = [None] * len(self._program.outputs)
@@ -360,7 +360,7 @@ class _ProgramEntry(Entry):
         return self.recording.push(self.kept, given)
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Pull a list of cotangents; what is absent, or has gaps, stays so."""
+        """Pull a list of cotangents, in which absent ones and gaps stay absent."""
         for operand, g in zip(self.operands, self.recording.pull(self.kept, ct), strict=True):
             if operand >= 0 and g is not None:
                 accumulate(cotangents, operand, g)

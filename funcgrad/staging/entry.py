@@ -1,11 +1,11 @@
-"""The way from a call's arguments to raw values, and from raw results to what the caller gets.
+"""Generated code that unwraps a call's arguments to raw values, and wraps raw results.
 
 Both are written out for the trees at hand. An *entry* takes the arguments of a call apart by exact
 tests, and answers ``MISS`` where one fails; then the general way, which goes through the trees in
-loops, has to find out what the call is. An *attempt* runs a program on the raw values, and answers
-``MISS`` where the program does not hold.
+loops, finds out which kind of call it is. An *attempt* runs a program on the raw values, and
+answers ``MISS`` where the program does not hold.
 
-For ``f(x) = x + 1`` on a tensor of ten elements they read about so::
+For ``f(x) = x + 1`` on a tensor of ten elements they look about like this::
 
     def entry(args, kwargs):                        def attempt(v0, given):
         if len(args) != 1 or kwargs:                    if not unchanged():
@@ -68,17 +68,17 @@ class Form:
     Attributes
     ----------
     structure : Structure
-        Of the arguments that are not static, those by position and those by keyword.
+        The structure of the arguments that are not static, ``(args, kwargs)``.
     parts : hashable
         The exact static parts of the structure.
     leaves : tuple of type
-        Of the leaves: the tensor or the raw value that the caller passed.
+        The types of the leaves that the caller passed, tensors or raw values.
     kinds : tuple
-        Of the raw values.
+        The kinds of the raw values.
     count : int
-        How many arguments there are by position, the static ones included.
+        The number of arguments by position, the static ones included.
     static : tuple of triples
-        Where a static argument stands, a position or a name; what is ``exact``; and what it is.
+        For each static argument its position or name, its ``exact`` key, and its value.
     """
 
     structure: Structure
@@ -101,7 +101,7 @@ def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
     ----------
     form : Form
     signature : object
-        Whose ``attempts`` are tried, one after the other.
+        Its ``attempts`` are tried, one after the other.
 
     Returns
     -------
@@ -201,7 +201,7 @@ class _Arguments:
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
 
     def children(self, node: Any, text: str) -> list[str]:
-        """Take a container apart, and say what stands for its children."""
+        """Write the lines that take a container apart; the names of its children."""
         kind, size, aux = node
         if text == "kwargs":
             count = size + sum(isinstance(place, str) for place in self.static)
@@ -251,12 +251,12 @@ def write_attempt(
     program : Program
     compiled : Compiled
     check : callable or None
-        Says whether what the program relies on, besides its inputs, is as it was.
+        Says whether everything that the program relies on, besides its inputs, is as it was.
 
     Returns
     -------
     callable
-        ``(*raw inputs, given) -> result or MISS``: of the inputs, ``given`` are the arrays that
+        ``(*raw inputs, given) -> result or MISS``. The inputs that are in ``given`` are arrays that
         somebody else may write to.
     """
     body = Body()
@@ -290,7 +290,7 @@ def write_attempt(
 def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
     """The error of a compiled program in the words of the operation that fails.
 
-    What compiled code raises says what is wrong, but not where. So the program is evaluated
+    An error of compiled code says what is wrong, but not where. So the program is evaluated
     operation by operation, which fails likewise, and names the operation and its arguments.
     """
     try:
@@ -301,7 +301,7 @@ def told_by_operation(program: Program, values: Sequence[Value], error: Exceptio
 
 
 def _new_outputs(program: Program) -> list[bool]:
-    """For each output, whether it is surely a new array: the result of a ufunc is."""
+    """For each output, whether it is surely a new array, as the result of a ufunc is."""
     new = [False] * len(program.inputs) + [True] * len(program.constants)
     for equation in program.equations:
         evaluate = equation.operation.evaluate
@@ -310,9 +310,9 @@ def _new_outputs(program: Program) -> list[bool]:
 
 
 def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
-    """A statement that runs a program, with NumPy's default warnings off where it may warn.
+    """Write a statement that runs a program, with NumPy's default warnings off where it may warn.
 
-    ``told`` is what to raise where it raises an ``error``.
+    ``told`` is an expression for the exception to raise in place of an ``error``.
     """
     modes, depth = ERROR_STATE, 1
     if warns and modes is not None:
@@ -394,7 +394,7 @@ def _frozen(values: tuple[Value, ...], given: tuple[Any, ...]) -> list[Value]:
 
 
 def _apart(out: Value, given: tuple[Any, ...]) -> Value:
-    """A result that shares no memory with what somebody may write to."""
+    """A result, copied if it may share memory with arrays that somebody may write to."""
     if type(out) is np.ndarray:
         is_view = out.base is not None
         for array in given:

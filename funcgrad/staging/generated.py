@@ -1,4 +1,4 @@
-"""Functions made of text: lines of Python, and the objects that they name.
+"""Functions generated as text: lines of Python, and the objects that they name.
 
 A call that goes through loops over trees costs ten times what the same steps cost when they are
 written out, one after the other, for the tree at hand.
@@ -18,7 +18,7 @@ __all__ = ["Body"]
 
 
 class Body:
-    """The lines of a function in the making."""
+    """The lines of an unfinished function."""
 
     __slots__ = ("_known", "_lines", "_names")
 
@@ -42,7 +42,7 @@ class Body:
         return known
 
     def literal(self, value: object) -> str:
-        """The text of an object of which only the value matters: a literal, if it has one."""
+        """A literal for an object of which only the value matters, or else its global name."""
         return repr(value) if type(value) in (str, int) else self.name(value)
 
     def value(self, text: str) -> Any:

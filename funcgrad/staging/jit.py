@@ -1,8 +1,8 @@
 """``jit``: stage a function once for each kind of arguments, and run the program from then on.
 
-What is kept for a signature (trees, shapes, dtypes, static arguments) is a list of *variants*: the
-same function staged along the different ways that its control flow takes. A variant holds while
-what the function reads from outside stands unchanged.
+Each signature (trees, shapes, dtypes, static arguments) has a list of *variants*: the same function
+staged along the different ways that its control flow takes. A variant holds as long as the outside
+values that the function reads are unchanged.
 
 A call first tries the *entries*, written for the forms of call seen last (``entry.py``). Where none
 fits, the general way stages the function if the call is new, and else writes an entry for it.
@@ -81,7 +81,7 @@ class Failure:
     backend : str
         The backend's name.
     error : str
-        What it raised.
+        The error that it raised.
     """
 
     program: Program
@@ -96,9 +96,9 @@ class Lowered:
     Attributes
     ----------
     program : Program
-        What the function did, operation by operation.
+        The operations of the function, one by one.
     optimized : Program
-        The same after all passes.
+        The program after all passes.
     backend : Backend
     """
 
@@ -157,7 +157,7 @@ class Jitted(Generic[P, R]):
         return self._call(args, kwargs)
 
     def __reduce__(self) -> Any:
-        """By name, as functions are pickled; else as what it was made of."""
+        """Pickle by name, as functions are; else by the function and the options of ``jit``."""
         found: Any = sys.modules.get(self.__module__)
         for name in self.__qualname__.split("."):
             found = getattr(found, name, None)
@@ -182,7 +182,7 @@ class Jitted(Generic[P, R]):
         return self._failures
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        """The general way: through the trees in loops, for calls of any form."""
+        """Call in the general way, through the trees in loops, for calls of any form."""
         static, given = self._split(args, kwargs)
         leaves, structure = trees.flatten(given)
         values = self._values(leaves, structure, static)
@@ -201,7 +201,7 @@ class Jitted(Generic[P, R]):
         return result
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
-        """The call inside another transformation, which follows some of the values.
+        """Call inside another transformation, which follows some of the values.
 
         It finds, or stages, the variant for raw numbers like those that the values stand for.
         """
@@ -263,7 +263,7 @@ class Jitted(Generic[P, R]):
             self._entries = (*own, *others)[:_MOST_ENTRIES]
 
     def _fresh(self, found: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
-        """A new variant; MISS if the function is not to be staged."""
+        """Run the function and keep a new variant; MISS if the function is not to be staged."""
         if not found.watched:
             return MISS
         count, cause = found.refresh()
@@ -360,7 +360,7 @@ class Jitted(Generic[P, R]):
         return call
 
     def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """All that the function can reach besides the numbers that are its arguments."""
+        """All objects that the function can reach besides the numbers in its arguments."""
         static, given = self._split(args, kwargs)
         tokens = [token for token in trees.structure(given).tokens if token is not None]
         # The classes of containers, and their static parts.
@@ -368,7 +368,7 @@ class Jitted(Generic[P, R]):
         return [self._function, *[value for _, _, value in static], *parts]
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
-        """The program as the backend prepares it, and that compiled."""
+        """The program as the backend prepares it, and in compiled form."""
         backend, prepared = self._backend, optimized
         try:
             if not backend.supports(optimized):
@@ -391,7 +391,7 @@ class Jitted(Generic[P, R]):
             return optimized, evaluated(optimized)
 
     def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
-        """The static arguments, each with its place and what tells it from others; and the rest."""
+        """The static arguments, each with its place and its exact key; and the other arguments."""
         if not self._static:
             return (), (args, kwargs)
         count = len(args)
@@ -434,13 +434,13 @@ def jit(
     Parameters
     ----------
     f : callable
-        Of pytrees of arrays, returning a pytree of arrays. It should have no side effects: they
-        happen only when it is staged.
+        Takes and returns pytrees of arrays. It should have no side effects: they happen only when
+        it is staged.
     static_argnums, static_argnames : int, str, or sequences of them
         Arguments that are no arrays, by position or by name, however they are passed. They are
         part of the key under which programs are kept, so they have to be hashable.
     backend : Backend or str, optional
-        What compiles the programs, or its name: ``"numpy"``, the default, or a value with the five
+        The compiler of programs, or its name: ``"numpy"``, the default, or a value with the five
         members of ``funcgrad.backends.interface.Backend``.
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
@@ -450,9 +450,9 @@ def jit(
     Returns
     -------
     Jitted
-        With the signature of ``f``. Inside another transformation its program is what is
-        transformed, once for all calls, and what comes of that is kept as well. As an attribute of
-        a class it is a method; ``self`` is a pytree or static (``static_argnums=0``).
+        With the signature of ``f``. Inside another transformation its program is transformed, once
+        for all calls, and the derived programs are kept as well. As an attribute of a class it is a
+        method; ``self`` is a pytree or static (``static_argnums=0``).
 
     Raises
     ------
@@ -463,16 +463,16 @@ def jit(
     -----
     JitWarning
         The function runs without being staged: it took too many ways, may read more than can be
-        watched, or draws random numbers. It is staged at every call, for what it reads changes. A
-        program, kept in ``failures``, could not be compiled. A loop is long.
+        watched, or draws random numbers. It is staged at every call, because a value it reads
+        changes. A program, kept in ``failures``, could not be compiled. A loop is long.
 
     Notes
     -----
     Control flow may depend on numbers: each way is staged when it is first taken. One rule, in full
     in ``funcgrad/staging/README.md``, says what is watched: the names that the code reads, and that
-    of the Python functions that they lead to; the elements and attributes of what stands there;
-    arrays by content. Where one has changed, the function is staged again. What compiled code,
-    files, clocks and computed names give is not watched: pass it as an argument.
+    the Python functions read which they lead to; the elements and attributes of these objects;
+    arrays by content. Where one has changed, the function is staged again. Values from compiled
+    code, files, clocks and computed names are not watched: pass them as arguments.
     With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples
@@ -495,6 +495,6 @@ def jit(
 
 
 def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
-    """Prepare and compile by NumPy: for programs that outlive the function they come from."""
+    """Prepare and compile with the NumPy backend, for programs that outlive their function."""
     prepared = NUMPY.prepare(optimized, relaxed)
     return prepared, NUMPY.compile(prepared)

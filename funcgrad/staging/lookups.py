@@ -1,7 +1,7 @@
 """The names that code looks up, and the modules whose code is followed.
 
-The names tell what of a module, of an object or of a class a function may read, which is mostly
-little of it: a trainer's ``step`` reads its ``rate`` and not its ``history``.
+By its names a function may read only some attributes of a module, an object or a class: a trainer's
+``step`` reads its ``rate`` and not its ``history``.
 
 >>> def step(trainer, x):
 ...     trainer.seen = x

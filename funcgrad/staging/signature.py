@@ -1,7 +1,7 @@
 """The variants of a jitted function for one kind of arguments.
 
-A *variant* is the function staged along one way through its control flow. It holds while what the
-function reads from outside stands unchanged, for numbers for which its guards hold.
+A *variant* is the function staged along one way through its control flow. It holds as long as the
+outside values that the function reads are unchanged, for numbers for which its guards hold.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Variant:
     Attributes
     ----------
     program : Program
-        As it runs.
+        The program as it runs.
     attempt : callable
         ``(*raw inputs, given) -> result or MISS``; see ``write_attempt``.
     compiled : Compiled
@@ -41,7 +41,7 @@ class Variant:
     call : ProgramCall
         The program as an operation inside of other transformations.
     was_used : bool
-        Whether a call after that which made it has run it.
+        Whether a later call than the one that made it has run it.
     """
 
     program: Program
@@ -59,18 +59,18 @@ def variant_of(
     capture: Capture,
     compile: Compile,
 ) -> Variant:
-    """The variant in which a program runs.
+    """Make the variant in which a program runs.
 
     Parameters
     ----------
     program : Program
     runs : Program
-        The same as the backend prepared it.
+        The program as the backend prepared it.
     compiled : Compiled
-        That compiled.
+        The prepared program, compiled.
     capture : Capture
     compile : callable
-        For what is derived of the program.
+        Compiles programs that are derived from the program.
     """
     attempt = write_attempt(runs, compiled, capture.check)
     return Variant(program, attempt, compiled, capture, ProgramCall(program, compile, compiled.run))
@@ -82,9 +82,9 @@ class Signature:
     Attributes
     ----------
     attempts : tuple of callable
-        Those of the variants, for entries to try.
+        The attempts of the variants, for entries to try.
     entries : tuple of callable
-        Those that the variants' backend has brought.
+        The entries that the variants' backend has made.
     watched : bool
         False once it turned out that the function reads more than can be watched.
     """
@@ -140,14 +140,15 @@ class Signature:
                     self._set(sorted(self._variants, key=lambda each: each is not variant))
 
     def refresh(self) -> tuple[int, str | None]:
-        """Drop the variants that rely on what has changed.
+        """Drop the variants that rely on values that have changed.
 
         Returns
         -------
         count : int
             How many are left.
         cause : str or None
-            What has changed, if it so has made several variants useless before they ran again.
+            The name of the changed value, if its changes have made several variants useless before
+            they ran again.
         """
         with self._lock:
             kept = [variant for variant in self._variants if variant.capture.unchanged()]
@@ -167,10 +168,10 @@ class Signature:
                 self._set([*self._variants, variant])
 
     def settles(self, alone: bool) -> bool:
-        """Whether to keep a variant though what the function reads changed while it ran.
+        """Whether to keep a variant though a value that the function reads changed while it ran.
 
-        Where there was no other thread, the function itself did it, as one that counts its calls.
-        Where there were, that it did shows when it happens each time.
+        Without another thread, the function itself has changed it, as one that counts its calls
+        does. With other threads it may have been one of these, unless it happens each time.
         """
         with self._lock:
             self._changes += 1
@@ -184,7 +185,7 @@ class Signature:
 
 
 def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
-    """The entry that a backend has brought, for as long as the variant holds."""
+    """The entry that a backend has made, for as long as the variant holds."""
     entry: Any = variant.compiled.entry
     unchanged = variant.capture.check
 

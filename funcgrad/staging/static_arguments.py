@@ -1,4 +1,4 @@
-"""Static arguments: which arguments they are, and what tells one from another.
+"""Static arguments: which arguments they are, and the keys that tell them apart.
 
 >>> static_places(lambda x, n: x * n, (), ("n",)) == {1, "n"}
 True
@@ -26,7 +26,7 @@ def static_places(f: Callable[..., Any], numbers: object, names: object) -> froz
     ----------
     f : callable
     numbers, names : int, str, or sequences of them
-        What ``static_argnums`` and ``static_argnames`` are.
+        The values of ``static_argnums`` and ``static_argnames``.
     """
     numbers = _many("static_argnums", numbers, int, "positions of arguments: integers")
     names = _many("static_argnames", names, str, "names of arguments: strings")

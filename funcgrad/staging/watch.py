@@ -99,7 +99,7 @@ class Watch:
             self._is(f"{self._body.name(mapping)}[{key!r}]", value)
 
     def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
-        """Watch which objects, in which order, a function finds in a container."""
+        """Watch the objects in a container, and their order, which a function lists."""
         kind, before = type(container), read(container) or ()
         # A copy, since another thread may be at it.
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
@@ -151,7 +151,7 @@ def look(owner: object, name: str) -> Any:
 
 
 def _same(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    """Whether all are the same objects; some containers make their texts and numbers anew."""
+    """Whether all objects are the same, or texts or numbers that containers have made anew."""
     if len(now) != len(before):
         return False
     return not any(map(is_not, now, before)) or all(map(_alike, now, before))

@@ -1,6 +1,6 @@
 """The NumPy backend: a program becomes straight-line Python over NumPy.
 
-What runs is the source that ``Program.to_numpy_source`` shows. Where that computes with Python's
+The source is the one that ``Program.to_numpy_source`` shows. Where it computes with Python's
 floats, which know nothing of ``np.errstate``, and the user wants to know of overflow and the like,
 the same program runs on NumPy's scalars.
 
@@ -47,7 +47,7 @@ class _Listing:
 
 
 def compile_program(program: Program, raises: bool = True) -> Run:
-    """A function that does what a program says.
+    """Compile a program to a function.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ class _OnScalars:
 
 
 def _heeding(program: Program, run: Run, raises: bool) -> Run:
-    """A program on Python's floats; on NumPy's where the user wants to know of errors.
+    """Run a program on Python's floats, or on NumPy's where the user wants to know of errors.
 
-    To ask takes 60 ns, and is all that is left to do inside of ``jit`` and other transformations,
-    which ignore errors unless the user has chosen otherwise.
+    To ask takes 60 ns. Inside of ``jit`` and other transformations, which ignore errors unless the
+    user has chosen otherwise, nothing else is done.
     """
     given = ", ".join([f"v{k}" for k in range(len(program.inputs))])
     is_silent = "" if ERROR_STATE is None else "read() is silent or "
@@ -141,7 +141,7 @@ def run({given}):
 
 
 def _may_warn(program: Program) -> bool:
-    """Whether any operation computes: what only moves numbers has nothing to warn of."""
+    """Whether any operation computes: operations that only move numbers have nothing to warn of."""
     return not all(
         getattr(equation.operation.differential, "structural", False)
         for equation in program.equations

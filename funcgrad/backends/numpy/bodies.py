@@ -34,7 +34,7 @@ def _is_of(value: Value, spec: Spec) -> bool:
 
 
 class CompiledBody(Program):
-    """A program that runs compiled where its inputs are the raw values that it is for."""
+    """A program that runs in compiled form where its inputs are raw values of its specs."""
 
     __slots__ = ("_run",)
     _run: Callable[..., Sequence[Value] | None]
@@ -59,7 +59,7 @@ def with_compiled_bodies(
     compile : callable
         From a program to ``(*raw inputs) -> raw outputs``, or None where a guard does not hold.
     depth : int
-        In how many programs it stands itself, which are written out.
+        The number of programs around it, which are written out.
     """
 
     def compiled(body: Program) -> Program:

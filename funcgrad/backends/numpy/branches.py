@@ -31,7 +31,7 @@ class _Branch(NamedTuple):
 
 
 def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -> None:
-    """The lines of a choice, whose first result is a variable."""
+    """Write the lines of a choice, whose results are the variables from ``first`` on."""
     module, operands = block.module, equation.operands
     branches = []
     for program in map(written_out, choice.branches):

@@ -20,7 +20,8 @@ from funcgrad.shape import Spec
 __all__ = ["Expressions", "Operand", "Text"]
 
 Text: TypeAlias = Callable[[], str]
-"""Gives the text of an operand; called only where the text has it, for it may make a name then."""
+"""A function that gives an operand's text. It is called only where the text is used, since it may
+define a name."""
 
 _BINARY: Final = (
     "add + subtract - multiply * divide / matmul @ less < less_equal <= greater > greater_equal >="
@@ -34,7 +35,7 @@ _ALIKE: Final = frozenset(
     "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
     " equal not_equal where".split()
 )
-"""Functions that bring operands to one dtype first; a number may as well have that already."""
+"""Functions that convert operands to one dtype first, so a number may have it from the start."""
 
 
 class Operand(NamedTuple):
@@ -94,10 +95,10 @@ class Expressions:
     def of(
         self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec] | None = None
     ) -> str:
-        """A primitive's equation, given what stands for its operands, and their specs if those are
+        """The expression of an equation, given its operands' texts, and their specs if these are
         not the variables' own.
 
-        Further lines may write into ``{out}``, what the expression made.
+        Further lines may write into its result, ``{out}``.
         """
         primitive: Primitive = equation.operation
         params = dict(equation.params)
@@ -120,7 +121,7 @@ class Expressions:
         return f"{function}({', '.join(arguments)})"
 
     def into(self, equation: Equation, texts: Sequence[Text], place: str) -> str:
-        """A statement of a function that puts its result into an array."""
+        """A statement that calls a function which writes its result into an array."""
         name = _numpy_name(equation.operation)
         operands = [str(operand) for operand in self.operands(equation, name, texts)]
         if not name:
@@ -141,7 +142,7 @@ class Expressions:
         texts: Sequence[Text],
         specs: Sequence[Spec] | None = None,
     ) -> list[Operand]:
-        """The operands; numbers beside arrays are 0-d arrays, made once, where that is the same.
+        """The operands. A number beside an array is a 0-d array, made once, if that is the same.
 
         To turn a number into an array takes NumPy as long as an operation on ten elements.
         """
@@ -187,6 +188,8 @@ def _operator(name: str, operands: Sequence[Operand]) -> str | None:
 
 
 def _has_operators(spec: Spec) -> bool:
-    """Whether a number's operators are the ufuncs, at a tenth of their time: whole numbers warn
-    where those wrap around, and complex quotients are rounded otherwise."""
+    """Whether a number's operators give what the ufuncs give, in a tenth of the time.
+
+    Operators of whole numbers warn where ufuncs wrap around, and complex quotients are rounded
+    differently."""
     return spec.dtype.kind == "f" or (spec.weak and spec.dtype.kind == "i")

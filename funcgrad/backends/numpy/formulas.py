@@ -1,8 +1,8 @@
 """Writing out calls and formulas, operation by operation, in the form that NumPy runs.
 
-The operations of a formula, one by one, are done in place, in kernels and on Python's floats like
-all others, and what they compute is shared with what is around. An operation that has an
-``evaluate`` of its own besides, which knows what NumPy does quicker, is called.
+The operations of a formula run in place, in kernels and on Python's floats like all others, and
+share their results with the equations around. An operation that has an ``evaluate`` of its own,
+which is quicker with NumPy, is called instead.
 
 >>> import funcgrad as fg
 >>> print(written_out(fg.program(fg.nn.relu)(2.0)).to_text(sources=False))
@@ -25,7 +25,7 @@ __all__ = ["formulas_of", "written_out"]
 
 
 def written_out(program: Program) -> Program:
-    """The program with the equations of calls, and of formulas, in their place."""
+    """Replace calls and formulas in a program by their equations."""
     return decomposed(inlined(program), _is_evaluated_by_formula)
 
 

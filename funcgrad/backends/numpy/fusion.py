@@ -60,7 +60,7 @@ class Kernel:
     members : tuple of int
         Positions, in order.
     rows : int
-        Length of the axis 0 that all of them share; of all elements, if it is flat.
+        Length of the axis 0 that all of them share; the number of elements, if it is flat.
     step : int
         Rows of a block.
     flat : bool
@@ -95,7 +95,7 @@ def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
 
 
 def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
-    """By what the results of an equation over blocks of rows combine to its result, if they do."""
+    """The ufunc that combines an equation's results over blocks of rows; empty if there is none."""
     if is_dot(equation, specs):
         return "add"
     structure = equation.operation.structure
@@ -106,13 +106,13 @@ def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
 
 
 def _combines(equation: Equation) -> bool:
-    """Whether it is a reduction whose results over two parts a ufunc puts together."""
+    """Whether an equation is a reduction whose results over two parts a ufunc combines."""
     structure = equation.operation.structure
     return isinstance(structure, Reduction) and structure.combine is not None
 
 
 def _is_product(equation: Equation) -> bool:
-    """Whether it is a contraction, which kernels have only where it is a dot."""
+    """Whether an equation is a contraction, which kernels have only where it is a dot."""
     return isinstance(equation.operation.structure, Contraction)
 
 
@@ -191,7 +191,7 @@ class _ArraySizes:
 
 
 class _KernelDraft:
-    """A kernel in the making."""
+    """An unfinished kernel."""
 
     __slots__ = ("after", "members", "number", "results", "rows", "seen")
 
@@ -212,7 +212,7 @@ def is_total(equation: Equation, kernel: Kernel) -> bool:
 
 
 def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
-    """The kernels of a program, none of which needs what comes after another that needs it.
+    """The kernels of a program. They can run in some order: none waits for one that waits for it.
 
     Small arrays may join, such as the maxima of rows between the rows and their exponentials; a
     kernel with too many of them for blocks to pay is tried again without.
@@ -290,7 +290,7 @@ def _rows(equation: Equation, specs: Sequence[Spec]) -> int:
 
 
 def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> list[bool]:
-    """For each operand whether a block of rows needs a block of it, rather than all.
+    """For each operand, whether a block of rows needs a block of it, rather than all.
 
     Elementwise operations align the last axes of their operands.
     """
@@ -323,7 +323,7 @@ def _may_join(
 
 
 def _closure(found: int, drafts: Sequence[_KernelDraft]) -> int:
-    """Kernels, with all that have to run before them."""
+    """Add to a set of kernels, as bits, all kernels that have to run before them."""
     waiting, known = found, 0
     while waiting:
         known |= waiting
@@ -371,7 +371,7 @@ def _finished(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> Kern
 def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
     """Whether a loop over blocks takes less time than one equation after another.
 
-    What is not in the cache any more takes three times as long as what is.
+    To read an array that has left the cache takes three times as long as to read one in it.
     """
     kernel, block = _finished(program, draft, sizes), sizes.block
     equations = [program.equations[position] for position in draft.members]

@@ -18,14 +18,14 @@ N = TypeVar("N", bound=Hashable)
 
 
 def in_order(needs: Mapping[N, Iterable[N]], place: Callable[[N], int]) -> list[N]:
-    """Nodes in an order in which each comes after what it needs.
+    """Order nodes so that each comes after the nodes that it needs.
 
     Parameters
     ----------
     needs : mapping
-        For each node those that it needs, each once.
+        For each node the nodes that it needs, each once.
     place : callable
-        Where a node stood; those that need not wait come by their places.
+        The place of a node before. Nodes that need not wait are ordered by it.
     """
     readers: dict[N, list[N]] = {}
     missing: dict[N, int] = {}
@@ -48,7 +48,7 @@ def in_order(needs: Mapping[N, Iterable[N]], place: Callable[[N], int]) -> list[
 
 
 def connected(nodes: Iterable[N], links: Iterable[Iterable[Hashable]]) -> list[list[N]]:
-    """Nodes by those that links bring together, in their order.
+    """The connected parts of a graph, each with its nodes in their order.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def kernel_lines(
         One of its steps.
     expressions : Expressions
     name : callable
-        What stands for the variables that the kernel reads and makes.
+        The name of a variable that the kernel reads or makes.
     """
     loop = _KernelLoop(program, plan, kernel, expressions, name)
     for position in kernel.members:
@@ -61,7 +61,7 @@ def kernel_lines(
 
 
 class _KernelLoop:
-    """One loop in the making: what comes before it, in it and after it."""
+    """An unfinished loop: the lines before it, in it and after it."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _KernelLoop:
         self.last = self._last_uses()
 
     def _last_uses(self) -> dict[int, int]:
-        """For each variable the last member that has to do with it."""
+        """For each variable the last member that reads or makes it."""
         last: dict[int, int] = {}
         for position in self.kernel.members:
             last[self.plan.firsts[position]] = position
@@ -148,7 +148,7 @@ class _KernelLoop:
     def _total(
         self, equation: Equation, variable: int, texts: Sequence[Text], specs: Sequence[Spec]
     ) -> None:
-        """A reduction over the rows: of each block, and then of what the blocks gave."""
+        """Write a reduction over the rows: of each block, then of the results of the blocks."""
         name, block = self.name(variable), self._word("block")
         self.before.append(self._room(variable, (self.kernel.blocks, *equation.results[0].shape)))
         self._line(f"{name}[{block}] = {self._of(equation, texts, specs)}", equation)
@@ -159,7 +159,7 @@ class _KernelLoop:
     def _result(
         self, equation: Equation, position: int, texts: Sequence[Text], specs: Sequence[Spec]
     ) -> None:
-        """A result that is needed whole after the kernel."""
+        """Write a result that is needed whole after the kernel."""
         variable = self.plan.firsts[position]
         own = self._block_name(variable)
         there = [operand for operand in equation.operands if self.blocks.get(operand) == own]
@@ -181,7 +181,7 @@ class _KernelLoop:
     # Parts.
 
     def _place(self, variable: int) -> str:
-        """Where a block of a result lies that is needed whole after the kernel."""
+        """The name of a block's part of a result that is needed whole after the kernel."""
         name, shape = self.name(variable), self.plan.specs[variable].shape
         flat = self.kernel.flat and len(shape) > 1
         if variable in self.plan.slots:
@@ -192,7 +192,7 @@ class _KernelLoop:
         return f"{name}[{self._word('rows')}]"
 
     def _flags(self, equation: Equation) -> list[bool]:
-        """For each operand whether a block of it is wanted."""
+        """For each operand, whether a block of it is needed."""
         if not self.kernel.flat:
             return blocked_operands(equation, self.plan.specs, self.kernel.rows)
         shapes = [self.plan.specs[operand].shape for operand in equation.operands]
@@ -237,7 +237,7 @@ class _KernelLoop:
         return flat
 
     def _whole(self, variable: int) -> str:
-        """The text of all of a variable: in a flat kernel with no axes to be aligned."""
+        """The text of the whole of a variable; in a flat kernel its one element gets one axis."""
         name = self.name(variable)
         if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
             return f"{name}.reshape(1)"
@@ -263,7 +263,7 @@ class _KernelLoop:
         return known[key]
 
     def _word(self, word: str) -> str:
-        """The name of a word that all kernels of a program share."""
+        """A name that all kernels of a program share."""
         known = self.expressions.scope.known
         if ("kernel", word) not in known:
             known["kernel", word] = self.expressions.scope.fresh(word)

@@ -63,7 +63,7 @@ def element_text(value: Raw) -> str:
 
 
 def array_text(value: Raw) -> str | None:
-    """A NumPy scalar or a small array; None for what is too long."""
+    """A NumPy scalar or a small array as text; None for one that is too long."""
     dtype = dtype_text(value.dtype)
     if isinstance(value, np.generic):
         return f"{dtype}({element_text(value)})"
@@ -86,7 +86,7 @@ def _nested(array: Raw) -> str:
 
 
 def plain_text(value: Raw) -> str | None:
-    """A static parameter that the text has words for."""
+    """A static parameter as text; None for one without a literal."""
     if isinstance(value, np.dtype):
         return f"np.dtype({dtype_text(value)})"
     if type(value) in (bool, int, float, complex):
@@ -107,6 +107,6 @@ def tuple_text(parts: Sequence[str]) -> str:
 
 
 def identifier(name: str) -> str:
-    """A name as Python has them; empty where nothing is left of it."""
+    """The characters of a name that Python allows; empty where none are left."""
     text = re.sub(r"\W+", "_", name).strip("_")
     return text if text.isidentifier() and text != "lambda" else ""

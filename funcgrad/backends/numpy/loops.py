@@ -1,8 +1,8 @@
 """Loops as text: a Python loop around the lines of the body.
 
-What the loop carries has names of its own. Its arrays lie where ``step_memory.py`` says. Numbers
-that the body computes with as Python's are Python's from the first step to the last; slices and
-stacks of such numbers are read and written through buffers, which know no other.
+The carry has names of its own. Its arrays lie where ``step_memory.py`` says. Numbers that the body
+computes with as Python's are Python's from the first step to the last; slices and stacks of such
+numbers are read and written through buffers, which give and take Python numbers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["write_loop"]
 
 
 def write_loop(block: Block, equation: Equation, loop: Loop, first: int) -> None:
-    """The lines of a loop, whose first result is a variable."""
+    """Write the lines of a loop, whose results are the variables from ``first`` on."""
     _LoopLines(block, equation, loop, first).write()
 
 
 class _LoopLines:
-    """A loop in the making."""
+    """An unfinished loop."""
 
     def __init__(self, block: Block, equation: Equation, loop: Loop, first: int) -> None:
         self.block, self.equation, self.first = block, equation, first
@@ -73,7 +73,7 @@ class _LoopLines:
     # Lines.
 
     def write(self) -> None:
-        """All lines."""
+        """Write all lines."""
         loop, body = self.loop, self.body
         if loop.length == 0:
             self._nothing()
@@ -101,7 +101,7 @@ class _LoopLines:
         self._after(stacks)
 
     def _nothing(self) -> None:
-        """No step: the carry is what it was, and nothing is stacked."""
+        """Write a loop without steps: the carry stays as it is, and nothing is stacked."""
         block, loop = self.block, self.loop
         for k, operand in enumerate(self._carried()):
             self._result(k, block.output(operand))
@@ -149,7 +149,7 @@ class _LoopLines:
             block.line(f"{self.names[v]} = {text}")
 
     def _stack(self, k: int) -> str:
-        """The name of an array of what all steps give, which is made."""
+        """Write the line that makes the array for an output of all steps, and return its name."""
         spec, name = self._spec(k), self.block.text(self.first + k)
         if self.loop.length is None:
             row = Spec(spec.shape[1:], spec.dtype)
@@ -164,11 +164,11 @@ class _LoopLines:
         return name
 
     def _is_large(self, spec: Spec) -> bool:
-        """Whether the system takes long to give memory for an array."""
+        """Whether an array is so large that to get memory for it takes long."""
         return prod(spec.shape) * spec.dtype.itemsize >= self.block.module.block
 
     def _give(self, inner: Block, scalars: Scalars) -> None:
-        """The names by which a program knows its inputs."""
+        """Give a program the names of its inputs."""
         for v in self.python:
             if v < len(inner.plan.specs):
                 inner.numbers[v] = self.names[v]
@@ -176,7 +176,7 @@ class _LoopLines:
                     inner.texts[v] = self.boxes[v]
 
     def _box(self, inner: Block, scalars: Scalars) -> None:
-        """NumPy's numbers of Python's, where a program wants both."""
+        """Convert Python numbers to NumPy's where a program needs both."""
         for v in sorted(self.python & scalars.kept):
             if v >= self.loop.shared:
                 inner.texts[v] = self.scope.fresh(f"{self.names[v]}_")
@@ -184,7 +184,7 @@ class _LoopLines:
                 self.block.line(f"{inner.texts[v]} = {box}({self.names[v]})")
 
     def _room(self, inner: Block) -> None:
-        """Where each step puts what it makes; NumPy gets the memory in the first step."""
+        """Name the places where steps put their results; the first step gets the memory."""
         names = []
         for variable in sorted({*self.memory.reused, *self.memory.spares.values()}):
             name = inner.places[variable] = inner.text(variable)
@@ -278,7 +278,7 @@ class _LoopLines:
         return frozenset(held)
 
     def _put(self, inner: Block, stacks: Sequence[str]) -> None:
-        """Stack what a step gives."""
+        """Put the results of a step into the stacks."""
         for k, name in enumerate(stacks, self.loop.carried):
             if k in self.memory.rows:
                 continue
@@ -289,7 +289,7 @@ class _LoopLines:
                 self.block.line(f"{name}[{self.number}] = {inner.output(variable)}")
 
     def _hand_on(self, inner: Block) -> None:
-        """Make what the body gave what the next step gets."""
+        """Make the carry that the body returned that of the next step."""
         loop, memory = self.loop, self.memory
         targets, sources = [], []
         for k in range(loop.carried):
@@ -307,7 +307,7 @@ class _LoopLines:
             )
 
     def _after(self, stacks: Sequence[str]) -> None:
-        """The results."""
+        """Name the results of the loop."""
         loop, outputs = self.loop, self.body.outputs
         for name in stacks if self.condition is not None else ():
             self.block.line(f"{name} = {name}[:{self.number}]")

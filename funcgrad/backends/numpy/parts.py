@@ -40,14 +40,14 @@ LONGEST: Final = 2**12
 
 
 class Parts:
-    """The lines of a function in the making, and which variables its parts make and read.
+    """The lines of an unfinished function, and which variables its parts make and read.
 
     Parameters
     ----------
     name, inputs : str
         Of the function.
     longest : int
-        From how many lines on a part is at its end.
+        The number of lines from which on a part ends.
     """
 
     def __init__(self, name: str, inputs: str, longest: int = LONGEST) -> None:
@@ -63,7 +63,7 @@ class Parts:
         self.lines[-1].append(f"{'    ' * self.depth}{text}")
 
     def begins(self, reads: Iterable[int]) -> None:
-        """A step of these operands begins, where a part may do so, too."""
+        """Note that a step with these operands begins, where a new part may begin, too."""
         if len(self.lines[-1]) >= self.longest:
             self.lines.append([])
             self.reads.append({})
@@ -81,9 +81,9 @@ class Parts:
         Parameters
         ----------
         names : callable
-            What stands for a variable that is handed on.
+            The names that a variable is handed on by.
         result : str
-            What the function returns.
+            The expression that the function returns.
         """
         count, result = len(self.lines), f"    return {result}"
         if count == 1:
@@ -105,7 +105,7 @@ class Parts:
         return found
 
     def _handed(self, names: Callable[[int], Sequence[str]]) -> dict[tuple[int, int], list[str]]:
-        """By the part that makes it and the one that reads it, the names of what is handed on."""
+        """For each part and each that reads its variables, the names of these variables."""
         handed: dict[tuple[int, int], dict[str, None]] = {}
         for reader, variables in enumerate(self.reads):
             for variable in variables:

@@ -1,4 +1,4 @@
-"""The plan of a program: in which steps it runs, what is written over what, what goes when.
+"""The plan of a program: its steps, where results lie in memory, and when they are dropped.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x + 1.0) * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
@@ -43,7 +43,7 @@ class Plan:
         of steps.
     takes : dict
         For the position of an equation the operand whose memory its result takes: an array of its
-        shape and dtype that nothing reads any more. Kernels take memory of their own blocks alike.
+        shape and dtype that nothing reads any more. Within kernels, blocks are taken likewise.
     homes : dict
         For variables of kernels whose blocks become blocks of one that is read outside, by taking
         their memory: that variable, in whose place they are made.
@@ -52,7 +52,7 @@ class Plan:
     slots : mapping
         For large intermediate results the slot of memory that they lie in; see ``slots_of``.
     leaving : frozenset of int
-        Large results that are returned, or whose memory what is returned has taken.
+        Large results that are returned, or whose memory a returned result has taken.
     """
 
     specs: Sequence[Spec]
@@ -67,7 +67,7 @@ class Plan:
 
 
 def is_plain_ufunc(operation: Primitive) -> bool:
-    """Whether an operation is an elementwise function of NumPy's, which takes a place for its
+    """Whether an operation is an elementwise function of NumPy's, which takes an array for its
     result after its arguments."""
     return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
 
@@ -122,7 +122,7 @@ def _lives(
     shared: Aliases,
     moments: _Moments,
 ) -> list[Life]:
-    """The lives of the results that can be put somewhere; a kernel is one moment in them."""
+    """The lives of the results that can be written into given memory; a kernel is one moment."""
     numbers = [n for n, s in enumerate(order) for _ in ((s,) if isinstance(s, int) else s.members)]
     numbers.append(len(order))
     taker = {operand: firsts[position] for position, operand in takes.items()}
@@ -180,10 +180,10 @@ def _outside(
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """When things happen, counted in equations in the order in which they run.
+    """The times at which variables are made and dropped, counted in equations as they run.
 
-    ``made`` and ``gone`` are moments of variables: of the equation that makes one, and of the last
-    that reads any variable which may share its memory.
+    ``made`` is when the equation of a variable runs, and ``gone`` when the last one runs that reads
+    any variable which may share its memory.
     """
 
     when: dict[int, int]
@@ -219,11 +219,11 @@ def _moments(
 
 
 def _is_given_up(equation: Equation) -> bool:
-    """Whether the memory of a result may be taken over by what is computed of it.
+    """Whether a result's memory may be taken over by a later result that is computed from it.
 
-    Not that of a product which cannot be told where to lie. It is got at each call, and where it
-    goes back early the next product gets it; kept longer, the system takes it and gives it anew,
-    page by page (a mixture of Gaussians took 1.6 times as long).
+    Not so for a product that cannot be written into given memory. Its memory is fresh at each call;
+    if it is freed early, the next product gets it. Kept longer, it goes back to the system, which
+    gives it anew, page by page (a mixture of Gaussians took 1.6 times as long).
     """
     operation = equation.operation
     if not makes_its_own(operation):

@@ -1,4 +1,4 @@
-"""An optimized program as NumPy runs it best.
+"""Rewrite an optimized program as NumPy runs it best.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: fg.checkpoint(lambda y: y * y)(x) + x)(3.0)
@@ -30,7 +30,7 @@ __all__ = ["prepared"]
 
 
 def prepared(program: Program, relaxed: bool = False) -> Program:
-    """An optimized program as it is best run.
+    """Rewrite an optimized program as NumPy runs it best.
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     Returns
     -------
     Program
-        Without calls, with the programs inside, as the bodies of loops, prepared likewise, with
-        small operations stacked and with arrays of many short rows turned. Its results are those of
-        the other; it is not meant to be differentiated, since the rules of calls are gone, and sums
-        in its derivatives have another order.
+        A program with the same results, in which calls are written out, programs inside, as the
+        bodies of loops, are prepared likewise, small operations are stacked, and arrays of many
+        short rows are turned. It is not meant to be differentiated, since the rules of calls are
+        gone, and sums in its derivatives have another order.
     """
     runs = with_programs_inside(
         _written_out(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)

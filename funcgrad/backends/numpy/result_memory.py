@@ -1,8 +1,8 @@
 """Memory of large results, used again once nobody holds it.
 
-To get memory from the system and to touch it for the first time may take longer than to compute
-what is put there. So a compiled function remembers where its last large results are, and takes that
-memory again if it is the only one that knows of it.
+To get memory from the system and to touch it for the first time may take longer than to compute the
+numbers in it. So a compiled function remembers its last large results, and uses their memory again
+if nobody else holds them any longer.
 
 >>> import numpy as np
 >>> memory = ResultMemory()

@@ -20,7 +20,8 @@ from typing import Final
 __all__ = ["roles"]
 
 _FEWEST: Final = 2
-"""How many have to differ from the most common ones of a kind: the first step of a loop differs."""
+"""The equations of a kind that have to differ from the most common ones to be told apart: the first
+step of a loop differs."""
 
 _DONE: Final = 1 << 62
 

@@ -66,18 +66,18 @@ _LARGE: Final = 2**17
 on, which do not stay in the cache."""
 
 _ROW: Final = 0.004
-"""For each row that is written, where they are first again."""
+"""Microseconds for each row that is written when rows are put first again."""
 
 _CALL: Final = 0.2
-"""To reshape one that needs no more."""
+"""Microseconds to turn an array by a reshape alone."""
 
 _LEAST_GAIN: Final = 2.0
-"""Microseconds that have to be saved."""
+"""The least saving, in microseconds, for which arrays are turned."""
 
 _ROUNDING: Final = 1e-6
 
 _SWEEPS: Final = 8
-"""How often all variables are looked at, at most; two or three times are usual."""
+"""The most sweeps over all variables; two or three are usual."""
 
 
 def put_rows_last(program: Program) -> Program:
@@ -117,7 +117,7 @@ def _row_counts(program: Program) -> frozenset[int]:
 
 
 class _Layout:
-    """Which variables have their rows last, and what a program costs so.
+    """The variables that have their rows last, and the time that a program then takes.
 
     Attributes
     ----------
@@ -249,9 +249,9 @@ class _Layout:
     def settle(self) -> None:
         """Choose the layout of each variable.
 
-        All that can have their rows last start so. Then each is turned back that costs no less
-        than the other way, given the others, which cuts off at the borders what is not worth a
-        copy. What remains falls into parts, each of which has to gain something as a whole.
+        All variables that can have their rows last start so. Then each one is turned back that
+        saves nothing, given the others; this cuts off at the borders those that are not worth a
+        copy. The others fall into connected parts, each of which has to save time as a whole.
         """
         for _ in range(_SWEEPS):
             self._nodes.reverse()  # a border moves through the program in one sweep, or in the next
@@ -297,7 +297,7 @@ class _Layout:
 
 
 def _has_times(site: Total | Product) -> bool:
-    """Whether the layout of what is read and written matters; BLAS takes a matrix either way."""
+    """Whether the layout of operands and result matters; BLAS takes a matrix either way."""
     return isinstance(site, Total) or max(map(len, site.letters)) > 2
 
 
@@ -314,7 +314,7 @@ def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
 
 
 class _RowsLastWriter:
-    """The new program, as it is written equation by equation."""
+    """Writes the new program, equation by equation."""
 
     __slots__ = ("_columns", "_draft", "_layout", "_others", "_own", "_program")
 
@@ -332,7 +332,7 @@ class _RowsLastWriter:
         self._columns: dict[tuple[int, Shape, int], int] = {}
 
     def finished(self) -> Program:
-        """The program that the layout makes of the other one."""
+        """Write the program in the chosen layout."""
         for position, equation in enumerate(self._program.equations):
             site = self._layout.sites.get(position)
             if isinstance(site, Rowwise) and self._layout.is_last(site.result):
@@ -353,7 +353,7 @@ class _RowsLastWriter:
     # Old variables, for an equation.
 
     def _with_rows_first(self, variable: int) -> int:
-        """A variable as it was, at the end."""
+        """The new variable for an output, with its rows first."""
         position = self._program.index.makers[variable]
         if position < 0:
             return self._own[variable]

@@ -1,8 +1,8 @@
-"""Equations on arrays of many rows: how each is done with the rows last, and what either costs.
+"""Equations on arrays of many rows: how each is done with the rows last, and its cost both ways.
 
 An array *has rows* if its first axis is one of rows; with the *rows last* that axis comes behind
-the others. Costs are estimated in microseconds. They leave out what is the same in both layouts,
-which is all work on single numbers: what differs is how often NumPy begins a loop.
+the others. Costs are estimated in microseconds. They leave out work on single numbers, which is the
+same in both layouts; the number of loops that NumPy begins differs.
 
 >>> _loops((1000, 25, 10), [(1000, 1, 10), (1, 25, 10)])
 25000
@@ -32,37 +32,37 @@ from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 __all__ = ["Product", "Rowwise", "Site", "Total", "product_time", "site_of"]
 
 _LOOP: Final = 0.006
-"""To begin an inner loop of an elementwise operation."""
+"""The time to begin an inner loop of an elementwise operation."""
 
 _LEADING: Final = 0.015
-"""To begin one of a reduction over leading axes."""
+"""The time to begin an inner loop of a reduction over leading axes."""
 
 _ROW: Final = 0.03
-"""To reduce one row."""
+"""The time to reduce one row."""
 
 _CALL_OF_BLAS: Final = 0.8
 _ROW_IN_BLAS: Final = 0.006
-"""To sum many short rows, see ``primitives/rows.py``, and for each that is not one of a matrix."""
+"""The time to sum many short rows, see ``primitives/rows.py``; also for each outside a matrix."""
 
 _COLUMN: Final = 0.0006
-"""For each number, to copy rows to columns, of which the extrema are found sooner."""
+"""The time for each number to copy rows to columns, whose extrema are computed sooner."""
 
 _MANY: Final = 64
 _SHORT: Final = 32
 """How many rows are reduced so, and up to which length."""
 
 _POSITION: Final = 0.001
-"""For each number, to find a greatest one along another axis than the last: NumPy copies."""
+"""The time for each number to find the largest along another axis than the last: NumPy copies."""
 
 _STRIDE: Final = 0.0005
-"""For each number that a product of stacks of matrices does not read or write as it lies."""
+"""The time for each number that a product of stacks of matrices reads or writes with a stride."""
 
 _COPY: Final = 1.0
 _COPY_NUMBER: Final = 0.002
-"""To copy an array for such a product, or as its result is not in C order, and for each number."""
+"""The time to copy an array for such a product, or for a result in C order, and for each number."""
 
 _CALL: Final = 0.2
-"""To reshape an operand to a column."""
+"""The time to reshape an operand to a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class Rowwise:
     rows : tuple of int
         The operands that have rows; others are the same for all rows.
     params : mapping
-        Those with the rows last.
+        The parameters with the rows last.
     times : tuple of two float
-        What it costs with the rows first, and last.
+        The cost with the rows first, and last.
     """
 
     result: int
@@ -94,11 +94,11 @@ class Total:
     ----------
     operand : int
     operation : Primitive
-        What it is with the rows last.
+        The operation with the rows last.
     params : mapping
-        Those with the rows last.
+        Its parameters with the rows last.
     times : tuple of two float
-        What it costs with the rows first, and last.
+        The cost with the rows first, and last.
     """
 
     operand: int
@@ -240,7 +240,7 @@ def _reduction(equation: Equation, structure: Reduction, shape: Shape, result: i
 def _reduction_time(
     structure: Reduction, is_position: bool, spec: Spec, axes: tuple[int, ...]
 ) -> float:
-    """The time to begin with each of the stretches of numbers that lie side by side."""
+    """The time that a reduction takes to begin its inner loops."""
     shape = spec.shape
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
     sizes = [size for size in shape if size > 1]
@@ -264,7 +264,7 @@ def _reduction_time(
 
 
 def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
-    """The time lost where arrays do not lie as a product of theirs wants them to.
+    """The time lost where arrays do not lie in memory as their product needs them.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
 def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:
     """The time lost where a stack of ``size`` numbers is not in its order.
 
-    That matrices are transposed costs nothing where they need not be copied.
+    Transposed matrices cost nothing where they need not be copied.
     """
     if axes is None:
         return 0.0

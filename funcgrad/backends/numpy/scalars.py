@@ -3,14 +3,13 @@
 An operation on ``np.float64`` takes NumPy two to fifty times as long as Python takes for the same
 on a ``float``, and the result has the same bits where IEEE 754 leaves no choice: sums, products,
 quotients, square roots, comparisons, selections. Where Python would raise and NumPy answers with an
-infinity or NaN, the text asks NumPy. What NumPy has its own approximations for, such as sines,
-stays NumPy's.
+infinity or NaN, the text asks NumPy. Functions that NumPy approximates in its own way, such as
+sines, stay NumPy's.
 
-A strong scalar is brought to a ``float`` where Python first needs it, and back where NumPy could
-tell the difference: in outputs, and beside arrays of other dtypes. This is worth its time for
-some equations and not for others, so equations that hand scalars to one another, be it through a
-sine, are looked at as one *island*, which runs in Python if what it gains pays for the ways in and
-out.
+A strong scalar is converted to a ``float`` where Python first needs it, and back where NumPy could
+tell the difference: in outputs, and beside arrays of other dtypes. These conversions take time. So
+equations that hand scalars to one another, be it through a sine, form one *island*, which runs in
+Python if that saves more time than the conversions into it and out of it take.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: fg.numpy.sqrt(x * y) / y - x)(2.0, 3.0)
@@ -110,7 +109,7 @@ _CHECKED: Final = (
 _TO_CHOOSE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {"float": frozenset({"float", "int"}), "bool": frozenset({"bool"})}
 )
-"""By the kind of what is chosen, the kinds of which it is."""
+"""For each kind of result of a selection, the kinds of Python numbers that it may choose from."""
 
 _WHOLE: Final = 2**53
 """Up to here a whole number is a float."""
@@ -132,13 +131,14 @@ class Scalars:
     Attributes
     ----------
     members : frozenset of int
-        Positions of the equations that do. Their results are Python numbers.
+        Positions of these equations. Their results are Python numbers.
     entering : frozenset of int
-        Variables that members read and others make, and that have to be brought to Python numbers.
+        Variables of other equations that members read, and that have to be converted to Python
+        numbers.
     kept : frozenset of int
-        Variables that others read and that have to be NumPy's there.
+        Variables that other equations read and that have to be NumPy's there.
     either : frozenset of int
-        Positions of equations of others that give the same for a ``float`` as for ``np.float64``.
+        Positions of other equations that give the same for a ``float`` as for ``np.float64``.
     """
 
     members: frozenset[int]
@@ -148,7 +148,7 @@ class Scalars:
 
 
 NONE: Final = Scalars(frozenset(), frozenset(), frozenset(), frozenset())
-"""Where all runs on NumPy's scalars."""
+"""No equation runs on Python numbers."""
 
 
 def scalars_of(
@@ -165,10 +165,10 @@ def scalars_of(
     together : iterable of int
         Positions of equations that run in kernels, and so among arrays.
     written : collection of int
-        Positions of loops and choices that take and give either.
+        Positions of loops and choices, which take and return numbers of either kind.
     loops : bool
-        Whether it costs nothing to bring numbers in and out: a loop does so before its first step
-        and after its last.
+        Whether conversions cost nothing, as in a loop, which makes them before its first step and
+        after its last.
     """
     equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
     specs = program.specs()
@@ -308,7 +308,7 @@ def _islands(
 
 
 def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
-    """The nanoseconds that an equation takes less in Python, ways in and out apart."""
+    """The nanoseconds that an equation saves in Python, without conversions."""
     operands = [specs[operand] for operand in equation.operands]
     function = equation.operation.evaluate
     quick = function in _OPERATORS and not all(spec.weak for spec in operands)
@@ -330,9 +330,9 @@ def scalar_text(
     ----------
     equation : Equation
     texts : sequence of str
-        What stands for its operands: names, or numbers in parentheses if need be.
+        The texts of its operands: names, or numbers in parentheses if need be.
     name : str
-        Of the result.
+        The name of the result.
     divisor : float, optional
         The last operand if it is a constant.
     """

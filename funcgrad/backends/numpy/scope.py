@@ -1,4 +1,4 @@
-"""The names of a module in the making: what it imports, what it makes once, what it is given."""
+"""The global names of an unfinished module: imports, objects made once, and given objects."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Scope:
         return lines
 
     def fresh(self, name: str) -> str:
-        """A name like the one wanted that nothing has so far."""
+        """A new name, like the one wanted."""
         own = name
         while own in self.taken:  # names that grew with their number would take its square in all
             self.repeats[name] = number = self.repeats.get(name, 0) + 1
@@ -76,7 +76,7 @@ class Scope:
         return self.fresh(next(name for name in self.letters if name not in self.taken))
 
     def beside(self, value: Raw, dtype: np.dtype[Any]) -> str | None:
-        """A number as a 0-d array; None where an array of that dtype would not do the same."""
+        """A number as a 0-d array; None where an array of that dtype would change a result."""
         if not isinstance(value, (int, float, np.floating)) or dtype.kind != "f":
             return None
         with np.errstate(over="ignore"):
@@ -89,10 +89,10 @@ class Scope:
         return self.once(f"np.array({text}, {dtype_text(dtype)})", number_name(text))
 
     def named(self, text: str) -> str:
-        """An expression with global names for what it has of NumPy's, of a ufunc's methods and of
-        ``math``.
+        """Replace the names of NumPy, of methods of ufuncs and of ``math`` in an expression by
+        global names.
 
-        Looking it up in the module at each call takes a tenth of a small operation.
+        To look them up in the module at each call takes a tenth of a small operation.
         """
         return _DOTTED.sub(self._global, text)
 
@@ -123,7 +123,7 @@ class Scope:
         return name
 
     def support(self, module: str, attribute: str, name: str = "") -> str:
-        """A name, like the one wanted, for what another module has for running programs."""
+        """A global name, like the one wanted, for an attribute of another module of the backend."""
         if (module, attribute) not in self.known:
             own = self.fresh(name or attribute)
             self.known[module, attribute] = self.imported(module, attribute, own)

@@ -1,4 +1,4 @@
-"""Which variables of a program are rows of arrays, or the same part of each row.
+"""Find the variables of a program that are rows of arrays, or the same part of each row.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -40,7 +40,7 @@ class Slice(NamedTuple):
 
 
 class Slices:
-    """The slices that the variables of a program are, each found once."""
+    """The slices that variables of a program are, each looked for once."""
 
     __slots__ = ("_found", "_program")
 
@@ -49,13 +49,13 @@ class Slices:
         self._found: dict[int, Slice | None] = {}
 
     def of(self, variable: int) -> Slice | None:
-        """The array of which a variable is a part such as ``x[3]`` or ``x[3, 1:]``, and where."""
+        """The array, row and key of a variable that is a part such as ``x[3]`` or ``x[3, 1:]``."""
         if variable not in self._found:
             self._found[variable] = self._slice(variable)
         return self._found[variable]
 
     def run(self, variables: Sequence[int]) -> Slice | None:
-        """The first of variables that are ``x[n]``, ``x[n + 1]`` and so on of one array."""
+        """The first slice, if variables are ``x[n]``, ``x[n + 1]`` and so on of one array."""
         first = self.of(variables[0])
         if first is None:
             return None

@@ -1,4 +1,4 @@
-"""Where large intermediate results lie: in slots, which several share whose lives do not meet.
+"""Slots of memory for large intermediate results; results share one if their lives do not overlap.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -25,7 +25,7 @@ __all__ = ["Life", "leaving", "slots_of", "takes_a_place"]
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A variable that may lie in a slot, and the first and the last step that has to do with it."""
+    """A variable that may lie in a slot, and the first and the last step that makes or reads it."""
 
     variable: int
     spec: Spec
@@ -39,7 +39,7 @@ class Life:
 
 
 def takes_a_place(equation: Equation, is_plain: bool) -> bool:
-    """Whether what evaluates an equation can be told where to put its result."""
+    """Whether the function that evaluates an equation can write its result into given memory."""
     traits = equation.operation.traits
     return is_plain or (Trait.WRITES_INTO in traits and len(equation.results[0].shape) > 1)
 
@@ -57,15 +57,15 @@ def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:
     lives : sequence of Life
         In the order in which they start.
     end : int
-        The step of the outputs: what is alive then leaves the program, and gets no slot.
+        The step of the outputs: a variable that is alive then leaves the program without a slot.
     least : int
         Bytes from which on a slot is worth it: the C library may give memory of that size back to
         the system as soon as it is free.
 
     Notes
     -----
-    A variable takes the free slot whose size fits best; one that is smaller grows, since all slots
-    are made at once. A step does not write to what it reads.
+    A variable takes the free slot whose size fits best; a smaller slot grows, since all slots are
+    made at once. A step does not write into memory that it reads.
     """
     free: list[tuple[int, int]] = []  # sizes, with slots
     busy: list[tuple[int, int, int]] = []  # last steps, with sizes and slots

@@ -1,4 +1,4 @@
-r"""The text of a module as the writer leaves it, and in the pieces in which it is compiled.
+r"""The text of a module as the writer made it, and the pieces in which it is compiled.
 
 >>> source = Source("import math", "two = 2", ("def f(x):\n    return two * x",), "f", (), True)
 >>> print(source.text)
@@ -31,20 +31,20 @@ _MAKER_HEAD: Final = f'''def {MAKER}(constants):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A module's text and what it is given besides.
+    """A module's text, and the objects that it needs besides.
 
     Attributes
     ----------
     imports : str
     globals : str
-        Lines that make what is made once.
+        Lines that make objects once.
     functions : tuple of str
         The last one is the program's; the others are those that it calls.
     name : str
         Of the function.
     constants : tuple
-        What the text has no words for, large arrays above all. If there are any, what the text
-        defines is ``with_constants``, which makes the function of them.
+        Objects without a literal, above all large arrays. If there are any, the text defines
+        ``with_constants``, which makes the function from them.
     floats : bool
         Whether it computes with Python's floats, of which NumPy's ``errstate`` knows nothing.
     """
@@ -74,8 +74,8 @@ class Source:
     def pieces(self) -> Iterator[str]:
         """Texts that do the same as the whole, if each is compiled and run in turn.
 
-        First what makes the globals, of ``constants``; then the functions, each of which defines
-        one more name, in the lines where the text has them.
+        The first one makes the globals from ``constants``. Then come the functions, each of which
+        defines one more name, on the lines where the whole text has them.
         """
         yield f"{self.imports}\n{self.globals}"
         between = 2 if self.constants else 3

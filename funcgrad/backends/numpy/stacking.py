@@ -1,8 +1,8 @@
 """Stacking: small operations that each step of an unrolled loop does, done once for all steps.
 
 NumPy takes as long to call a function on ten numbers as on a hundred. Operations of one kind, of
-which none depends on another, become one on an array of which they are the rows. What such rows are
-made of is stacked once, at the beginning of a chain; who reads single rows gets views.
+which none depends on another, become one operation on an array of which they are the rows. Its
+operands are stacked once, at the beginning of a chain; equations that read single rows get views.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -92,7 +92,7 @@ def stack_small_operations(program: Program) -> Program:
 
 
 def _stacked(program: Program) -> Program:
-    """The program with what can be stacked at once; the same object if there is nothing."""
+    """Stack everything that can be stacked at once; the same object if there is nothing."""
     if len(program.equations) < 2 * FEWEST:
         return program
     stacks = find_stacks(program)
@@ -107,14 +107,14 @@ def _stacked(program: Program) -> Program:
 
 
 class _StackChoice:
-    """Which groups become one equation.
+    """The groups that become one equation.
 
     Attributes
     ----------
     kept : list of bool
-        By group.
+        A flag for each group.
     slices : Slices
-        Those of the program.
+        The slices in the program.
     """
 
     __slots__ = ("_demands", "_groups", "_program", "_stacks", "kept", "slices")
@@ -135,7 +135,7 @@ class _StackChoice:
         self._demands.update([variable for slot in joins for variable in slot])
 
     def run(self, slot: Slot) -> tuple[int, int] | None:
-        """The group that is kept of which variables are neighbouring rows, and the first row."""
+        """The kept group whose neighbouring rows these variables are, and the first row."""
         found = self._stacks.runs.get(slot)
         return found if found is not None and self.kept[found[0]] else None
 
@@ -165,7 +165,7 @@ class _StackChoice:
         return [slot for slot in group.slots if len(slot) > 1 and self.run(slot) is None]
 
     def _parts(self) -> list[list[int]]:
-        """The groups together of which one reads the other, or both what is joined."""
+        """The connected parts of the groups: groups that read each other, or the same joins."""
         rows = self._stacks.rows
         links: list[list[Any]] = []
         for number, group in enumerate(self._groups):
@@ -175,7 +175,7 @@ class _StackChoice:
         return connected([*range(len(self._groups))], links)
 
     def _is_worth_it(self, part: Sequence[int]) -> bool:
-        """Whether groups, of which no others read rows, make the program quicker and no longer."""
+        """Whether groups whose rows no others read make the program quicker and no longer."""
         time, equations = 0.0, 0
         joined: Counter[Slot] = Counter()
         for number in part:
@@ -203,7 +203,7 @@ class _StackChoice:
 
 
 class _StackWriter:
-    """The new program, as it is written equation by equation."""
+    """Writes the new program, equation by equation."""
 
     __slots__ = (
         "_choice",
@@ -227,7 +227,7 @@ class _StackWriter:
         self._joined: dict[Slot, int] = {}
 
     def finished(self) -> Program:
-        """The program with what is kept of the groups in place of their members."""
+        """Write the program, with the kept groups in place of their members."""
         program, kept = self._program, self._choice.kept
         homes = {
             member: number
@@ -245,9 +245,9 @@ class _StackWriter:
         return remove_dead_code(self._draft.finish(program, outputs, guarded))
 
     def _order(self, homes: Mapping[int, int]) -> list[int]:
-        """The last member of each group, and all other equations, after what they read.
+        """Order the last members of groups and all other equations so that operands come first.
 
-        Else as they came, and where one has to wait, as soon as may be.
+        Otherwise they stay in their order; one that has to wait comes as soon as it can.
         """
         maker_of = self._program.index.makers.__getitem__
         groups = self._stacks.groups
@@ -273,7 +273,7 @@ class _StackWriter:
         return self._known[variable]
 
     def _array(self, like: Equation, slot: Slot) -> int:
-        """The new variable of which old ones are the rows."""
+        """The new variable whose rows are these old ones."""
         found = self._choice.run(slot)
         if found is not None:
             group, first = found

@@ -1,4 +1,4 @@
-"""Which small operations of a program could be rows of one: what `stacking` decides about.
+"""Groups of small operations that could be rows of one; ``stacking`` decides which become one.
 
 A *group* is made of equations that do the same, of which none depends on another, and which have
 for each operand either the same variable or rows of one array: results of another group, or
@@ -34,11 +34,11 @@ FEWEST: Final = 3
 """Two rows gain at most what it costs to stack them."""
 
 BLOCK_BYTES: Final = 2**18
-"""No more is joined in one array: by then the calls are a small part of what is done with it, and
-larger arrays cost more than that, since the system has to find memory for them."""
+"""The most bytes that are joined in one array: calls are a small part of its time then, and larger
+arrays cost more than they save, since the system has to find memory for them."""
 
 _SMALL: Final = 2**13
-"""Bytes of an array that is so small that the call takes longer than the work."""
+"""The bytes of an array up to which the call takes longer than the work."""
 
 _OTHER: Final = 1 << 62
 """Stands for the specs of arrays that are not small, or have no elements."""
@@ -70,9 +70,9 @@ class Stacks:
     Attributes
     ----------
     groups : list of Group
-        Each after those that it reads.
+        Each comes after the groups that it reads.
     rows : dict
-        For the result of a member its group's number, and its row there.
+        For the result of a member the number of its group, and its row there.
     runs : dict
         For variables that are neighbouring rows of a group its number, and the first row.
     """
@@ -85,8 +85,8 @@ class Stacks:
 def find_stacks(program: Program) -> Stacks:
     """Find the groups of a program, without a look at what they cost.
 
-    What is done on one side of a guard, or of a call with rules of its own, or again in a
-    checkpointed function, is not brought together with what is done on the other.
+    Equations on different sides of a guard or of a call with rules of its own are not grouped, nor
+    those in the second run of a checkpointed function with others.
     """
     found = Stacks()
     kinds = _kinds(program)
@@ -97,7 +97,7 @@ def find_stacks(program: Program) -> Stacks:
 
 
 def _kinds(program: Program) -> list[int]:
-    """By position a number for the kind of equation; -1 where there are too few of it."""
+    """A number for the kind of each equation; -1 where there are too few of that kind."""
     codes = _codes(program)
     rowwise: dict[Primitive, bool] = {}
     numbers: dict[Hashable, int] = {}
@@ -123,8 +123,10 @@ def _kinds(program: Program) -> list[int]:
 
 
 def _codes(program: Program) -> list[int]:
-    """By variable a number for its spec, or its own, negative, where all rows have to have the same
-    one: what has no axes may be weak, and broadcasts otherwise than a row does."""
+    """A number for the spec of each variable; for a number without axes one of its own, negative.
+
+    All rows have to share such a variable: it may be weak, and broadcasts otherwise than a row.
+    """
     numbers: dict[Hashable, int] = {}
     codes = []
     for variable, spec in enumerate(program.specs()):

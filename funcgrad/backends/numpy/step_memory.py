@@ -1,9 +1,9 @@
-"""The memory of loops: what a step makes where earlier steps have made the same.
+"""The memory of loops: each step writes its results where earlier steps have written theirs.
 
-A step of a loop needs no memory that an earlier one has not had. What is made and read within a
-step lies where the first step put it. A carry whose memory is nobody else's is written over once
-nothing reads it any more, and where the next one has to be made beside it, the two take turns. What
-is stacked is made in its row, if it can be told where to lie.
+A step of a loop needs no memory that an earlier one has not had. Values that are made and read
+within a step lie where the first step put them. A carry whose memory is nobody else's is written
+over once nothing reads it any more; where the next one has to be made beside it, the two take
+turns. Stacked outputs are written directly into their rows, if their operations can do that.
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda a, b: (b, a + b))(fg.tensor([1.0, 2.0]), fg.tensor([3.0, 4.0]))
@@ -33,25 +33,25 @@ __all__ = ["StepMemory", "memory_of"]
 
 @dataclass(frozen=True, slots=True)
 class StepMemory:
-    """Where the results of a body lie.
+    """The places in memory of a body's results.
 
     Attributes
     ----------
     body : Program
     shared : int
-        How many of the inputs come before the carry.
+        The number of inputs before the carry.
     plan : Plan
         Of the body.
     owned : set of int
-        Which of the carry has memory that nothing else shares.
+        The parts of the carry whose memory nothing else shares.
     sources : mapping
-        For each owned carry that lies where another did, or the same, at the step before: which.
+        For each owned carry that takes the memory of a carry at the step before, that carry.
     spares : mapping
-        For each owned carry that is made beside what is there: the variable that is put there.
+        For each owned carry that is made in spare memory beside the last one, its variable.
     rows : mapping
-        For each output that is made in its row of a stack: the variable that is put there.
+        For each output that is made in its row of a stack, its variable.
     reused : frozenset of int
-        The variables that are put where the step before has put them.
+        The variables that are written where the step before has written them.
     """
 
     body: Program
@@ -64,7 +64,7 @@ class StepMemory:
     reused: frozenset[int]
 
     def turns(self) -> dict[int, int]:
-        """For each carry with a spare the one whose memory is the next spare."""
+        """For each carry with a spare, the carry whose memory is the next spare."""
         specs = self.body.inputs
         free = [k for k in sorted(self.owned) if k not in self.sources.values()]
         found = {}
@@ -127,7 +127,7 @@ def _is_foreign(program: Program) -> bool:
 
 
 def _owned(body: Program, shared: int, carried: int) -> set[int]:
-    """Which of the carry has memory of its own at every step, if it has at the first."""
+    """The parts of the carry with memory of their own at every step, if they have it at first."""
     roots, makers = aliases(body), body.index.makers
     outputs = body.outputs[:carried]
     stacked = {*body.outputs[carried:]}
@@ -162,7 +162,7 @@ def _owned(body: Program, shared: int, carried: int) -> set[int]:
 
 
 def _start(plan: Plan, body: Program, variable: int) -> int:
-    """The variable that was put first where another lies."""
+    """The first variable that was written into the memory of another."""
     makers = body.index.makers
     while makers[variable] in plan.takes:
         variable = plan.takes[makers[variable]]
@@ -180,7 +180,7 @@ def _leave(plan: Plan, body: Program, variable: int) -> None:
 
 
 def _places(body: Program, plan: Plan) -> set[int]:
-    """The arrays that can be told where to lie, and are made by an equation by itself."""
+    """The arrays that can be written into given memory, by equations outside of kernels."""
     inside = {p for step in plan.steps if isinstance(step, Kernel) for p in step.members}
     roots = aliases(body)
     found = set()

@@ -1,8 +1,9 @@
 """Memory for the large intermediate results of one compiled program, used from call to call.
 
-What is given back to the system has to be got from it again, page by page, which takes several
-times as long as to compute what is put there. So the large arrays that a call needs on its way are
-laid out once, side by side or over one another as their lives allow, and kept for the next call.
+Memory that was given back to the system has to be got from it again, page by page, which takes
+several times as long as to compute the numbers in it. So the large arrays that a call needs on its
+way are laid out once, side by side or over one another as their lives allow, and kept for the next
+call.
 
 >>> import numpy as np
 >>> memory = WorkingMemory((((2, 3), np.float64, 0), ((6,), np.float32, 0), ((3,), np.float64, 1)))
@@ -28,7 +29,7 @@ __all__ = ["WorkingMemory"]
 Room: TypeAlias = tuple[np.ndarray[Any, Any], ...]
 
 _MOST: Final = 2
-"""Calls at once for which room is kept; more get theirs from the system, and give it back."""
+"""The number of simultaneous calls for which memory is kept; others get theirs from the system."""
 
 
 class WorkingMemory:

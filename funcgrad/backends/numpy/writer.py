@@ -93,9 +93,9 @@ def numpy_source(
     raises : bool
         Whether the function raises where a guard does not hold; else it returns None.
     longest : int
-        From how many lines on it is several functions; see ``Parts``. None for what is best: to
-        hand a variable on takes as long as Python's arithmetic on a number, so programs that are
-        mostly that stay whole.
+        The number of lines from which on the text is several functions; see ``Parts``. By default
+        it is chosen: to hand a variable on takes as long as Python's arithmetic on a number, so
+        programs that mostly compute with Python numbers stay whole.
     """
     program = written_out(program)
     plan = plan_of(program, block)
@@ -114,7 +114,7 @@ def numpy_source(
 
 
 class _Writer:
-    """The lines of one program in the making: of the module's function, or of a body in it."""
+    """Writes the lines of one program: of the module's function, or of a body in it."""
 
     def __init__(
         self,
@@ -204,12 +204,12 @@ class _Writer:
     def inside(
         self, program: Program, plan: Plan, scalars: Scalars, inputs: Sequence[str]
     ) -> _Writer:
-        """The lines of a program inside, whose inputs have these names."""
+        """A writer for a program inside, whose inputs have these names."""
         return _Writer(self.module, program, plan, scalars, inputs)
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        """Lines of a loop or a branch, in which there may be nothing to do."""
+        """Write indented lines, of a loop or a branch; ``pass`` if there are none."""
         lines = self.parts.lines[-1]
         before = len(lines)
         self.parts.depth += 1
@@ -219,20 +219,20 @@ class _Writer:
         self.parts.depth -= 1
 
     def steps(self, lasting: Set[int] = frozenset()) -> None:
-        """The lines of all steps of a program inside; some names are never given up."""
+        """Write the lines of all steps of a program inside; lasting names are never dropped."""
         dropped = self.dropped()
         for number, step in enumerate(self.plan.steps):
             self.step(step)
             self.drop([v for v in dropped.get(number, ()) if v not in lasting])
 
     def begin(self) -> None:
-        """The lines before the first step."""
+        """Write the lines before the first step."""
         self.enter(range(len(self.program.inputs)))
         for guard in self.program.index.guards.get(-1, ()):
             self.guard(guard)
 
     def step(self, step: int | Kernel) -> None:
-        """The lines of a step."""
+        """Write the lines of a step."""
         defined = self.defined(step)
         if isinstance(step, Kernel):
             self.kernel(step)
@@ -284,7 +284,7 @@ class _Writer:
             self.line(f"{memory}.keep({self.room})")
 
     def defined(self, step: int | Kernel) -> list[int]:
-        """The variables that there are after a step."""
+        """The variables that a step defines."""
         if isinstance(step, int):
             first = self.plan.firsts[step]
             return list(range(first, first + len(self.program.equations[step].results)))
@@ -314,7 +314,7 @@ class _Writer:
         self.parts.line(f"{text:<44}  # {source}" if self.module.lines and source else text)
 
     def equation(self, position: int) -> None:
-        """The lines of an equation that runs by itself."""
+        """Write the lines of an equation that runs by itself."""
         equation, first = self.program.equations[position], self.plan.firsts[position]
         text = self.either if position in self.scalars.either else self.text
         operands = [partial(text, variable) for variable in equation.operands]
@@ -363,7 +363,7 @@ class _Writer:
                 self.line(line.replace("{out}", name), equation.source)
 
     def scalar(self, equation: Equation, first: int) -> None:
-        """The line of an equation that runs on Python numbers."""
+        """Write the line of an equation that runs on Python numbers."""
         operands = equation.operands
         divisor = self.values.get(operands[-1])
         given = self.text if of_whole_numbers(equation, self.plan.specs) else self.number
@@ -384,7 +384,7 @@ class _Writer:
         return form_of(equation, self.plan.specs) if self.parts.depth <= DEEPEST else None
 
     def receive(self, variable: int, number: str, box: str) -> None:
-        """A result that is a Python number, and what makes NumPy's of it."""
+        """Note a result that is a Python number, and the expression that makes it NumPy's."""
         self.numbers[variable] = number
         if variable in self.scalars.kept:
             self.texts[variable] = self.scope.fresh(f"{number}_")
@@ -393,7 +393,7 @@ class _Writer:
             self.made[variable] = box
 
     def enter(self, variables: Iterable[int]) -> None:
-        """Python numbers for those variables that are wanted as such."""
+        """Convert those variables to Python numbers that equations need as such."""
         for variable in variables:
             if variable in self.scalars.entering and variable not in self.numbers:
                 text = self.text(variable)
@@ -403,7 +403,7 @@ class _Writer:
                 self.line(f"{name} = {self.python_type(variable)}({text})")
 
     def enters_for_good(self, variable: int) -> bool:
-        """Whether a variable is wanted as a Python number, and as nothing else."""
+        """Whether a variable is needed as a Python number only."""
         return (
             variable in self.scalars.entering
             and variable not in self.scalars.kept
@@ -424,7 +424,7 @@ class _Writer:
         return isinstance(operation.result(*operands, **dict(equation.params)), tuple)
 
     def kernel(self, kernel: Kernel) -> None:
-        """The lines of equations that run together."""
+        """Write the lines of equations that run together."""
         for text, source in kernel_lines(
             self.program, self.plan, kernel, self.expressions, self.text
         ):
