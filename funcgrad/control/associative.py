@@ -45,10 +45,11 @@ def associative_scan(
     Parameters
     ----------
     fn : callable
-        Of two pytrees like ``elems``, to a third. It is called on many elements at once, which lie
-        along ``axis``, and has to be associative: ``fn(a, fn(b, c))`` is ``fn(fn(a, b), c)``.
+        Takes two pytrees like ``elems`` and returns a third. It is called on many elements at once,
+        which lie along ``axis``, and has to be associative: ``fn(a, fn(b, c))`` is
+        ``fn(fn(a, b), c)``.
     elems : pytree of arrays
-        With as many elements along ``axis`` in every leaf.
+        The leaves have one length along ``axis``.
     reverse : bool
         Whether totals run from the end. ``fn`` then gets the later elements first.
     axis : int
@@ -56,7 +57,7 @@ def associative_scan(
     Returns
     -------
     pytree of arrays
-        Like ``elems``: what ``fn`` makes of all elements up to and including each.
+        Like ``elems``: at each place, the elements up to and including it, combined by ``fn``.
 
     Raises
     ------
@@ -163,7 +164,7 @@ def _part(values: Sequence[Value], start: int, stop: int, step: int) -> list[Val
 
 
 def _interleaved(even: Value, odd: Value) -> Value:
-    """The elements of two arrays by turns; the first may have one more."""
+    """Interleave two arrays along axis 0; the first may have one more element."""
     count, *rest = shape_of(odd)
     pairs = stack(view(even, key=Key((slice(0, count),))), odd, axis=1)
     both = reshape(pairs, shape=(2 * count, *rest))

@@ -1,4 +1,4 @@
-"""The types of what loops and branches carry: how that of a result follows from a function's.
+"""The types of the values that loops carry and branches return, from those of the user's functions.
 
 A start that is one array or number comes back as a tensor, for whatever kind of array or number the
 function is declared. A start in a container may be given with numbers in it where the function is

@@ -61,9 +61,9 @@ def placed_values(
 
 
 def handed(values: Sequence[Value]) -> list[Value]:
-    """Values as bodies get them: Python's numbers stay so, truth values become NumPy's.
+    """Values as bodies get them: Python's numbers stay Python's, but truth values become NumPy's.
 
-    Of Python's, ``~`` would be -1 or -2, and ``+`` a sum.
+    ``~True`` would be -2 in Python, and ``True + True`` 2.
     """
     return [value if type(value) in STRONG else strong_truth(value) for value in values]
 
@@ -91,9 +91,9 @@ def gives_way(weak: Spec, spec: Spec) -> bool:
 
 
 def alike(new: Any, old: Any) -> bool:
-    """Whether two trees are certainly of one structure, with leaves of one kind: a quick look.
+    """Whether a quick look shows that two trees have one structure, with leaves of one kind.
 
-    Loops take it at every step: 0.2 µs for an array, where to take a tree apart takes 2.
+    Loops ask at every step: it takes 0.2 µs for an array, and to take a tree apart 2.
     """
     kind = type(new)
     if kind is not type(old):
@@ -140,7 +140,7 @@ class Kinds:
     values : list of values
         The first.
     numbers : list of bool
-        Where the loop begins with a Python number.
+        Which leaves the loop begins with as Python numbers.
     """
 
     operation: str
@@ -164,7 +164,7 @@ class Kinds:
         return True in self.numbers
 
     def _becomes(self, k: int, new: Spec) -> bool:
-        """Whether what began as a Python number becomes something of another kind.
+        """Whether a leaf that began as a Python number becomes something of another kind.
 
         It may have become an array of one kind while another leaf was a Python number yet.
         """
@@ -194,8 +194,8 @@ class Kinds:
     def fit(self, values: Sequence[Value], step: str) -> tuple[list[Value], bool]:
         """The values of a carry, with arrays in place of Python numbers where it has arrays.
 
-        Also whether the loop began with Python numbers that became arrays: its kind is another
-        one then.
+        Also whether the kind has changed: a leaf that began as a Python number became an array or
+        a number of a later kind.
         """
         fitted, promoted = [], False
         for k, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
@@ -213,7 +213,7 @@ class Kinds:
         return fitted, promoted
 
     def promote(self) -> None:
-        """Begin with values of the kinds that are known now."""
+        """Convert the first values to the kinds that are known now."""
         self.values = [as_spec(x, spec) for x, spec in zip(self.values, self.specs, strict=True)]
 
     def staged(
@@ -223,9 +223,10 @@ class Kinds:
         others: Sequence[Spec],
         name: str,
     ) -> tuple[Program, list[Value]]:
-        """A body as a program of what is carried, and of other values; see ``staged_body``.
+        """Stage a body as a program of the carry and of other values; see ``staged_body``.
 
-        It is staged until the kind of what it carries is known, with which the loop then begins.
+        It is staged again until the kind of the carry no longer changes. With that kind the loop
+        then begins.
         """
         place = f"fg.{self.operation}"
         while True:
@@ -281,7 +282,7 @@ class Kinds:
 def common_specs(
     operation: str, names: Sequence[str], structures: Sequence[Structure], specs: Sequence[Any]
 ) -> list[Spec]:
-    """The specs of a choice's results, of those that its branches return.
+    """The specs of a choice's results, from the specs that its branches return.
 
     A Python number gives way to an array of its kind or a later one (bool, int, float, complex),
     and to a Python number of a later kind: the order of the branches is of no importance. No

@@ -56,7 +56,7 @@ def number_in(value: Value) -> Raw:
 
 
 def is_array(x: object) -> bool:
-    """Whether an object is a tensor, concrete or followed, that no Python number is inside of."""
+    """Whether an object is a tensor, concrete or followed, of an array and not a Python number."""
     while isinstance(x, TracedValue):
         x = x._value
         if type(x) in STRONG:
@@ -247,7 +247,7 @@ def _chosen(
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """The functions that one is chosen of, and what they are called on.
+    """The functions of a choice, and the operands that they are called on.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ class Branches:
         return self.functions[k](*trees.unflatten(self.structure, [wrap(x) for x in values]))
 
     def flat(self, out: object) -> tuple[list[Value], Structure]:
-        """The values of what a function returns."""
+        """The leaves of a function's result as values, and its structure."""
         leaves, structure = trees.flatten(out)
         return placed_values(self.operation, leaves, structure, lambda: "the result"), structure
 
@@ -301,10 +301,10 @@ class Branches:
         return *own, structures[0]
 
     def finished(self, k: int, out: object) -> Any:
-        """The result of a choice, of what the function that was chosen returns.
+        """The result of a choice, from what the chosen function returned.
 
-        The kind of an array is known. Python's numbers may give way to what other functions return,
-        so those are asked for its kind.
+        Arrays stay as they are. Python's numbers may give way to the results of other functions,
+        so these are asked for their kinds.
         """
         outs, structure = self.flat(out)
         specs = specs_inside(outs)
@@ -386,7 +386,8 @@ def _joining(
     specs: Sequence[Spec],
     wanted: Sequence[Spec],
 ) -> Program:
-    """A branch of all that the branches close over, with results of the kinds that all have."""
+    """Extend a branch to take the values that any branch closes over, and convert its results to
+    the specs that all branches have."""
     places = {id(value): count + k for k, value in enumerate(every)}
     reads = [*range(count), *[places[id(value)] for value in closed]]
 

@@ -1,8 +1,8 @@
 """Cotangents that pass through loops and branches, whose kinds have to agree.
 
 A cotangent may be absent, whole, or ``Masked``. A loop carries the same kind at every step, and the
-branches of a choice return the same, so kinds are *joined*: what is absent in one and whole in the
-other becomes a whole one with a mask of a single truth value.
+branches of a choice return the same, so kinds are *joined*: a cotangent that is absent in one and
+whole in the other becomes a whole one with a mask of a single truth value.
 
 >>> joined(CotangentKind.ABSENT, CotangentKind.WHOLE)
 <CotangentKind.SWITCHED: 2>
@@ -66,9 +66,9 @@ def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
 
 
 def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
-    """A cotangent in the shape and dtype of what it belongs to; absent is what is absent.
+    """A cotangent in the shape and dtype of the value that it belongs to; None stays None.
 
-    One truth value is left where it is one for all elements.
+    A mask of one truth value for all elements stays one.
     """
     if ct is None:
         return None
@@ -81,7 +81,7 @@ def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
 
 
 def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """A fitted cotangent as one of another kind, which is joined of its own and others."""
+    """Convert a fitted cotangent to a kind that its own was joined into."""
     own = kind_of(ct)
     if own is kind:
         return ct
@@ -110,7 +110,7 @@ def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cot
 
 
 def restored_kinds(kinds: Sequence[CotangentKind], values: Iterator[Value]) -> list[Cotangent]:
-    """The cotangents of some kinds that values make up, as many as it takes."""
+    """Take cotangents of some kinds from a flat sequence of values."""
     return [
         None
         if kind is CotangentKind.ABSENT
@@ -131,7 +131,7 @@ def total(first: Cotangent, second: Cotangent) -> Cotangent:
 
 
 def part_kinds(part: LinearPart) -> list[CotangentKind]:
-    """The kinds of the cotangents that a pullback finds."""
+    """The kinds of the cotangents that a pullback returns."""
     specs = part.program.specs()
     found = iter([specs[variable] for variable in part.program.outputs])
     kinds = []

@@ -1,8 +1,8 @@
 """The examples of a batch that do not go through a program which runs on the whole batch.
 
-Some have ended in a loop, or went into another branch. A program may refuse what they bring, or
-never come to an end with it, as where it divides by a matrix that is zero for them. So they bring
-what an example brings that does go through it; what comes of that nobody reads.
+Some have ended in a loop, or went into another branch. A program may refuse their values, or never
+come to an end with them, as where it divides by a matrix that is zero for them. So they get the
+values of an example that does take part; nobody reads their results.
 
 >>> import numpy as np
 >>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
@@ -43,7 +43,7 @@ def may_refuse(program: Program) -> bool:
 
 
 def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-    """Values, of which those flagged as a batch have a deputy for examples outside of a mask."""
+    """Replace, in values with a batch, the examples outside of a mask by one inside of it."""
     return [
         deputed(mask, value) if flag else value for value, flag in zip(values, flags, strict=True)
     ]

@@ -1,8 +1,8 @@
 """How an operation of control flow meets a transformation: by rules of its own, as a whole.
 
-A loop or a branch runs programs, which are its parameters. It is asked for its results together
-with their tangents, or with what its pullback keeps, so it meets transformations as a whole: its
-*rules* say what each makes of it.
+A loop or a branch runs programs, which are its parameters. Its results come together with their
+tangents, or with the residuals of its pullback, so it meets a transformation as a whole, by its
+*rules*.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class Rules:
     push : callable
         ``(values, tangents, params) -> (results, tangents)``; a tangent may be None.
     batch : callable
-        ``(size, values, flags, params) -> (results, flags)``; what is flagged has the batch on
+        ``(size, values, flags, params) -> (results, flags)``; flagged values have the batch on
         axis 0.
     check_linear : callable
-        ``(followed, params)``: raises unless the operation is linear in what is followed.
+        ``(followed, params)``: raises unless the operation is linear in the followed operands.
     unrolled : callable
         ``(values, params) -> results``, of any values, operation by operation of the programs.
     """
@@ -187,10 +187,10 @@ def control_primitive(
 
 
 def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value, ...], Params]:
-    """An operation whose programs take the operands as they are.
+    """An operation's operands and parameters, fitted to each other.
 
-    A Python number that a loop carries is an array's element once it was kept of all steps. What a
-    body ran with it then gets an array, and so do the programs in it.
+    A Python number that a loop carries becomes an element of an array where its values at all steps
+    are stacked. A program that took the number then gets an array, so it is converted, too.
     """
     programs = {name: own for name, own in params.items() if isinstance(own, Program)}
     specs = specs_inside(values[first:])
@@ -248,7 +248,7 @@ def _batch(rules: Rules, batcher: Batcher, values: Values, params: Params) -> li
 
 
 def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[bool]:
-    """Which results of a program depend on what is followed, in which it has to be linear.
+    """Which results of a program depend on the followed inputs, in which it has to be linear.
 
     Raises
     ------

@@ -42,7 +42,7 @@ class ScannedArrays:
         self.length = self._length(length)
 
     def over(self, values: Sequence[Value], length: int) -> ScannedArrays:
-        """Other arrays in the same tree."""
+        """Replace the arrays by others in the same tree."""
         return ScannedArrays(self.operation, self.tree(values), length)
 
     def _length(self, length: int | None) -> int:
@@ -112,7 +112,7 @@ class ScannedArrays:
 def looped(
     operation: str, f: Callable[[Any, Any], Any], kinds: Kinds, slices: ScannedArrays, reverse: bool
 ) -> tuple[Any, Any]:
-    """The last carry, and what all steps gave, stacked; there is a step at least."""
+    """Run a scan of at least one step; the last carry, and the stacked results of all steps."""
     steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
     ys: list[Any] = []
     carry = kinds.tree()

@@ -209,9 +209,9 @@ SCAN: Final = control_primitive(
 
 
 def apply_scan(consts: Values, carry: Values, xs: Values, settings: ScanSettings) -> list[Value]:
-    """The results of a loop: the last carry, and what all steps gave.
+    """The results of a loop: the last carry, and the stacked results of all steps.
 
-    What the body computes alike at every step is computed before.
+    Equations with the same value at every step run once, before the loop.
     """
     body = settings.body
     before, rest, kept = split_invariants(body, len(consts))

@@ -1,8 +1,8 @@
-"""Reverse mode of a scan: a loop that keeps what the loop backwards reads, and that loop.
+"""Reverse mode of a scan: a loop forwards that keeps residuals, and the loop backwards.
 
-What is kept of all steps are the residuals of the body, each stacked. What does not depend on the
-step is computed once, and what is there anyway, as the arrays that the loop goes through, is not
-kept again. Cotangents of what all steps share are added up on the way.
+The residuals of the body are stacked over steps. Those that do not depend on the step are computed
+once, and those that exist anyway, as the arrays that the loop goes through, are not kept again. The
+loop backwards adds up the cotangents of values that all steps share.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ScanRecording(ControlRecording):
     followed : sequence of bool
     settings : ScanSettings
     apply : callable
-        What runs a scan.
+        Runs a scan, see ``apply_scan``.
     """
 
     __slots__ = (
@@ -95,7 +95,8 @@ class ScanRecording(ControlRecording):
         self.outs = self._keep(sorted({*self._taken.first.reads}))
 
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
-        """Run the loop, and keep these of the body's arguments and residuals of all steps."""
+        """Run the loop, keep the wanted ones of the body's inputs and residuals over all steps, and
+        return the loop's results."""
         own, forward = self._settings, self._taken.forward
         count = len(own.body.inputs)
         outs, residuals = forward.outputs[: len(own.body.outputs)], forward.outputs
@@ -178,8 +179,8 @@ class ScanRecording(ControlRecording):
     ) -> list[LinearPart]:
         """The pullbacks of the first steps backwards, which run before the loop.
 
-        They are those at which a cotangent that was absent becomes whole, so that the loop has no
-        need to carry whether it is. There are none where that goes on, or takes up all steps.
+        At these steps an absent cotangent becomes whole, so that the loop need not carry a mask.
+        There are none where that would take more than ``_MOST_PEELED`` steps, or all of them.
         """
         parts: list[LinearPart] = []
         while CotangentKind.ABSENT in kinds:
@@ -214,7 +215,7 @@ class ScanRecording(ControlRecording):
         seeds: Sequence[Cotangent],
         skipped: int,
     ) -> tuple[list[Cotangent], list[Cotangent], list[Cotangent]]:
-        """The cotangents of the three parts of operands after the loop backwards.
+        """Run the loop backwards, and return the cotangents of the three parts of the operands.
 
         ``before`` are the sums over the first steps, which the loop skips.
         """
@@ -345,7 +346,7 @@ class ScanRecording(ControlRecording):
         consts: Values = (),
         skipped: int = 0,
     ) -> list[Value]:
-        """Run a loop over what was kept of the steps, but for the first ones that it would run."""
+        """Run a loop over the kept values of the steps, without the first ``skipped`` ones."""
         shared = [*[self._kept[position] for position in fixed], *flat(consts)]
         xs = [*[self._kept[position] for position in stacked], *flat(slices)]
         own, state = self._settings, flat(carry)
@@ -373,7 +374,7 @@ def _kind_of_sum(before: Cotangent, kind: CotangentKind) -> CotangentKind:
 
 
 def _begun(before: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Where the sum of cotangents begins in a loop that carries it in a kind."""
+    """The first value of a sum of cotangents that a loop carries in a kind."""
     if kind is CotangentKind.ABSENT:
         return None
     if kind is CotangentKind.WHOLE:
@@ -384,7 +385,7 @@ def _begun(before: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
 def _with_rows(
     ct: Cotangent, rows: Sequence[Cotangent], length: int, spec: Spec, is_reverse: bool
 ) -> Cotangent:
-    """The cotangent of an array that a loop went through, and then the steps before the loop."""
+    """Join the cotangents of an array's slices in the loop backwards and in the peeled steps."""
     kinds = {kind_of(ct), *map(kind_of, rows)}
     if not rows or kinds == {CotangentKind.ABSENT}:
         return ct
@@ -400,7 +401,7 @@ def _with_rows(
 
 
 def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:
-    """The cotangent of a stacked result, so that each step has a part of it."""
+    """The cotangent of a stacked result, with a mask that has a row for each step."""
     own = fitted(ct, spec)
     return (
         in_kind(own, CotangentKind.MASKED, spec) if kind_of(own) is CotangentKind.SWITCHED else own

@@ -26,9 +26,9 @@ class ScanSettings(NamedTuple):
     Attributes
     ----------
     body : Program
-        Of values that all steps share, of the carry, and of one slice of each array.
+        Takes the values that all steps share, the carry, and one slice of each array.
     consts, carry : int
-        How many of the first there are, and of the second.
+        The number of values that all steps share, and of those in the carry.
     length : int
     reverse : bool
         Whether the last slice comes first.
@@ -44,7 +44,7 @@ class ScanSettings(NamedTuple):
     unroll: int = 1
 
     def parts(self, values: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
-        """Operands, or what belongs to them, in the three parts."""
+        """Split a sequence with an entry for each operand: shared values, carry and arrays."""
         stop = self.consts + self.carry
         return values[: self.consts], values[self.consts : stop], values[stop:]
 

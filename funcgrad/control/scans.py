@@ -97,7 +97,7 @@ def scan(
     ----------
     f : callable
         From the carry and one slice of each array to a pair: the next carry, of the same structure,
-        shapes and dtypes, and what this step gives, which may be None.
+        shapes and dtypes, and the result of this step, which may be None.
     init : pytree
         The first carry. A Python number becomes, from the beginning, what ``f`` makes of it: an
         array or a number of its kind or a later one (int, float, complex).
@@ -106,7 +106,7 @@ def scan(
     length : int, optional
         The number of steps; needed only where there are no ``xs``.
     reverse : bool
-        Whether the last slice comes first. What the steps give is in the order of the slices.
+        Whether the last slice comes first. The results are in the order of the slices.
     unroll : int
         How many steps a backend may write out at once; it changes no result.
     checkpoint_every : int or "sqrt", optional
@@ -119,14 +119,14 @@ def scan(
     carry : pytree
         The last one.
     ys : pytree of arrays
-        What all steps gave, stacked along axis 0.
+        The results of all steps, stacked along axis 0.
 
     Raises
     ------
     FunctionError
         ``f`` returns no pair.
     TreeError, ShapeError, DtypeError
-        The carry, or what a step gives, changes; the lengths of ``xs`` differ.
+        The kind of the carry, or of a step's result, changes; the lengths of ``xs`` differ.
     ArgumentError
         There is neither a length nor an array, or a number is negative.
 
@@ -138,8 +138,8 @@ def scan(
     -----
     Outside of ``jit`` this is a Python loop. In a program it is one operation: ``f`` is staged
     once, whatever the number of steps, and so cannot look at the numbers it gets. Reverse mode
-    holds, for each step, what the loop backwards reads; what ``f`` computes alike at every step is
-    computed once, before.
+    holds, for each step, the values that the loop backwards reads; values that are the same at
+    every step are computed once, before the loop.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def _chunk(every: int | str, length: int) -> int:
 
 
 def _unfolded(y: Any) -> Any:
-    """An array of chunks as one of steps."""
+    """Merge the axes of chunks and of the steps in a chunk."""
     shape = shape_of(y)
     return wrap(reshape(concrete(y), shape=(shape[0] * shape[1], *shape[2:])))
 

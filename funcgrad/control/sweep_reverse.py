@@ -1,9 +1,9 @@
-"""Reverse mode of a loop of as many steps as it takes, and of the ways back through it.
+"""Reverse mode of a loop whose length depends on the data, and of the ways back through it.
 
 Each sweep to and fro has a turn of its own in the way back: the last one first, and then on to the
-loop itself. A turn carries cotangents of what its sweep carries. At each step it pulls them back
-through that sweep, and adds what the sweeps after it made of the same at this step: these have had
-their turns before, so that the cotangents which they brought to the step are known.
+loop itself. A turn carries the cotangents of its sweep's carry. At each step it pulls them back
+through that sweep, and adds the cotangents that the sweeps after it contribute at this step: these
+have had their turns before, so the cotangents that they brought to the step are known.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ def unwind(
     both: tuple[Sweeps, Sweeps],
     apply: Apply,
 ) -> list[Cotangent]:
-    """The cotangents of operands.
+    """Run the way back through sweeps, and return the cotangents of their operands.
 
     Parameters
     ----------
     values : sequence of values
         The operands.
     followed : sequence of sequence of bool
-        By part of them, see ``reached``.
+        Which operands are followed, by part, see ``reached``.
     cts : sequence of sequence of cotangents
-        Of what each sweep brings to its end.
+        The cotangents of each sweep's last carry.
     both : tuple of Sweeps
-        As they are, and as they are when recorded.
+        The sweeps, and the sweeps as recorded.
     apply : callable
-        What runs sweeps.
+        Runs sweeps.
     """
     sweeps, recorded = both
     consts, *carried = sweeps.parts(sweeps.programs[-1].inputs)
@@ -121,7 +121,7 @@ def unwind(
 
 
 def _beginning(kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Where a sum of cotangents begins."""
+    """The first value of a sum of cotangents."""
     if kind is CotangentKind.WHOLE:
         return zeros_like(spec)
     return in_kind(None, kind, spec)
@@ -134,7 +134,8 @@ class _Turn(NamedTuple):
     ----------
     program : Program
     kinds, sums : list of CotangentKind
-        Of the cotangents of what the sweep carries, and of their sums for what all steps share.
+        The kinds of the cotangents of the sweep's carry, and of the sums for values that all steps
+        share.
     """
 
     program: Program
@@ -200,10 +201,11 @@ def _turn(
 
 
 def _step(sweeps: Sweeps, number: int) -> Program:
-    """Compute what a sweep, and those after it, make of a step.
+    """The program of a step of a sweep and of those after it, to be differentiated.
 
-    A program of what all steps share and of what the sweep carries, as it is to be followed; then
-    of these once more with what the others carry. What is shared is followed in this sweep alone.
+    Its inputs are the shared values and the carry of this sweep, which are followed; then the
+    shared values and the carries of all sweeps once more. So shared values are followed in this
+    sweep alone.
     """
     programs = sweeps.programs[number:]
     specs = sweeps.programs[-1].inputs
@@ -227,5 +229,5 @@ def _step(sweeps: Sweeps, number: int) -> Program:
 
 
 def _wide(kind: CotangentKind) -> CotangentKind:
-    """A truth value for each element, so that a batch of such cotangents is another."""
+    """Replace a mask of one truth value by one for each element, as a batch needs it."""
     return CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind

@@ -1,9 +1,9 @@
-"""A loop of as many steps as it takes, gone through again and again, to and fro, as a value.
+"""A loop whose length depends on the data, run again and again, to and fro, as a value.
 
-Its first way through finds the states. Each *turn* after that goes through all steps in the other
-direction than the one before, carries something of its own, and reads at each step the state and
-what the turns before brought to that step. The way back through a loop with cotangents is one turn;
-the way back through that one has two more: the derivatives of such ways are such ways.
+The first sweep computes the states. Each *turn* after that goes through all steps in the opposite
+direction to the sweep before it, carries values of its own, and reads at each step the state and
+the carries of the turns before. Reverse mode of a loop is one turn, which carries cotangents;
+reverse mode of that has two more turns: derivatives of sweeps are sweeps.
 
 >>> from funcgrad.control.sweeps import swept
 >>> steps = [lambda entries: entries[0] + 1, lambda entries: [*entries[1], entries[0]]]
@@ -30,7 +30,7 @@ __all__ = ["BatchedSweeps", "Sweeps", "swept"]
 
 T = TypeVar("T")
 Steps: TypeAlias = Sequence[Callable[[Sequence[Any]], Any]]
-"""By sweep: from what all up to it bring to a step, to what it brings to its next."""
+"""A function for each sweep: from the carries of all sweeps up to it, to its own next carry."""
 
 
 class Sweeps(NamedTuple):
@@ -73,7 +73,7 @@ class Sweeps(NamedTuple):
         return (self.loop.body, *self.turns)
 
     def parts(self, values: Sequence[T]) -> list[Sequence[T]]:
-        """Operands, or what belongs to them: what is shared, and what each sweep carries."""
+        """Split a sequence with an entry for each operand: shared values, each sweep's carry."""
         found, start = [values[: self.loop.consts]], self.loop.consts
         for program in self.programs:
             found.append(values[start : start + len(program.outputs)])
@@ -81,7 +81,7 @@ class Sweeps(NamedTuple):
         return found
 
     def run(self, values: Sequence[Value]) -> list[Value]:
-        """The results."""
+        """Run the sweeps, and return the last carries that are results."""
         consts, state, *starts = self.parts(values)
 
         def step(program: Program) -> Callable[[Sequence[Any]], Any]:
@@ -93,7 +93,7 @@ class Sweeps(NamedTuple):
         return [*chain(*ends[self.first :])]
 
     def pushed(self, flags: Sequence[bool]) -> tuple[Sweeps, Tangents]:
-        """Add sweeps of tangents: of some operands, and of all that these reach."""
+        """Add the tangents of flagged operands, and of all values that depend on these."""
         count = len(self.loop.body.inputs)
         loop, layout = self.loop.pushed(flags[:count])
         turns = []
@@ -103,14 +103,14 @@ class Sweeps(NamedTuple):
         return Sweeps(loop, tuple(turns), self.checkpoints, self.first), layout
 
     def recorded(self, followed: Sequence[Sequence[bool]]) -> Sweeps:
-        """Take what recording computes of the sweeps, where parts of the operands are followed."""
+        """The sweeps with the programs that recording would run, for the followed operands."""
         flags, (body, *turns) = [*chain(*followed)], self.programs
         loop = self.loop._replace(body=as_recorded(body, flags[: len(body.inputs)]))
         own = tuple([as_recorded(turn, flags[: len(turn.inputs)]) for turn in turns])
         return self._replace(loop=loop, turns=own)
 
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedSweeps:
-        """Batch the sweeps: some operands have a batch axis, and all that these reach."""
+        """Batch the sweeps: flagged operands have a batch axis, and all that depend on these."""
         count = len(self.loop.body.inputs)
         batched = self.loop.batched(size, flags[:count])
         parts = [flags[: self.loop.consts], batched.state]
@@ -156,7 +156,7 @@ class BatchedSweeps(NamedTuple):
     sweeps : Sweeps
     loop : BatchedWhile
     parts : sequence of sequence of bool
-        Of what is shared, and of what each sweep carries: what has the batch.
+        Which shared values have the batch, and which parts of each sweep's carry.
     """
 
     sweeps: Sweeps
@@ -183,12 +183,12 @@ def swept(
     starts: Sequence[Any],
     most: int | None,
 ) -> list[Any]:
-    """Run sweeps to and fro and return what they end with.
+    """Run sweeps to and fro and return their last carries.
 
     Parameters
     ----------
     steps : sequence of callable
-        By sweep, from what it and those before bring to a step, to what it brings to its next.
+        For each sweep, from its carry and those of the sweeps before, to its next carry.
     goes_on : callable
         Whether the first sweep has another step at a state.
     state : object
@@ -219,10 +219,10 @@ def _turned(
     starts: Sequence[Any],
     most: int | None,
 ) -> list[Any]:
-    """Run the sweeps after the first and return what they end with.
+    """Run the sweeps after the first and return their last carries.
 
-    ``known`` is what the sweeps bring to each of some pieces, which follow one another and have
-    these lengths. It is used up.
+    The steps are cut into pieces of these lengths, and ``known`` has the carries of the sweeps at
+    the beginning of each piece. The lists are used up.
     """
     ends = []
     for number, value in enumerate(starts, 1):
@@ -237,7 +237,7 @@ def _turned(
 
 
 def _through(steps: Steps, entries: Sequence[Any], length: int, most: int | None) -> Any:
-    """Run sweeps over a piece and return what the last of them brings out of it."""
+    """Run sweeps over a piece, and return the carry of the last of them at its end."""
     step, value = steps[len(entries) - 1], entries[-1]
     if length == 1 or len(entries) == 1:
         for _ in range(length):

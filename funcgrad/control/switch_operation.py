@@ -1,8 +1,8 @@
 """The operation behind ``fg.cond`` and ``fg.switch`` in programs.
 
-Its operands are a number, which says which branch runs, and what the branches read; its branches
-are programs of the same operands, with results of the same kinds. Reverse mode keeps the residuals
-of the branch that ran, in places that all branches share.
+Its operands are the number of the branch that runs, and the values that the branches read. Its
+branches are programs of the same operands, with results of the same kinds. Reverse mode keeps the
+residuals of the branch that ran, in *slots* that all branches share.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _branches(params: Params) -> list[Program]:
 
 
 def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
-    """The results of the branch that a number names; the first or the last where it is outside."""
+    """The results of the branch with a number; the first or the last one where it is outside."""
     width = len(str(len(branches) - 1))
     params = {f"branch_{k:0{width}}": own for k, own in enumerate(of_one_kind(branches))}
     own = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
@@ -177,7 +177,7 @@ def goes_into(index: Value, branch: int, count: int) -> Value:
 def _run_for(
     chosen: Value, branch: Program, size: int, values: Values, flags: Sequence[bool]
 ) -> tuple[list[Value], list[bool]]:
-    """The results of a branch on a batch, of which some examples go into it."""
+    """Run a branch on a batch for the chosen examples; its results, and which have the batch."""
     if not may_refuse(branch):
         return run_batched(branch.evaluate, size, values, flags)
     whole, found = batched_program(branch, size, flags, ())
@@ -306,7 +306,10 @@ class SwitchRecording(ControlRecording):
         return restored(part.widths, part.program.evaluate([*read, *given]))
 
     def _switch(self, run: Callable[[int, Values], list[Value]], given: Values) -> list[Value]:
-        """Run what is left for each branch, of the operands, the slots and what is given."""
+        """Stage ``run(branch, values)`` for each branch, and choose between these programs.
+
+        The values are the operands, the slots and ``given``.
+        """
         own = [*self._values[1:], *self._slots, *given]
         specs = [*self._branches[0].inputs, *specs_inside([*self._slots, *given])]
         programs = [
@@ -330,7 +333,7 @@ def _joined_all(kinds: Sequence[CotangentKind]) -> CotangentKind:
 
 
 def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:
-    """The places of a branch's residuals, of which there may be more by now."""
+    """The slots of a branch's residuals; slots that are missing are added."""
     specs = forward.specs()
     free = list(range(len(slots)))
     places = []
@@ -347,7 +350,7 @@ def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:
 
 
 def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequence[Spec]) -> Program:
-    """A branch that puts its residuals into the places; the others are zero."""
+    """A branch that also returns all slots: its residuals in theirs, and zeros in the others."""
 
     def filled(values: Values) -> list[Value]:
         outs = forward.evaluate(values)

@@ -37,9 +37,9 @@ __all__ = [
 
 
 def as_spec(value: Value, spec: Spec) -> Value:
-    """A value in the dtype, and of the weakness, that a program's input has.
+    """Convert a value to the dtype and the weakness of a program's input.
 
-    What an array is made of stays one.
+    An array stays an array, also where the input is a Python number.
     """
     own = spec_inside(value)
     if own == spec or (spec.weak and own.dtype == spec.dtype and type(value) not in RAW):
@@ -64,7 +64,7 @@ def result_specs(program: Program) -> list[Spec]:
 
 
 def of_one_kind(programs: Sequence[Program]) -> Sequence[Program]:
-    """Programs of one choice, with arrays for those results of which some have Python numbers."""
+    """Convert results of a choice's programs to arrays where only some return Python numbers."""
     found = [result_specs(program) for program in programs]
     if all(specs == found[0] for specs in found):
         return programs
@@ -88,7 +88,7 @@ def strong(spec: Spec) -> Spec:
 
 
 def strong_program(program: Program) -> Program:
-    """A program with arrays in place of Python numbers, and results of the dtypes that it has."""
+    """A program with arrays in place of Python numbers, and with results of the same dtypes."""
     wanted = [*map(strong, program.results(*program.inputs))]
 
     def run(values: Sequence[Value]) -> list[Value]:
@@ -116,7 +116,7 @@ def with_batch(
 def batched_program(
     program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
 ) -> tuple[Program, list[bool]]:
-    """A program on a batch, and which of its results have it; of the first those wanted do."""
+    """A program on a batch, and which of its results have the batch: the wanted ones always do."""
     found: list[bool] = []
 
     def batched(values: Sequence[Value]) -> list[Value]:
@@ -135,11 +135,11 @@ def batched_program(
 
 
 def inputs_read(program: Program, outputs: Iterable[int]) -> set[int]:
-    """The inputs that it takes to compute some of a program's outputs, by their positions."""
+    """The positions of the inputs that some of a program's outputs depend on."""
     _, read = needed(program, [program.outputs[k] for k in outputs], ())
     return {k for k in range(len(program.inputs)) if k in read}
 
 
 def part_of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Program:
-    """A program of some of its inputs alone, with some of its outputs."""
+    """The part of a program that computes some of its outputs from some of its inputs."""
     return extract(program, inputs, [program.outputs[k] for k in outputs])

@@ -1,4 +1,4 @@
-"""A loop of as many steps as it takes, as a value: its programs, pushed forward and batched.
+"""A loop whose length depends on the data, as a value: its programs, pushed forward and batched.
 
 >>> import funcgrad as fg
 >>> goes_on, body = fg.program(lambda w, c: c < w), fg.program(lambda w, c: c * w)
@@ -59,7 +59,7 @@ class WhileLoop(NamedTuple):
         return self.parts(self.body.inputs)
 
     def parts(self, values: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
-        """Operands, or what belongs to them, in the two parts."""
+        """Split a sequence with an entry for each operand: shared values, and the carry."""
         return values[: self.consts], values[self.consts :]
 
     def goes_on(self, consts: Sequence[Value], state: Sequence[Value]) -> bool:
@@ -67,16 +67,17 @@ class WhileLoop(NamedTuple):
         return bool(self.cond.evaluate([*consts, *state])[0])
 
     def run(self, consts: Sequence[Value], state: Sequence[Value]) -> list[Value]:
-        """The last carry."""
+        """Run the loop, and return the last carry."""
         own = list(state)
         while self.goes_on(consts, own):
             own = self.body.evaluate([*consts, *own])
         return own
 
     def leaner(self, read: Sequence[bool]) -> tuple[WhileLoop, list[int], list[int]]:
-        """The loop with as much of the carry as it takes for some parts, and of its operands.
+        """Drop from the loop the operands and the parts of the carry that nothing needs.
 
-        Also the positions of these operands, and of these parts.
+        Needed are the parts that are read, and those that these depend on. Also the positions of
+        the operands and of the parts of the carry that are left.
         """
         wanted = {k for k, flag in enumerate(read) if flag}
         while True:
@@ -93,7 +94,7 @@ class WhileLoop(NamedTuple):
         return WhileLoop(cond, body, len([k for k in kept if k < self.consts])), kept, results
 
     def pushed(self, flags: Sequence[bool]) -> tuple[WhileLoop, Tangents]:
-        """The loop with tangents of some operands beside these, and of all that these reach."""
+        """Add the tangents of flagged operands, and of all parts of the carry that depend on these."""
         consts, state = self.parts(flags)
         body, layout = pushed_step(self.body, [consts], state)
 
@@ -104,10 +105,10 @@ class WhileLoop(NamedTuple):
         return WhileLoop(cond, body, self.consts + sum(consts)), layout
 
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedWhile:
-        """The loop on a batch, of which some operands have one, and all that these reach.
+        """Batch the loop: flagged operands have the batch, and all that depend on these.
 
-        Where it depends on the example whether there is another step, the loop goes on until there
-        is none for any, and those that have come to their end stay as they are.
+        Where the condition depends on the example, the loop goes on until it holds for none, and
+        examples that have come to their end stay as they are.
         """
         consts, state = map(list, self.parts(flags))
         while True:
@@ -127,18 +128,18 @@ class WhileLoop(NamedTuple):
 
 
 class Tangents(NamedTuple):
-    """Which operands of a loop have tangents, which stand behind those of the same part.
+    """Which operands of a loop have tangents; these stand behind the operands of the same part.
 
     Attributes
     ----------
     parts : tuple of tuple of bool
-        Of what is shared, and of what is carried.
+        A flag for each operand, by part: the shared values, and the carry of each sweep.
     """
 
     parts: tuple[tuple[bool, ...], ...]
 
     def joined(self, primals: Sequence[T], tangents: Sequence[T]) -> list[T]:
-        """Operands of the loop with tangents, from the operands' and their tangents."""
+        """Join operands and their tangents to the operands of the loop with tangents."""
         found: list[T] = []
         start = 0
         for flags in self.parts:
@@ -149,7 +150,7 @@ class Tangents(NamedTuple):
         return found
 
     def taken_apart(self, values: Sequence[T], first: int = 0) -> tuple[list[T], list[T | None]]:
-        """Operands, those of the parts from one on, and their tangents or None."""
+        """Split values into the operands of the parts from ``first`` on, and their tangents."""
         rest = iter(values)
         primals: list[T] = []
         tangents: list[T | None] = []
@@ -167,11 +168,11 @@ def pushed_step(
     Parameters
     ----------
     program : Program
-        To the next carry.
+        Returns the next carry.
     before : sequence of sequence of bool
-        By part of the inputs before the carry: which of them have tangents.
+        Which inputs before the carry have tangents, by part.
     carried : sequence of bool
-        The same of the carry, whose other parts get them from the step.
+        Which parts of the carry have tangents at first; others may get them from the step.
     """
     inputs = [strong(spec) for spec in program.inputs]
     args, own = [stand_in(spec) for spec in program.inputs], list(carried)
@@ -210,8 +211,8 @@ class BatchedWhile(NamedTuple):
     ----------
     loop : WhileLoop
     cond : Program or None
-        Whether there is another step for each example, if that depends on the example: what it
-        says is the first part of the carry.
+        Whether there is another step for each example, if that depends on the example. Its result
+        is the first part of the carry.
     state : tuple of bool
         Which parts of the carry have the batch.
     size : int
@@ -232,7 +233,7 @@ class BatchedWhile(NamedTuple):
 
 
 def _masked(cond: Program, body: Program, flags: Sequence[bool], consts: int) -> WhileLoop:
-    """A loop that goes on for each example by itself; what has ended is kept."""
+    """A loop that goes on until all examples have ended; those that have stay as they are."""
     mask = cond.specs()[cond.outputs[0]]
     specs = [*body.inputs[:consts], mask, *body.inputs[consts:]]
     deputes = may_refuse(body)

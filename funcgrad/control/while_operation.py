@@ -2,10 +2,10 @@
 
 ``WHILE`` is the loop. Its derivative in reverse mode is another operation, ``UNWIND``: it runs the
 loop once more, keeps its states or some of them, and goes back through them, from the last to the
-first, with cotangents. Nobody needs to know how many there are before. What it does on that way is
-a program, so that its derivatives are those of what it does: in forward mode the same way with
-tangents beside, in reverse mode a way with more turns (``sweeps.py``, ``sweep_reverse.py``). A
-body may hold rules of the user's, and what they give need not be the derivative of anything.
+first, with cotangents. The number of steps need not be known before. A step of the way back is a
+program, which is differentiated as any other: in forward mode the way back carries tangents as
+well, in reverse mode it has more turns (``sweeps.py``, ``sweep_reverse.py``). So derivatives are
+right also where a body has rules of the user's, which need not be the derivative of anything.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class WhileSettings(NamedTuple):
         return self._replace(loop=loop)
 
     def sweeps(self) -> Sweeps:
-        """The loop as sweeps, of which it is the only one."""
+        """The loop as sweeps: one sweep, without turns."""
         return Sweeps(self.loop, (), self.checkpoints, 0)
 
 
 def apply_while(values: Values, own: WhileSettings) -> list[Value]:
-    """The last carry of a loop."""
+    """Run a loop, and return the last carry."""
     inputs = own.loop.body.inputs
     given = [as_spec(x, spec) for x, spec in zip(values, inputs, strict=True)]
     return list(WHILE(*given, **own.params()))
@@ -121,7 +121,7 @@ def _check_linear(followed: Sequence[bool], params: Params) -> None:
 
 
 class WhileRecording(ControlRecording):
-    """A loop that was recorded: nothing of its steps is kept."""
+    """The record of a loop, which keeps its operands and none of its states."""
 
     __slots__ = ("_followed", "_own", "_params", "_recorded", "_values", "connected", "outs")
 
@@ -146,7 +146,7 @@ class WhileRecording(ControlRecording):
 
 
 def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
-    """The results of sweeps."""
+    """Run sweeps, and return their results."""
     return list(UNWIND(*values, **sweeps.params()))
 
 
@@ -186,7 +186,7 @@ def _push_unwind(
 
 
 class UnwindRecording(ControlRecording):
-    """A way back through a loop that was recorded."""
+    """The record of a way back through a loop."""
 
     __slots__ = ("_followed", "_params", "_recorded", "_sweeps", "_values", "connected", "outs")
 
@@ -258,7 +258,7 @@ WHILE: Final = control_primitive(
     leaner=_leaner,
     form=_form,
 )
-"""A loop of as many steps as it takes."""
+"""A loop whose length depends on the data."""
 
 
 def _programs(**params: object) -> list[tuple[Program, int | None]]:
@@ -281,4 +281,4 @@ UNWIND: Final = control_primitive(
     written=_written,
     begins=_begins,
 )
-"""Such a loop, and the ways back through its states."""
+"""A loop whose length depends on the data, and the ways back through its states."""

@@ -110,8 +110,8 @@ def while_loop(
     Outside of ``jit`` this is Python's ``while``. In a program it is one operation, with
     derivatives of every order in both modes; reverse mode runs the loop once more. Where ``vmap``
     gives every example a condition of its own, the loop goes on until it holds for none, and an
-    example that has come to its end stays as it is: what runs beyond has no effect, on derivatives
-    neither.
+    example that has come to its end stays as it is: further steps have no effect on it, nor on its
+    derivatives.
 
     With ``c`` checkpoints and ``n`` steps reverse mode computes each step about log n / log c
     times.
@@ -181,7 +181,7 @@ def fori_loop(
 
     See Also
     --------
-    scan : which also gives what each step has to give.
+    scan : which also stacks a result of each step.
 
     Notes
     -----
@@ -334,7 +334,7 @@ def _masked(
 
 
 def _as_precise(value: Value, spec: Spec) -> Value:
-    """A value in the precision of another of its kind."""
+    """Convert a value to the precision of a spec of its kind."""
     dtype = dtype_of(value)
     return value if dtype == spec.dtype or dtype.kind != spec.dtype.kind else as_spec(value, spec)
 
@@ -372,11 +372,11 @@ def _staged(
 
 
 def _step(kinds: Kinds, body_fun: Callable[[Any], Any]) -> Callable[[Sequence[Value]], list[Value]]:
-    """A body of values."""
+    """The body as a function of lists of values, in place of pytrees."""
     return lambda values: kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
 
 
 def named_like(f: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that was made of another, under its name, which programs show."""
+    """Give a function that was made from another the name of that, which programs show."""
     made.__name__ = name_of(f)
     return made

@@ -67,7 +67,7 @@ _ROOM: Final = -1
 
 _WORTH_FREEING: Final = 2**8
 """The size from which on an array is dropped after its last use. The next array then gets memory
-that is in the cache: a gradient over a million elements takes a third of the time and of the memory,
+that is in the cache: a gradient over a million elements takes a third of the time and the memory,
 and one over 100 elements 5 % less. Tinier arrays are worth no line."""
 
 
