@@ -104,7 +104,10 @@ class _CustomCall(Call):
         return partial(self._record_closed, count)
 
     def _record_closed(self, count: int, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
-        """Record what is no argument; in those, so many, transformations around use the rule."""
+        """Record the call in the values that it closes over.
+
+        The first ``count`` values are its arguments, in which transformations around use the rule.
+        """
         outs = bind_call(self, args)
         specs = [spec_of(out) for out in outs]
         function, closed = self._of_closed(args[:count]), args[count:]

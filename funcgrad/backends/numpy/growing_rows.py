@@ -20,14 +20,14 @@ __all__ = ["FEWEST", "MOST", "first_rows", "lengthen"]
 
 FEWEST: Final = 4
 MOST: Final = 1024
-"""The bounds of the rows that there is room for at first."""
+"""The fewest and the most rows that there is room for at first."""
 
 _BYTES: Final = 2**16
-"""Between them, so many bytes: NumPy has that much at hand."""
+"""The bytes at first, between these bounds: NumPy has that much memory at hand."""
 
 
 def first_rows(spec: Spec) -> int:
-    """For how many rows there is room at first, by the spec of one."""
+    """The number of rows that there is room for at first, by the spec of one row."""
     size = prod(spec.shape) * spec.dtype.itemsize
     return min(max(FEWEST, _BYTES // max(size, 1)), MOST)
 

@@ -95,5 +95,5 @@ def _written_out(program: Program) -> Program:
 def _beginning(
     equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
 ) -> Hashable:
-    """What an equation begins with: an operation, its parameters and its operands."""
+    """A key of the equation that this one continues: operation, parameters, first operands."""
     return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]

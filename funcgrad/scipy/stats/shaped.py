@@ -136,10 +136,10 @@ beta = ContinuousDistribution(
 
 
 _MANY: Final = 1e5
-"""From so many degrees of freedom on, tails are nearly a normal distribution's."""
+"""The degrees of freedom from which on tails are nearly a normal distribution's."""
 
 _SERIES: Final = 8
-"""How many terms there are of a series in at most 0.01."""
+"""The number of terms of a series in at most 0.01."""
 
 
 def _log_student(z: Tensor, df: Tensor) -> Tensor:
