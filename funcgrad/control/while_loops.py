@@ -94,7 +94,7 @@ class WhileLoop(NamedTuple):
         return WhileLoop(cond, body, len([k for k in kept if k < self.consts])), kept, results
 
     def pushed(self, flags: Sequence[bool]) -> tuple[WhileLoop, Tangents]:
-        """Add the tangents of flagged operands, and of all parts of the carry that depend on these."""
+        """Add the tangents of flagged operands, and of parts of the carry that depend on them."""
         consts, state = self.parts(flags)
         body, layout = pushed_step(self.body, [consts], state)
 
