@@ -519,6 +519,19 @@ def riddles(source: Source) -> Iterator[str]:
                     yield f"{source.name}:{node.lineno} {first}"
 
 
+# ----------------------------------------------------------------------------------------- maps
+
+
+def unmapped(page: Path) -> Iterator[str]:
+    """Files and folders beside a README that its map leaves out."""
+    text = page.read_text("utf-8")
+    for path in sorted(page.parent.iterdir()):
+        name = f"{path.name}/" if (path / "__init__.py").exists() else path.name
+        is_code = name.endswith(("/", ".py")) and name != "__init__.py"
+        if is_code and not re.search(rf"(?<![\w.]){re.escape(name)}", text):
+            yield f"{page}: {name}"
+
+
 # ------------------------------------------------------------------------- operations by name
 
 LAWS = frozenset({"funcgrad.passes.simplify", "funcgrad.passes.relax"})

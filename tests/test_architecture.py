@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -41,6 +42,7 @@ from tests.architecture import (
     slow_dataclasses,
     unfinished_business,
     unlisted_names,
+    unmapped,
     wrong_exports,
 )
 
@@ -106,6 +108,23 @@ def test_exports_exist_are_sorted_and_unique() -> None:
 
 def test_facade_lists_every_public_name() -> None:
     assert list(unlisted_names(importlib.import_module("funcgrad"))) == []
+
+
+def test_the_map_of_a_readme_has_every_file() -> None:
+    pages = sorted((REPOSITORY / "funcgrad").rglob("README.md"))
+    assert pages
+    assert [line for page in pages for line in unmapped(page)] == []
+
+
+def test_a_file_that_a_map_leaves_out_is_found(tmp_path: Path) -> None:
+    for name in ("__init__.py", "one.py", "other.py", "inner/__init__.py", "data/numbers.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    page = tmp_path / "README.md"
+    page.write_text("| `another.py` | `inner` |")
+    assert [line.split(": ")[1] for line in unmapped(page)] == ["inner/", "one.py", "other.py"]
+    page.write_text("| `one.py` `other.py` | `inner/` |")
+    assert list(unmapped(page)) == []
 
 
 def test_no_import_cycles() -> None:
