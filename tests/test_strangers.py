@@ -19,7 +19,6 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.backends.numpy.rows_last import put_rows_last
-from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.costs import costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.equation import Constant
@@ -128,18 +127,6 @@ def test_a_movement_joins_kernels_and_takes_rows_that_are_last() -> None:
     (found,) = [equation for equation in equations if equation.operation is turn]
     assert found.results[0].shape == (4, 3, 6000)
     assert_allclose(fg.jit(within_rows)(rows), within_rows(rows), rtol=1e-12)
-
-
-def test_a_movement_is_done_once_for_all_steps_of_a_loop() -> None:
-    def f(x: Any) -> Any:
-        parts = [fnp.sin(x[k] * 2.0) for k in range(6)]
-        return sum([fnp.square(rotated(part)) - 1.0 for part in parts])
-
-    x = np.linspace(-1.0, 1.0, 36).reshape(6, 2, 3)
-    program = stack_small_operations(fg.program(f)(x))
-    names = [equation.operation.name for equation in program.equations]
-    assert (names.count("turn"), names.count("sin")) == (1, 1)
-    assert_array_equal(program(x), f(x))
 
 
 def test_what_stands_in_no_module_is_not_saved() -> None:

@@ -45,7 +45,6 @@ ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *"_reading_time _product_time _turning_times _gain".split(),
         ),
         "funcgrad/backends/numpy/rowwise.py": ("_reduction_time", "product_time", "_stride_time"),
-        "funcgrad/backends/numpy/stacking.py": ("_call_time", "_join_time", "_is_worth_it"),
     }
 )
 """Functions that estimate time: whatever they return, programs mean the same."""
@@ -53,18 +52,14 @@ ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "contractions": ("passes/test_contractions",),
-        "slices": ("backends/numpy/test_rows_last", "backends/numpy/test_stacking"),
         "identity": ("passes/test_identity",),
         "rows_last": ("backends/numpy/test_rows_last",),
         "relax": ("passes/test_relax",),
         "builder": ("passes/test_passes", "backends/numpy/test_rows_last"),
-        "roles": ("backends/numpy/test_stacking",),
         "rowwise": ("backends/numpy/test_rowwise", "backends/numpy/test_rows_last"),
         "schedule": ("passes/test_schedule",),
         "simplify": ("passes/test_algebra",),
         "sink": ("passes/test_algebra",),
-        "stacking": ("backends/numpy/test_stacking",),
-        "stacks": ("backends/numpy/test_stacking",),
     }
 )
 _OF_ALL_PASSES: Final[tuple[Round, ...]] = (

@@ -16,7 +16,6 @@ from typing import Any
 
 from funcgrad.backends.numpy.formulas import formulas_of
 from funcgrad.backends.numpy.rows_last import put_rows_last
-from funcgrad.backends.numpy.stacking import stack_small_operations
 from funcgrad.passes.pipeline import extended, optimize
 from funcgrad.primitive import Primitive
 from funcgrad.programs.builder import Draft, rewrite
@@ -42,9 +41,9 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     -------
     Program
         A program with the same results, in which calls are written out, programs inside, as the
-        bodies of loops, are prepared likewise, small operations are stacked, and arrays of many
-        short rows are turned. It is not meant to be differentiated, since the rules of calls are
-        gone, and sums in its derivatives have another order.
+        bodies of loops, are prepared likewise, and arrays of many short rows are turned. It is not
+        meant to be differentiated, since the rules of calls are gone, and sums in its derivatives
+        have another order.
     """
     runs = with_programs_inside(
         _written_out(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)
@@ -54,7 +53,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         runs = optimize(runs, relaxed, formulas)
     elif formulas:
         runs = extended(runs, relaxed, formulas)
-    return put_rows_last(stack_small_operations(runs))
+    return put_rows_last(runs)
 
 
 def _written_out(program: Program) -> Program:
