@@ -339,10 +339,6 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
             (products_with_identities,),
             free={"_LEAST_ROWS": 1, "_LEAST_ROWS_TURNED": 1, "_LEAST_VOLUME": 0},
         ),
-        "stack_small_operations": Ground(
-            (steps_of_loops, elementwise_steps),
-            free={"_StackChoice.settle": lambda choice: None},
-        ),
         "put_rows_last": Ground(
             (within_rows, elementwise_steps),
             exact=False,
