@@ -13,17 +13,6 @@ import sys
 from importlib.util import find_spec
 from typing import Final
 
-__all__ = [
-    "CALLERS",
-    "NAMES",
-    "ONLY_OPTIMIZERS",
-    "Row",
-    "advice_in",
-    "advice_of_call",
-    "advice_of_name",
-    "as_written",
-]
-
 Row = tuple[str, str, str]
 
 _LOSS: Final = (

@@ -21,8 +21,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["LARGE", "BufferPool"]
-
 LARGE: Final = 3 * 2**16
 """Bytes from which an array is worth a pool: allocators of memory give as much back to the system
 as soon as it is free. A pool takes 1 µs, and to fill so much at least five times that."""

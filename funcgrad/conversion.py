@@ -25,8 +25,6 @@ from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Raw, TracedValue, Value, held_by_an_array
 from funcgrad.users_values import read_only
 
-__all__ = ["Conversions", "reveal_primal"]
-
 
 class Conversions(ForeignAttributes):
     """The conversions of a tensor to something else."""

@@ -47,8 +47,6 @@ from funcgrad.shape import DTYPES
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.trees import flatten, unflatten
 
-__all__ = ["dispatch_function", "dispatch_ufunc"]
-
 
 class _Asked:
     """Answers a ufunc with the ufunc itself."""

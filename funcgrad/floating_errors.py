@@ -22,8 +22,6 @@ import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
 
-__all__ = ["ERROR_STATE", "ErrorState", "ignoring", "notices_errors", "quiet"]
-
 _SILENT: Final[Any] = MappingProxyType(
     dict.fromkeys(("divide", "over", "under", "invalid"), "ignore")
 )

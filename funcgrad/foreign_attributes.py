@@ -26,8 +26,6 @@ from funcgrad.errors import (
 )
 from funcgrad.trace import TracedValue
 
-__all__ = ["ForeignAttributes"]
-
 _NO_GRAPH: Final = (
     "there is no graph to run backwards. Write the loss as a function of its parameters, and"
     " fg.grad(loss)(params), or fg.value_and_grad(loss)(params), is the gradient"

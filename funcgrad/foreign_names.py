@@ -21,8 +21,6 @@ from typing import NoReturn, TypeVar
 
 from funcgrad.errors import MissingAttributeError
 
-__all__ = ["answering", "missing_from", "missing_method", "missing_name"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 

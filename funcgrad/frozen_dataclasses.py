@@ -18,8 +18,6 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 from funcgrad.errors import FunctionError, TreeError
 
-__all__ = ["is_frozen_dataclass", "pytree", "static_field"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["array_table", "function_table", "text_block"]
-
 _MOST: Final = 10
 """The rows and the columns that are shown; of more, the first and the last ones."""
 

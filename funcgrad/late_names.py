@@ -22,8 +22,6 @@ from typing import Any
 
 from funcgrad.foreign_names import missing_name
 
-__all__ = ["LateNames"]
-
 
 class LateNames:
     """Names of a package and where each is defined.

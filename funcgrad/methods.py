@@ -15,8 +15,6 @@ from funcgrad.foreign_attributes import ForeignAttributes
 from funcgrad.shape import AxisLike, dtype_of
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["ArrayMethods"]
-
 
 class ArrayMethods(ForeignAttributes):
     """The methods that a tensor shares with ``ndarray``; see the functions for the details."""

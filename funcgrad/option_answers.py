@@ -16,8 +16,6 @@ from typing import Final
 from funcgrad.answers import ONLY_OPTIMIZERS, Row, advice_in
 from funcgrad.errors import MissingOptionError
 
-__all__ = ["MISSING", "OPTIONS", "missing_option", "refusal"]
-
 _NEEDLESS: Final = "leave it out"
 
 OPTIONS: Final[tuple[Row, ...]] = (

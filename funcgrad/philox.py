@@ -32,16 +32,6 @@ from funcgrad.tensor import Tensor, apply
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = [
-    "as_dtype",
-    "as_key",
-    "as_shape",
-    "draw",
-    "random_words",
-    "standard_normal",
-    "standard_uniform",
-]
-
 
 def as_key(key: ArrayLike, operation: str) -> Value:
     """The value of a key.

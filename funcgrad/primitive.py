@@ -42,25 +42,6 @@ from funcgrad.structure import OPAQUE, Opaque, Structure, Trait
 from funcgrad.trace import Value, bind, bind1, bind2
 from funcgrad.users_values import checked_evaluation, dtype_refused
 
-__all__ = [
-    "DISCRETE",
-    "OPPOSITE",
-    "SAME",
-    "Batch",
-    "Differential",
-    "Factor",
-    "Linear",
-    "Linearized",
-    "OperandText",
-    "Partials",
-    "Patch",
-    "Primitive",
-    "Sample",
-    "Selection",
-    "carried",
-    "linear_in_all",
-]
-
 
 class UnitFactor(Enum):
     """Factors that cost no multiplication."""

@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-__all__ = ["dataclass"]
-
 _UNSET: Final = object()
 """Stands for an argument of ``__init__`` whose default is made anew each time."""
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass as dataclass
 
     from _typeshed import DataclassInstance
 else:

@@ -17,25 +17,6 @@ import numpy as np
 from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError
 from funcgrad.quick_dataclasses import dataclass
 
-__all__ = [
-    "DTYPES",
-    "AxisLike",
-    "Shape",
-    "ShapeLike",
-    "Spec",
-    "broadcast_shapes",
-    "dtype_of",
-    "expand",
-    "is_inexact",
-    "normalize_axes",
-    "normalize_axis",
-    "reduced_shape",
-    "shape_of",
-    "spec_of",
-    "stand_in",
-    "tangent_dtype",
-]
-
 Shape: TypeAlias = tuple[int, ...]
 AxisLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]

@@ -18,39 +18,6 @@ import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
 
-__all__ = [
-    "COMMUTATIVE",
-    "CONVERTS",
-    "FOREIGN",
-    "IDEMPOTENT",
-    "JUMPS",
-    "LETTERS",
-    "OPAQUE",
-    "PRODUCT",
-    "ROUNDED_ONCE",
-    "TRANSCENDENTAL",
-    "UNEVEN",
-    "WRITES_INTO",
-    "Algebra",
-    "Choice",
-    "Contraction",
-    "Control",
-    "Elementwise",
-    "Gather",
-    "Loop",
-    "Movement",
-    "Opaque",
-    "Piece",
-    "Random",
-    "Reduction",
-    "Scan",
-    "Scatter",
-    "Structure",
-    "Trait",
-    "dense_strides",
-]
-
-
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of axes in contractions; loading the module ``string`` takes as long as four files here."""
 

@@ -36,25 +36,15 @@ from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, STRONG, Value, bind, bind1, bind2
 from funcgrad.users_values import (
     FREE,
-    ArrayLike,
     checked_dtype,
     explained,
     first_tensor,
     is_weak,
     operand,
 )
-
-__all__ = [
-    "ArrayLike",
-    "Tensor",
-    "apply",
-    "apply1",
-    "apply2",
-    "operate_generally",
-    "strong_truth",
-    "tensor",
-    "wrap",
-]
+from funcgrad.users_values import (
+    ArrayLike as ArrayLike,
+)
 
 _new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
 

@@ -42,30 +42,6 @@ import numpy as np
 from funcgrad.errors import EscapedTracerError, TracerError
 from funcgrad.floating_errors import quiet
 
-__all__ = [
-    "BITWISE",
-    "NUMBERS",
-    "RAW",
-    "STRONG",
-    "Raw",
-    "Trace",
-    "TracedValue",
-    "Value",
-    "begin_level",
-    "bind",
-    "bind1",
-    "bind2",
-    "concrete",
-    "current_rerun",
-    "escaped",
-    "held_by_an_array",
-    "innermost",
-    "number_of",
-    "rerun",
-    "resume",
-    "running_traces",
-]
-
 Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
 """A raw value, which NumPy computes with: an array, a NumPy scalar or a Python number.
 

@@ -39,29 +39,10 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 from funcgrad.errors import FunctionError, LeafError, TreeError
-from funcgrad.frozen_dataclasses import is_frozen_dataclass, pytree, static_field
+from funcgrad.frozen_dataclasses import is_frozen_dataclass
+from funcgrad.frozen_dataclasses import pytree as pytree
+from funcgrad.frozen_dataclasses import static_field as static_field
 from funcgrad.quick_dataclasses import dataclass
-
-__all__ = [
-    "KeyPath",
-    "Structure",
-    "all",
-    "broadcast_prefix",
-    "flatten",
-    "flatten_like",
-    "key_path_text",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "pytree",
-    "reduce",
-    "static_field",
-    "structure",
-    "transpose",
-    "unflatten",
-    "walk",
-]
 
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 KeyPath: TypeAlias = tuple[str, ...]  # steps in Python's syntax: ("['layers']", "[1]", ".bias")

@@ -12,8 +12,6 @@ from typing import Final
 
 import numpy
 
-__all__ = ["is_users", "libraries_calls", "line_of_frame", "users_line"]
-
 _LIBRARIES: Final = tuple(
     dict.fromkeys(
         place + os.sep

@@ -29,26 +29,6 @@ from funcgrad.errors import (
 from funcgrad.shape import DTYPES, shape_of, spec_of
 from funcgrad.trace import NUMBERS, RAW, Raw, TracedValue, Value, concrete
 
-__all__ = [
-    "FREE",
-    "GREATEST",
-    "LEAST",
-    "REFUSALS",
-    "ArrayLike",
-    "checked_dtype",
-    "checked_evaluation",
-    "described",
-    "dtype_refused",
-    "explained",
-    "first_tensor",
-    "freeze",
-    "is_frozen",
-    "is_weak",
-    "leaf_remedy",
-    "operand",
-    "read_only",
-]
-
 ArrayLike: TypeAlias = Any
 """A tensor, an array, a number, or nested sequences of numbers.
 

@@ -256,15 +256,14 @@ def shared_state(source: Source) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------- exports
 
 
-def missing_exports(source: Source) -> Iterator[str]:
-    bound = {
-        ast.unparse(target)
+def lists_its_names(source: Source) -> bool:
+    """Whether a module has ``__all__``."""
+    return any(
+        ast.unparse(target) == "__all__"
         for statement in source.tree.body
         if isinstance(statement, ast.Assign | ast.AnnAssign)
         for target in getattr(statement, "targets", [getattr(statement, "target", None)])
-    }
-    if source.is_public and "__all__" not in bound:
-        yield f"{source.name} has no __all__"
+    )
 
 
 def export_order(name: str) -> tuple[int, list[str | int]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,13 @@ def assert_bits(actual: Any, expected: Any) -> None:
     for own, other in zip(trees.leaves(actual), trees.leaves(expected), strict=True):
         if bits(own) != bits(other):
             raise AssertionError(f"{np.asarray(own)!r} is not {np.asarray(other)!r}")
+
+
+def public_functions(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The functions that a module defines for others, by name."""
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and name[0] != "_":
+            yield name, value
 
 
 def function_of(source: Source) -> Callable[..., Any]:

@@ -1,3 +1,1 @@
 """Backends: they turn a ``Program`` into a function that runs. See README.md in this folder."""
-
-__all__: list[str] = []

@@ -12,8 +12,6 @@ from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError
 
-__all__ = ["chosen_backend"]
-
 _INSTALLED: Final[tuple[Backend, ...]] = (NUMPY,)
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 

@@ -31,8 +31,6 @@ from funcgrad.shape import stand_in
 from funcgrad.tensor import Tensor
 from funcgrad.trace import Raw, Trace, Value, concrete
 
-__all__ = ["bodies_for", "decomposed"]
-
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
     """Replace operations by their bodies, and what these bodies lack by theirs.

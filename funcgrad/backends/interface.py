@@ -38,8 +38,6 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
-__all__ = ["MISS", "Backend", "Compiled", "evaluated"]
-
 MISS: Final[Any] = object()
 """The answer of a quick way of calling that does not fit the call."""
 

@@ -1,3 +1,1 @@
 """Control flow: loops and branches as operations. See README.md in this folder."""
-
-__all__: list[str] = []

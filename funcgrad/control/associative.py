@@ -23,8 +23,6 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function
 
-__all__ = ["associative_scan"]
-
 
 @overload
 def associative_scan(

@@ -24,22 +24,6 @@ import numpy as np
 
 from funcgrad.tensor import Tensor
 
-__all__ = [
-    "AnyNumber",
-    "Bound",
-    "Containers",
-    "NumberCombined",
-    "NumberCondition",
-    "NumberCountedStep",
-    "NumberScanned",
-    "NumberStep",
-    "ParametricFunction",
-    "ParametricSlope",
-    "State",
-    "Truth",
-    "Y",
-]
-
 AnyNumber: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex"
 """One array or number."""
 

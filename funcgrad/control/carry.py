@@ -30,19 +30,6 @@ from funcgrad.trees import Structure
 from funcgrad.users_line import users_line
 from funcgrad.users_values import ArrayLike, described, operand
 
-__all__ = [
-    "Kinds",
-    "alike",
-    "common_specs",
-    "described_spec",
-    "gives_way",
-    "handed",
-    "pair_of",
-    "placed",
-    "placed_operand",
-    "placed_values",
-]
-
 
 def placed(message: str) -> str:
     """A message with the user's line."""

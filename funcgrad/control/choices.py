@@ -33,8 +33,6 @@ from funcgrad.transforms.stager import Staged
 from funcgrad.trees import Structure
 from funcgrad.users_values import ArrayLike, described
 
-__all__ = ["cond", "is_unknown", "number_in", "switch", "truth"]
-
 _ASKED: Final[ContextVar[bool]] = ContextVar("funcgrad_asked", default=False)
 """Whether a function that does not run is asked for the kinds of its results."""
 

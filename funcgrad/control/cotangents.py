@@ -22,18 +22,6 @@ from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.linearization import LinearPart
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit, merged
 
-__all__ = [
-    "CotangentKind",
-    "fitted",
-    "in_kind",
-    "joined",
-    "kind_of",
-    "part_kinds",
-    "restored_kinds",
-    "stand_ins",
-    "total",
-]
-
 
 class CotangentKind(Enum):
     """Where a cotangent is present: nowhere, everywhere, or by a mask."""

@@ -22,8 +22,6 @@ from funcgrad.structure import Control
 from funcgrad.trace import Value
 from funcgrad.transforms.participation import refuses_numbers
 
-__all__ = ["may_refuse", "taking_part"]
-
 
 def may_refuse(program: Program) -> bool:
     """Whether a program has operations that may refuse numbers, or never end with them.

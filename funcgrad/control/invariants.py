@@ -19,8 +19,6 @@ from __future__ import annotations
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
 
-__all__ = ["invariant_variables", "split_invariants"]
-
 
 def invariant_variables(program: Program, consts: int) -> set[int]:
     """The variables that depend on nothing but constants and the first ``consts`` inputs.

@@ -32,8 +32,6 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.record import Recorder
 
-__all__ = ["ControlRecording", "Rules", "check_linear", "control_primitive"]
-
 Params: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Sequence[Value]
 

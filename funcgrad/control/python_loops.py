@@ -27,8 +27,6 @@ from funcgrad.transforms.arguments import is_whole
 from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained
 
-__all__ = ["ScannedArrays", "looped"]
-
 
 class ScannedArrays:
     """The arrays that a scan goes through: their leaves, and a slice of each as a tree."""

@@ -35,8 +35,6 @@ from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, with_pushforward
 
-__all__ = ["SCAN", "apply_scan"]
-
 
 def _evaluate(values: Values, params: Params) -> list[Value]:
     own = ScanSettings(**params)

@@ -38,8 +38,6 @@ from funcgrad.transforms.masked import Cotangent, each, plain
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored
 
-__all__ = ["ScanRecording"]
-
 Apply: TypeAlias = Callable[[Values, Values, Values, ScanSettings], list[Value]]
 
 _MOST_PEELED: Final = 2

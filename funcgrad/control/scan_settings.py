@@ -15,8 +15,6 @@ from typing import NamedTuple, TypeVar
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
-__all__ = ["ScanSettings"]
-
 T = TypeVar("T")
 
 

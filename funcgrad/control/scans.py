@@ -38,8 +38,6 @@ from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
 from funcgrad.trees import Structure
 
-__all__ = ["counted", "map", "scan"]
-
 
 @overload
 def scan(

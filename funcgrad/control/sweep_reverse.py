@@ -36,8 +36,6 @@ from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored, with_pullback
 
-__all__ = ["reached", "unwind"]
-
 Kinds: TypeAlias = list[CotangentKind]
 Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
 

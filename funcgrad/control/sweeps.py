@@ -26,8 +26,6 @@ from funcgrad.trace import Value
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import as_recorded
 
-__all__ = ["BatchedSweeps", "Sweeps", "swept"]
-
 T = TypeVar("T")
 Steps: TypeAlias = Sequence[Callable[[Sequence[Any]], Any]]
 """A function for each sweep: from the carries of all sweeps up to it, to its own next carry."""

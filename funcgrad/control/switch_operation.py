@@ -56,8 +56,6 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import WithDerivative, flat, restored, with_pushforward
 
-__all__ = ["SWITCH", "apply_switch", "goes_into", "select"]
-
 
 def _branches(params: Params) -> list[Program]:
     return [params[name] for name in sorted(params)]

@@ -22,19 +22,6 @@ from funcgrad.trace import RAW, Value
 from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.numberless import flat_program
 
-__all__ = [
-    "as_spec",
-    "batched_program",
-    "inputs_read",
-    "of_one_kind",
-    "part_of",
-    "result_specs",
-    "specs_inside",
-    "strong",
-    "strong_program",
-    "with_batch",
-]
-
 
 def as_spec(value: Value, spec: Spec) -> Value:
     """Convert a value to the dtype and the weakness of a program's input.

@@ -31,8 +31,6 @@ from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import with_pushforward
 
-__all__ = ["BatchedWhile", "Tangents", "WhileLoop", "pushed_step"]
-
 T = TypeVar("T")
 
 

@@ -35,8 +35,6 @@ from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.masked import Cotangent
 
-__all__ = ["UNWIND", "WHILE", "apply_while"]
-
 
 class WhileSettings(NamedTuple):
     """The parameters of a loop: its programs, and how many states reverse mode holds at once."""

@@ -48,8 +48,6 @@ from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["fori_loop", "while_loop"]
-
 _INT64: Final = np.dtype(np.int64)
 
 

@@ -26,8 +26,6 @@ from funcgrad.transforms.call import innermost_trace
 from funcgrad.transforms.flat_functions import CallPrimitive, call_primitive
 from funcgrad.transforms.numberless import flat_program
 
-__all__ = ["ROWS", "written"]
-
 ROWS: Final = 1024
 """The rows that a stack has in programs, which stand for any number."""
 

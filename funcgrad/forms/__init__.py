@@ -1,3 +1,1 @@
 """Forms of a program: text, JSON, graphs. See README.md in this folder."""
-
-__all__: list[str] = []

@@ -26,8 +26,6 @@ from funcgrad.primitives.index_keys import Key, index_text
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
-__all__ = ["Edge", "Graph", "Node", "dot", "markdown", "mermaid", "program_graph"]
-
 _LONGEST: Final = 40
 """Longer lines are cut: a node is to be seen at a glance."""
 

@@ -57,8 +57,6 @@ from funcgrad.programs.equation import Constant, Equation, Guard, Params
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 
-__all__ = ["program_fingerprint", "program_parts", "program_text"]
-
 T = TypeVar("T")
 
 _FORMAT: Final = "funcgrad program"

@@ -19,8 +19,6 @@ from funcgrad.errors import ProgramError, TreeError
 from funcgrad.forms.json_values import Data, from_data, listed, named, read, reference_to, to_data
 from funcgrad.trees import Structure, structure
 
-__all__ = ["structure_of", "tree_data"]
-
 _LEAF: Final = "*"
 _SEQUENCES: Final[Mapping[str, type[Any]]] = MappingProxyType({"tuple": tuple, "list": list})
 _MAPPINGS: Final[Mapping[str, type[Any]]] = MappingProxyType(

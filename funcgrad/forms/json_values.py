@@ -38,22 +38,6 @@ from funcgrad.primitives.index_keys import Key
 from funcgrad.shape import DTYPES
 from funcgrad.trace import RAW, Raw
 
-__all__ = [
-    "DTYPE_NAMES",
-    "Data",
-    "array_of",
-    "bytes_of",
-    "from_base64",
-    "from_data",
-    "listed",
-    "named",
-    "optional",
-    "read",
-    "reference_to",
-    "to_base64",
-    "to_data",
-]
-
 T = TypeVar("T")
 
 Data: TypeAlias = Any

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 
-__all__ = ["listing"]
-
 
 def listing(program: Program, sources: bool) -> str:
     """A program as text; what calls do stands indented below them.

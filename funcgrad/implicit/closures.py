@@ -26,8 +26,6 @@ from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.stager import Stager
 
-__all__ = ["Opened", "opened"]
-
 
 class Opened(NamedTuple):
     """A function of its own arguments and of what it closed over, and the latter."""

@@ -22,8 +22,6 @@ from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap
 
-__all__ = ["dense_solve", "failing_as"]
-
 
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
     """The solution x of ``matvec(x) = b``, by a dense matrix.

@@ -29,8 +29,6 @@ from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function, is_whole
 
-__all__ = ["check_count", "difference", "fixed_point", "tolerance"]
-
 
 @overload
 def fixed_point(

@@ -33,8 +33,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.linear import linear_transpose
 
-__all__ = ["bicgstab", "cg", "gmres"]
-
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 

@@ -44,15 +44,6 @@ from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.flat_functions import push_values
 from funcgrad.transforms.linear import linear_transpose
 
-__all__ = [
-    "LinearSystem",
-    "custom_linear_solve",
-    "filled",
-    "linear_solution",
-    "minus",
-    "pushed",
-]
-
 FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 

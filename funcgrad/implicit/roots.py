@@ -41,8 +41,6 @@ from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.call import bind_call
 from funcgrad.transforms.factors import zeros_like
 
-__all__ = ["RootSolver", "custom_root", "root_of"]
-
 RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 """From a function of pytrees and where to start to its root."""
 

@@ -38,8 +38,6 @@ from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.tape import reading
 
-__all__ = ["SolutionCall", "SolutionSignature", "solution_of"]
-
 
 class SolutionSignature(CallSignature):
     """The signature of a solution: the specs of its results, and the arguments it is linear in.

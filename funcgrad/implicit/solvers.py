@@ -29,8 +29,6 @@ from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import check_function, scalar, unwrap
 from funcgrad.transforms.reverse import grad
 
-__all__ = ["fixed_point", "least_squares", "minimize", "root"]
-
 
 def root(
     f: Callable[..., Any],

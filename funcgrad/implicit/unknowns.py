@@ -37,18 +37,6 @@ from funcgrad.transforms.arguments import values_of
 from funcgrad.trees import Structure
 from funcgrad.users_values import described
 
-__all__ = [
-    "Linear",
-    "Solve",
-    "Tree",
-    "Unknown",
-    "converged_or_nan",
-    "lost_with",
-    "solution_and_aux",
-    "solved_or_nan",
-    "without_info",
-]
-
 Tree: TypeAlias = Any
 """A pytree of arrays, as users give and get it."""
 

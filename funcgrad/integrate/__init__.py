@@ -1,3 +1,1 @@
 """Differential equations: solutions as functions. See README.md in this folder."""
-
-__all__: list[str] = []

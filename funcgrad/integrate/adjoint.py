@@ -37,8 +37,6 @@ from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.reverse import vjp
 
-__all__ = ["adjoint_solution"]
-
 
 def adjoint_solution(
     slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTINUATION", "ERROR", "NODES", "ORDER", "STAGES"]
-
 ORDER: Final = 5
 
 NODES: Final = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)

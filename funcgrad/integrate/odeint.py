@@ -26,8 +26,6 @@ from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import is_whole
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["odeint"]
-
 
 @overload
 def odeint(

@@ -25,8 +25,6 @@ from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.trees import Structure
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["Slope", "System", "real_dtype", "times_of"]
-
 Slope = Callable[[list[Tensor], Tensor, list[Tensor]], list[Tensor]]
 """The right-hand side: of the leaves of y, the time and parameters."""
 

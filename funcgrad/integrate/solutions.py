@@ -31,8 +31,6 @@ from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.stager import Staged
 from funcgrad.transforms.stop import stop_gradient
 
-__all__ = ["solution"]
-
 
 def solution(
     slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings

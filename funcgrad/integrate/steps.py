@@ -28,16 +28,6 @@ from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.stop import stop_gradient
 
-__all__ = [
-    "DISORDER",
-    "TOO_MANY",
-    "TOO_SMALL",
-    "Outcome",
-    "Settings",
-    "solved",
-    "stage_slopes",
-]
-
 Leaves: TypeAlias = list[Tensor]
 RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]
 

@@ -25,14 +25,12 @@ from funcgrad.nn.activations import (
     leaky_relu,
     log_sigmoid,
     log_softmax,
-    logsumexp,
     relu,
     sigmoid,
     silu,
     softmax,
     softplus,
     swish,
-    tanh,
 )
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import (
@@ -45,6 +43,7 @@ from funcgrad.nn.initializers import (
 )
 from funcgrad.nn.losses import cross_entropy, one_hot, squared_error
 from funcgrad.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
+from funcgrad.numpy import logsumexp, tanh
 
 __all__ = [
     "adaptive_avg_pool",

@@ -13,29 +13,12 @@ from typing import Final
 
 import funcgrad.numpy as fnp
 from funcgrad.foreign_names import answering
-from funcgrad.numpy import logsumexp, tanh
 from funcgrad.primitives import activations as act
 from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.users_values import ArrayLike
-
-__all__ = [
-    "elu",
-    "gelu",
-    "leaky_relu",
-    "log_sigmoid",
-    "log_softmax",
-    "logsumexp",
-    "relu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softplus",
-    "swish",
-    "tanh",
-]
 
 
 def relu(x: ArrayLike) -> Tensor:

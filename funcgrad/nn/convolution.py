@@ -21,8 +21,6 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["conv", "conv_transpose"]
-
 
 @answering
 def conv(

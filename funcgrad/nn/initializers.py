@@ -23,8 +23,6 @@ from funcgrad.shape import Shape, ShapeLike
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "ones", "zeros"]
-
 
 def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Uniform numbers of variance ``2 / (inputs + outputs)``, for tanh and the like.

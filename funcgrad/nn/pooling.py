@@ -27,8 +27,6 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
-
 
 @answering
 def max_pool(

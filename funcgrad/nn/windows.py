@@ -12,8 +12,6 @@ from funcgrad.primitives.structural import place, view
 from funcgrad.shape import Shape, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["Padding", "Sizes", "check_window", "numbers_of", "padded", "padding_of"]
-
 _MOST: Final = 2**31 - 1
 
 Sizes: TypeAlias = int | Sequence[int]

@@ -18,32 +18,6 @@ from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = [
-    "abs",
-    "absolute",
-    "add",
-    "divide",
-    "divmod",
-    "fabs",
-    "float_power",
-    "floor_divide",
-    "fmod",
-    "gcd",
-    "lcm",
-    "mod",
-    "multiply",
-    "negative",
-    "positive",
-    "pow",
-    "power",
-    "reciprocal",
-    "remainder",
-    "sign",
-    "square",
-    "subtract",
-    "true_divide",
-]
-
 
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The sum; what ``x1 + x2`` computes.

@@ -16,19 +16,6 @@ from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply1, tensor
 from funcgrad.users_values import operand
 
-__all__ = [
-    "angle",
-    "conj",
-    "conjugate",
-    "imag",
-    "iscomplex",
-    "iscomplexobj",
-    "isreal",
-    "isrealobj",
-    "real",
-    "real_if_close",
-]
-
 
 def real(val: ArrayLike) -> Tensor:
     """The real part.

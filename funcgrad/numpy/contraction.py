@@ -21,20 +21,6 @@ from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value, bind
 from funcgrad.users_values import ArrayLike, explained, operand
 
-__all__ = [
-    "cross",
-    "dot",
-    "inner",
-    "kron",
-    "matmul",
-    "matvec",
-    "outer",
-    "tensordot",
-    "vdot",
-    "vecdot",
-    "vecmat",
-]
-
 
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Matrix product of the last two axes; the axes before them broadcast.

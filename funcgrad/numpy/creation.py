@@ -29,29 +29,6 @@ from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 
-__all__ = [
-    "array",
-    "asanyarray",
-    "asarray",
-    "asarray_chkfinite",
-    "ascontiguousarray",
-    "asfortranarray",
-    "astype",
-    "copy",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "identity",
-    "ones",
-    "ones_like",
-    "tri",
-    "zeros",
-    "zeros_like",
-]
-
-
 # ----------------------------------------------------------------------------------- from values
 
 

@@ -27,21 +27,6 @@ from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "SVDResult",
-    "cholesky",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "qr",
-    "svd",
-    "svdvals",
-]
-
 
 class EigResult(NamedTuple):
     """The result of ``eig``."""

@@ -27,23 +27,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import checked_dtype, explained, operand
 
-__all__ = [
-    "diag",
-    "diag_indices",
-    "diag_indices_from",
-    "diagflat",
-    "diagonal",
-    "mask_indices",
-    "trace",
-    "tril",
-    "tril_indices",
-    "tril_indices_from",
-    "triu",
-    "triu_indices",
-    "triu_indices_from",
-    "vander",
-]
-
 
 def _diagonal(x: Value, offset: int, axis1: int, axis2: int, operation: str) -> Value:
     """The elements on a diagonal, along the last axis."""

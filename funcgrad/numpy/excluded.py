@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["EXCLUDED", "reason_for"]
-
 _WRITES: Final = "it writes into its argument, and tensors never change: "
 
 EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(

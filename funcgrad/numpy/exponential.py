@@ -10,20 +10,6 @@ from funcgrad.primitives import elementwise as _ew
 from funcgrad.primitives import transcendental as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = [
-    "cbrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "sqrt",
-]
-
 
 def exp(x: ArrayLike, /) -> Tensor:
     """The exponential e**x.

@@ -19,8 +19,6 @@ from funcgrad.shape import AxisLike, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.users_values import checked_dtype, operand
 
-__all__ = ["fftfreq", "fftshift", "ifftshift", "length", "rfftfreq"]
-
 
 def fftfreq(
     n: int,

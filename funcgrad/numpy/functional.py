@@ -24,8 +24,6 @@ from funcgrad.shape import Shape, broadcast_shapes, normalize_axis
 from funcgrad.tensor import ArrayLike, Tensor, tensor
 from funcgrad.users_values import checked_dtype, operand
 
-__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
-
 
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: object, **kwargs: object

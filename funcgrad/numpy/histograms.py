@@ -28,8 +28,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
-
 
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: SupportsIndex = 0

@@ -28,23 +28,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import operand
 
-__all__ = [
-    "argwhere",
-    "as_integers",
-    "choose",
-    "compress",
-    "extract",
-    "flatnonzero",
-    "ix_",
-    "nonzero",
-    "put_along_axis",
-    "ravel_multi_index",
-    "take",
-    "take_along_axis",
-    "unravel_index",
-]
-
-
 # ------------------------------------------------------------------------------------- choosing
 
 

@@ -16,8 +16,6 @@ from funcgrad.numpy.options import checked_device
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.users_values import is_frozen
 
-__all__ = ["from_dlpack"]
-
 
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of the elements of another library's array.

@@ -23,26 +23,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import checked_dtype, operand
 
-__all__ = [
-    "append",
-    "array_split",
-    "block",
-    "column_stack",
-    "concat",
-    "concatenate",
-    "dsplit",
-    "dstack",
-    "hsplit",
-    "hstack",
-    "row_stack",
-    "split",
-    "stack",
-    "unstack",
-    "vsplit",
-    "vstack",
-]
-
-
 # -------------------------------------------------------------------------------------- together
 
 

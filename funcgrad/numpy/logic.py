@@ -11,39 +11,6 @@ from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2, tensor, wrap
 from funcgrad.users_values import operand
 
-__all__ = [
-    "allclose",
-    "array_equal",
-    "array_equiv",
-    "bitwise_and",
-    "bitwise_count",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "equal",
-    "greater",
-    "greater_equal",
-    "invert",
-    "isclose",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "left_shift",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "not_equal",
-    "right_shift",
-]
-
 
 def equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether the arguments are equal; what ``x1 == x2`` computes.

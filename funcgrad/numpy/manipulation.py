@@ -30,29 +30,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_arrays",
-    "broadcast_to",
-    "expand_dims",
-    "flip",
-    "fliplr",
-    "flipud",
-    "matrix_transpose",
-    "moveaxis",
-    "permute_dims",
-    "ravel",
-    "reshape",
-    "roll",
-    "rollaxis",
-    "rot90",
-    "squeeze",
-    "swapaxes",
-    "transpose",
-]
-
 
 def _permuted(x: Value, axes: tuple[int, ...]) -> Tensor:
     result: Tensor = wrap(_p.transpose(x, axes=axes))

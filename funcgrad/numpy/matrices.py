@@ -15,8 +15,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["matrices", "results", "square"]
-
 
 def matrices(x: ArrayLike, operation: str, argument: str = "a") -> Value:
     """A stack of matrices of an inexact dtype.

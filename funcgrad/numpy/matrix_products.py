@@ -25,8 +25,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["matrix_power", "multi_dot"]
-
 
 def matrix_power(a: ArrayLike, n: int, *, failed: str = "raise") -> Tensor:
     """Square matrices multiplied with themselves, in about ``2 log2(n)`` products.

@@ -34,8 +34,6 @@ from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, checked_dtype, operand
 
-__all__ = ["average", "corrcoef", "cov", "mean", "std", "var"]
-
 
 def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
     """How many elements count, with the axes kept."""

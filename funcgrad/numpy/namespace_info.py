@@ -14,8 +14,6 @@ from funcgrad.errors import ArgumentError
 from funcgrad.numpy.dtypes import isdtype
 from funcgrad.numpy.options import checked_device
 
-__all__ = ["ARRAY_API_VERSION", "ArrayNamespaceInfo", "array_namespace_info", "check_version"]
-
 ARRAY_API_VERSION: Final = "2025.12"
 """The revision of the standard."""
 

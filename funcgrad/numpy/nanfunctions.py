@@ -23,18 +23,6 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = [
-    "nanargmax",
-    "nanargmin",
-    "nanmax",
-    "nanmean",
-    "nanmin",
-    "nanprod",
-    "nanstd",
-    "nansum",
-    "nanvar",
-]
-
 
 def _numbers(
     a: ArrayLike, name: str, counts: ArrayLike | None = None

@@ -43,9 +43,6 @@ from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
-
-
 Order: TypeAlias = float | str | None
 
 

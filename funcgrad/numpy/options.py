@@ -31,29 +31,6 @@ from funcgrad.users_values import (
     operand,
 )
 
-__all__ = [
-    "checked_device",
-    "choice",
-    "common_dtype",
-    "complex_dtype",
-    "converted",
-    "failed_as",
-    "initial_value",
-    "integer",
-    "integers",
-    "is_integer",
-    "mapping",
-    "natural",
-    "optional_dtype",
-    "pair",
-    "real_number",
-    "sequence",
-    "shape_argument",
-    "sized",
-    "strong",
-    "tolerance",
-]
-
 Option = TypeVar("Option", bound=str | int)
 
 

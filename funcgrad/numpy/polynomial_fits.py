@@ -27,8 +27,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import explained, operand
 
-__all__ = ["polyfit", "roots"]
-
 
 def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     """The zeros of a polynomial.

@@ -24,8 +24,6 @@ from funcgrad.numpy.sorting import sort
 from funcgrad.tensor import ArrayLike, Tensor, tensor
 from funcgrad.users_values import operand
 
-__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
-
 
 def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
     """The value of a polynomial, by Horner's rule; differentiable in both.

@@ -24,8 +24,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import operand
 
-__all__ = ["lstsq", "pinv"]
-
 
 class _NotGiven:
     def __repr__(self) -> str:

@@ -30,8 +30,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import is_weak, operand
 
-__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
-
 # The continuous methods of Hyndman and Fan, Sample Quantiles in Statistical Packages (1996): the
 # position among n sorted elements is α + q (n + 1 − α − β) − 1, counted from 0.
 _CONTINUOUS: Final = MappingProxyType(

@@ -25,16 +25,6 @@ from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import checked_dtype, operand
 
-__all__ = [
-    "arange",
-    "fromfunction",
-    "geomspace",
-    "indices",
-    "linspace",
-    "logspace",
-    "meshgrid",
-]
-
 
 def _concrete_number(x: ArrayLike, operation: str) -> Any:
     """A number on which the shape of a result depends."""

@@ -35,22 +35,6 @@ from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Raw, Value, bind
 from funcgrad.users_values import ArrayLike, checked_dtype, explained, operand
 
-__all__ = [
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "logsumexp",
-    "max",
-    "min",
-    "prod",
-    "ptp",
-    "sum",
-]
-
 _EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
 """All axes, by the number of them; NumPy's arrays have at most 64."""
 

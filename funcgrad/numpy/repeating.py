@@ -33,8 +33,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import RAW, Raw, Value, concrete
 from funcgrad.users_values import explained, operand
 
-__all__ = ["delete", "insert", "pad", "repeat", "resize", "tile", "trim_zeros"]
-
 
 def _flat(x: Value) -> Value:
     return reshape(x, shape=(int(np.prod(shape_of(x))),))

@@ -13,24 +13,6 @@ from funcgrad.primitives import rounding as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
 from funcgrad.users_values import operand
 
-__all__ = [
-    "around",
-    "ceil",
-    "copysign",
-    "fix",
-    "floor",
-    "frexp",
-    "heaviside",
-    "ldexp",
-    "modf",
-    "nextafter",
-    "rint",
-    "round",
-    "signbit",
-    "spacing",
-    "trunc",
-]
-
 
 def floor(x: ArrayLike, /) -> Tensor:
     """The next integer below, as a number of the same dtype.

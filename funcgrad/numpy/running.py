@@ -24,18 +24,6 @@ from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, checked_dtype, explained, is_weak, operand
 
-__all__ = [
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "ediff1d",
-    "nancumprod",
-    "nancumsum",
-    "trapezoid",
-]
-
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running sum.

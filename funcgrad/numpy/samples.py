@@ -26,8 +26,6 @@ from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
 from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.users_values import operand
 
-__all__ = ["gradient", "interp", "unwrap"]
-
 
 def interp(
     x: ArrayLike,

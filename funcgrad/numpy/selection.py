@@ -25,18 +25,6 @@ from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import explained, operand
 
-__all__ = [
-    "clip",
-    "fmax",
-    "fmin",
-    "maximum",
-    "minimum",
-    "nan_to_num",
-    "piecewise",
-    "select",
-    "where",
-]
-
 
 def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> Any:
     """The elements of x where a condition holds, of y elsewhere.

@@ -17,8 +17,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["convolve", "correlate"]
-
 _MODES = ("full", "same", "valid")
 
 

@@ -22,8 +22,6 @@ from funcgrad.primitives.sorting import is_in
 from funcgrad.tensor import ArrayLike, Tensor, apply
 from funcgrad.users_values import operand
 
-__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"]
-
 
 def isin(
     element: ArrayLike,

@@ -16,8 +16,6 @@ from funcgrad.shape import Shape, ShapeLike, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.users_values import operand
 
-__all__ = ["broadcast_shapes", "isscalar", "iterable", "ndim", "shape", "size"]
-
 
 def shape(a: ArrayLike) -> Shape:
     """The sizes of the axes.

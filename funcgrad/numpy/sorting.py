@@ -25,25 +25,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.users_values import explained, operand
 
-__all__ = [
-    "UniqueAllResult",
-    "UniqueCountsResult",
-    "UniqueInverseResult",
-    "argpartition",
-    "argsort",
-    "digitize",
-    "lexsort",
-    "partition",
-    "searchsorted",
-    "sort",
-    "sort_complex",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
-
 
 def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Value, int]:
     """An array with an axis, or all its elements on one."""

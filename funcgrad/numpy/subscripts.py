@@ -20,8 +20,6 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import bind
 from funcgrad.users_values import REFUSALS, ArrayLike, explained, operand
 
-__all__ = ["einsum", "einsum_path"]
-
 
 def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
     """Einstein's summation convention: products of any number of arguments, summed over indices.

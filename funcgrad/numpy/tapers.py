@@ -22,8 +22,6 @@ from funcgrad.numpy.trigonometry import cosh
 from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.users_values import operand, read_only
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
-
 # The mean of exp(x cos φ) over a circle, by the trapezoidal rule, whose error is that of Bessel
 # functions of orders 256 and more (L. N. Trefethen and J. A. C. Weideman, The Exponentially
 # Convergent Trapezoidal Rule, 2014): none that shows before exp(x) overflows. Places that are

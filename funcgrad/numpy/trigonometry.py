@@ -10,35 +10,6 @@ from funcgrad.primitives import cardinal_sine
 from funcgrad.primitives import transcendental as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = [
-    "acos",
-    "acosh",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "degrees",
-    "hypot",
-    "rad2deg",
-    "radians",
-    "sin",
-    "sinc",
-    "sinh",
-    "tan",
-    "tanh",
-]
-
 
 def sin(x: ArrayLike, /) -> Tensor:
     """The sine of an angle in radians.

@@ -26,8 +26,6 @@ from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
 from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.users_values import operand
 
-__all__ = ["METHODS", "accumulate", "outer", "reduce", "reduceat"]
-
 Binary = Callable[..., Tensor]
 
 _EXTREMA: Final = frozenset({np.maximum, np.minimum, np.fmax, np.fmin})

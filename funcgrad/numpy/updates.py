@@ -26,8 +26,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["at"]
-
 
 @dataclass(frozen=True, slots=True)
 class _At:

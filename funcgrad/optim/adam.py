@@ -36,8 +36,6 @@ from funcgrad.tensor import Tensor, apply1, tensor
 from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["AdamState", "adam", "adamw"]
-
 
 @pytree(slots=True)
 class AdamState:

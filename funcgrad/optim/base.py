@@ -19,23 +19,6 @@ from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
 from funcgrad.users_values import ArrayLike, leaf_remedy, operand
 
-__all__ = [
-    "LearningRate",
-    "Optimizer",
-    "Pytree",
-    "aligned",
-    "apply_updates",
-    "check_number",
-    "check_rate",
-    "check_state",
-    "in_dtype",
-    "opened",
-    "rate_at",
-    "widened",
-    "working_dtype",
-    "zeros_like",
-]
-
 Pytree: TypeAlias = Any
 """A pytree of tensors."""
 

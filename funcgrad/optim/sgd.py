@@ -28,8 +28,6 @@ from funcgrad.tensor import Tensor, tensor
 from funcgrad.trees import pytree, unflatten
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["SgdState", "sgd"]
-
 
 @pytree(slots=True)
 class SgdState:

@@ -1,3 +1,1 @@
 """Passes: functions from a program to a better one that means the same."""
-
-__all__: list[str] = []

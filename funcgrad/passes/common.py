@@ -15,8 +15,6 @@ from __future__ import annotations
 from funcgrad.passes.workbench import improve
 from funcgrad.programs.program import Program
 
-__all__ = ["merge_common_subexpressions"]
-
 
 def merge_common_subexpressions(program: Program) -> Program:
     """Do equal operations on equal operands once, and keep equal constants once.

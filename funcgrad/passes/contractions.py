@@ -34,8 +34,6 @@ from funcgrad.programs.structures import axes_along, is_matrix_product, letters_
 from funcgrad.shape import Shape
 from funcgrad.structure import LETTERS, Contraction, Movement, Reduction, Trait
 
-__all__ = ["CONTRACTING", "fold_into_contractions"]
-
 _LARGE: Final = 2**14
 """From this many products on, NumPy's loops over them need less time than arrays of them."""
 

@@ -40,8 +40,6 @@ from funcgrad.structure import (
     Trait,
 )
 
-__all__ = ["Costs", "OperationCosts", "bytes_of", "costs", "memory_homes", "peak_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class OperationCosts:

@@ -14,8 +14,6 @@ from __future__ import annotations
 from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.program import Program
 
-__all__ = ["remove_dead_code"]
-
 
 def remove_dead_code(program: Program) -> Program:
     """Drop the equations and the constants that nothing reads.

@@ -25,8 +25,6 @@ from funcgrad.shape import spec_of
 from funcgrad.structure import Control, Movement, Trait
 from funcgrad.trace import bind
 
-__all__ = ["FOLDING", "fold_constants"]
-
 _SMALL: Final = 1024
 
 

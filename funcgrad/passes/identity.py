@@ -29,8 +29,6 @@ from funcgrad.programs.program import Program
 from funcgrad.programs.structures import letters_of
 from funcgrad.structure import Contraction, dense_strides
 
-__all__ = ["copy_products_with_identities"]
-
 _LEAST_VOLUME: Final = 2**18
 """Multiplications from which on a product takes longer than the calls for a copy."""
 

@@ -26,8 +26,6 @@ from funcgrad.passes.unread import leave_out_unread
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.program import Program
 
-__all__ = ["Pass", "extended", "optimize", "simplified"]
-
 Pass: TypeAlias = Callable[[Program], Program]
 
 _EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)

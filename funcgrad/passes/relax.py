@@ -48,15 +48,6 @@ from funcgrad.programs.program import Program
 from funcgrad.programs.structures import letters_of
 from funcgrad.shape import Shape, Spec
 
-__all__ = [
-    "RELAXED",
-    "group_small_factors",
-    "relax",
-    "share_factors",
-    "sum_before_multiplying",
-    "sum_before_scaling",
-]
-
 _SAVING: Final = 4
 """How many products a number that is summed beforehand has to save."""
 

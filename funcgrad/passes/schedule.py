@@ -23,8 +23,6 @@ from typing import Final
 from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
 from funcgrad.programs.program import Program
 
-__all__ = ["in_order", "memory_order", "schedule"]
-
 _WORTH_IT: Final = 2**20
 """Programs whose peak of memory is fewer bytes keep their order: they fit into caches anyway."""
 

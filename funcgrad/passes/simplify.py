@@ -29,8 +29,6 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import is_inexact
 from funcgrad.structure import Reduction
 
-__all__ = ["ALGEBRA", "simplify"]
-
 _SMALL: Final = 1024
 """No larger constant is negated: it would be kept beside the one that it is made of."""
 

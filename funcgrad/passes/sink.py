@@ -34,8 +34,6 @@ from funcgrad.programs.structures import keeps_order, repeats
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import Movement, Trait
 
-__all__ = ["SINKING", "sink_broadcasts"]
-
 
 def sink_broadcasts(program: Program) -> Program:
     """Let elementwise operations of real numbers work on small operands, and broadcast after them.

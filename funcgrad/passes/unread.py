@@ -22,8 +22,6 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control
 
-__all__ = ["leave_out_unread"]
-
 
 def leave_out_unread(program: Program) -> Program:
     """Let each loop and each branch have the results alone that something reads.

@@ -29,8 +29,6 @@ from funcgrad.shape import Spec
 from funcgrad.structure import Movement, Piece, Trait
 from funcgrad.trace import Raw
 
-__all__ = ["ANY", "Rule", "Rules", "Workbench", "improve", "joined"]
-
 ANY: Final = "any operation"
 """In a table of rules, stands for every primitive."""
 

@@ -1,3 +1,1 @@
 """The primitives, one file a family. See README.md in this folder."""
-
-__all__: list[str] = []

@@ -21,15 +21,14 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from funcgrad.errors import ShapeError
-from funcgrad.primitives.contraction import contract, split_subscripts
+from funcgrad.primitives.contraction import contract
 from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.products import split_subscripts
 from funcgrad.primitives.reduction import reduce_any, reduce_sum
 from funcgrad.primitives.structural import cast, reshape, transpose, view
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.structure import LETTERS
 from funcgrad.trace import Value
-
-__all__ = ["einsum", "is_contraction", "parse"]
 
 _SYMBOLS: Final = LETTERS[26:] + LETTERS[:26]  # in the order in which they sort
 _REST: Final = "."  # stands for an ellipsis

@@ -26,8 +26,6 @@ from numpy.linalg import LinAlgError
 from funcgrad.primitive import Primitive
 from funcgrad.shape import Spec, spec_of
 
-__all__ = ["failing", "failures", "or_nan"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 
 

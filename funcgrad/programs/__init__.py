@@ -2,5 +2,3 @@
 
 Not called ``program``, since ``fg.program`` is the function that makes one, and would hide it.
 """
-
-__all__: list[str] = []

@@ -23,8 +23,6 @@ from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.programs.program import Program
 from funcgrad.shape import Shape, Spec
 
-__all__ = ["Draft", "Replacement", "rewrite"]
-
 
 class Draft:
     """A program in the making.

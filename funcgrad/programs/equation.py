@@ -19,16 +19,6 @@ from funcgrad.structure import Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, TracedValue, Value
 
-__all__ = [
-    "Constant",
-    "Equation",
-    "Guard",
-    "Params",
-    "exact_key",
-    "read_number",
-    "spec_inside",
-]
-
 Params: TypeAlias = tuple[tuple[str, Any], ...]
 """Static parameters by name, in the order of the names: a mapping that can be hashed."""
 

@@ -23,8 +23,6 @@ from funcgrad import trees
 from funcgrad.programs.equation import Guard, exact_key
 from funcgrad.programs.program import Program
 
-__all__ = ["Numbers", "defined", "extract", "needed", "value_numbers"]
-
 Numbers = dict[Hashable, int]
 """The numbers of values: by how a value is computed from a program's inputs."""
 

@@ -14,8 +14,6 @@ from functools import cached_property
 from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.shape import Spec
 
-__all__ = ["Index"]
-
 
 class Index:
     """Facts about the variables of a program, by number: makers, uses, last uses, specs.

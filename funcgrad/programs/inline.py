@@ -24,8 +24,6 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control
 
-__all__ = ["inlined", "with_changed_programs", "with_programs_inside"]
-
 
 def inlined(program: Program) -> Program:
     """The program with the equations of its calls in their place.

@@ -21,8 +21,6 @@ from typing import TypeAlias
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 
-__all__ = ["Aliases", "aliases", "makes_its_own"]
-
 Aliases: TypeAlias = list[tuple[int, ...]]
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-__all__ = ["letters", "variable_names"]
-
 
 def letters(number: int) -> str:
     """The name of a variable in print: a, b, ..., z, aa, ab, ..."""

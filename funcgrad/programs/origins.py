@@ -13,8 +13,6 @@ from types import FrameType
 from funcgrad.programs.program import bound
 from funcgrad.users_line import is_users, line_of_frame
 
-__all__ = ["operations_line", "staged_line"]
-
 
 def operations_line() -> str:
     """The user's line that the operation comes from which a transformation interprets.

@@ -37,8 +37,6 @@ from funcgrad.trace import RAW, Value, concrete, rerun
 from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained, operand
 
-__all__ = ["Program", "bound"]
-
 T = TypeVar("T")
 
 

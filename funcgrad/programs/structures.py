@@ -23,17 +23,6 @@ from funcgrad.programs.equation import Equation
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import Contraction, Movement, Piece, dense_strides
 
-__all__ = [
-    "axes_along",
-    "is_matrix_product",
-    "keeps_order",
-    "letters_of",
-    "pieces_of",
-    "rearranged",
-    "repeats",
-]
-
-
 Specs: TypeAlias = "Sequence[Spec] | Mapping[int, Spec]"
 
 

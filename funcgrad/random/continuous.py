@@ -33,8 +33,6 @@ from funcgrad.shape import ShapeLike
 from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["exponential", "gumbel", "normal", "truncated_normal", "uniform"]
-
 
 @answering
 def uniform(

@@ -38,8 +38,6 @@ from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["bernoulli", "categorical", "choice", "permutation", "randint"]
-
 _DOUBLE: Final = np.dtype(np.float64)
 
 

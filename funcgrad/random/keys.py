@@ -23,8 +23,6 @@ from funcgrad.tensor import Tensor, apply, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["bits", "fold_in", "key", "split"]
-
 _WORD: Final = np.dtype(np.uint64)
 
 

@@ -17,8 +17,6 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["check_broadcast", "parameter", "require"]
-
 
 def require(
     condition: Callable[..., Any], operation: str, described: str, *values: ArrayLike

@@ -18,8 +18,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import NUMBERS, STRONG, Value
 from funcgrad.users_values import is_weak, operand
 
-__all__ = ["real_numbers"]
-
 _DOUBLE: Final = np.dtype(np.float64)
 
 

@@ -1,3 +1,1 @@
 """Staging: functions that run as programs. See README.md in this folder."""
-
-__all__: list[str] = []

@@ -46,8 +46,6 @@ from funcgrad.staging.watch import ABSENT, PLAIN, Watch, entries, look
 from funcgrad.trace import TracedValue
 from funcgrad.users_values import is_frozen
 
-__all__ = ["Capture"]
-
 T = TypeVar("T")
 _MOST: Final = 10_000
 _MOST_FUNCTIONS: Final = 200

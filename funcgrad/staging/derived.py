@@ -58,8 +58,6 @@ from funcgrad.transforms.with_derivative import (
 )
 from funcgrad.users_values import REFUSALS
 
-__all__ = ["Compile", "ProgramCall"]
-
 T = TypeVar("T")
 Run: TypeAlias = Callable[..., Sequence[Value] | None]
 """A function of raw values, see ``Compiled``."""

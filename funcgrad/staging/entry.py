@@ -48,15 +48,6 @@ from funcgrad.trace import RAW, Value
 from funcgrad.trees import Structure
 from funcgrad.users_values import GREATEST, LEAST, REFUSALS, freeze
 
-__all__ = [
-    "Form",
-    "Kind",
-    "kind_of",
-    "told_by_operation",
-    "write_attempt",
-    "write_entry",
-]
-
 Kind: TypeAlias = type[Any] | tuple[Shape, str]
 """The kind of a raw value: the type of a number, or the shape and dtype of an array."""
 

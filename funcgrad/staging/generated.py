@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Body"]
-
 
 class Body:
     """The lines of an unfinished function."""

@@ -53,8 +53,6 @@ from funcgrad.transforms.stage import stage
 from funcgrad.transforms.with_derivative import example
 from funcgrad.trees import Structure
 
-__all__ = ["Failure", "JitWarning", "Jitted", "Lowered", "jit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -23,8 +23,6 @@ from itertools import accumulate
 from types import CodeType, MappingProxyType
 from typing import Any, Final, NamedTuple
 
-__all__ = ["INSPECTING", "REFLECTIVE", "Libraries", "Lookups", "imported", "line_of", "lookups"]
-
 REFLECTIVE: Final = frozenset(
     "__dict__ __getattribute__ attrgetter dir eval exec getattr getmembers hasattr vars".split()
 )

@@ -21,8 +21,6 @@ from funcgrad.staging.entry import write_attempt
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
 
-__all__ = ["Signature", "Variant", "variant_of"]
-
 _MOST_CHANGES: Final = 4
 
 

@@ -16,8 +16,6 @@ from funcgrad.programs.equation import exact_key
 from funcgrad.transforms.arguments import forgotten
 from funcgrad.trees import Structure
 
-__all__ = ["exact", "parts_of", "static_places"]
-
 
 def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
     """Where static arguments may stand: their positions as well as their names.

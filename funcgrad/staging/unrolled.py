@@ -18,8 +18,6 @@ from typing import Final
 
 from funcgrad.programs.program import Program
 
-__all__ = ["warn_of_loops"]
-
 _MANY: Final = 10_000
 _OFTEN: Final = 1_000
 """From this many equations of one line on, they come from a loop, not from a long function."""

@@ -29,8 +29,6 @@ from funcgrad.programs.equation import exact_key
 from funcgrad.staging.generated import Body
 from funcgrad.users_values import FREE
 
-__all__ = ["ABSENT", "PLAIN", "Watch", "entries", "look"]
-
 ABSENT: Final = object()
 """Stands for the value of an attribute or entry that does not exist."""
 

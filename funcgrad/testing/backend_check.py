@@ -36,8 +36,6 @@ from funcgrad.transforms.reverse import grad
 from funcgrad.transforms.stage import program as stage
 from funcgrad.users_values import ArrayLike
 
-__all__ = ["check_backend"]
-
 Function = Callable[..., Any]
 
 _CALLS: Final = 4

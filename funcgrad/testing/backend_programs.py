@@ -31,8 +31,6 @@ from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.jacobian import hessian
 from funcgrad.transforms.reverse import grad, value_and_grad
 
-__all__ = ["ProgramOfAKind", "every_program"]
-
 Function: TypeAlias = Callable[..., Any]
 Listed: TypeAlias = "tuple[str, Function, tuple[Any, ...]]"
 

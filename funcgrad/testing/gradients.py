@@ -41,8 +41,6 @@ from funcgrad.transforms.arguments import is_whole
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 
-__all__ = ["check_grads", "check_jvp", "check_vjp"]
-
 _MOST_ORDERS: Final = 10
 """Each order takes as many checks as modes for each check of the order below."""
 

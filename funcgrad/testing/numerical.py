@@ -25,8 +25,6 @@ from funcgrad.floating_errors import quiet
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.subject import Array, Subject
 
-__all__ = ["Estimate", "contract", "estimate", "inner", "one_sided", "precision_of", "step_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

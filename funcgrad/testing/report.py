@@ -14,8 +14,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.numerical import Estimate
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject
 
-__all__ = ["Comparison", "Tolerance", "compare", "modes_text", "number", "place", "row", "table"]
-
 _COLUMNS: Final = 26
 
 

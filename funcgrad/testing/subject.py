@@ -26,8 +26,6 @@ from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 from funcgrad.users_values import operand
 
-__all__ = ["MODE_NAMES", "Array", "Subject", "derivative", "subject_of"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 
 MODE_NAMES: Final = (("fwd", "forward mode"), ("rev", "reverse mode"))

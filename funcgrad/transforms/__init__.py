@@ -1,3 +1,1 @@
 """Transformations of functions: derivatives, batches, programs. See README.md in this folder."""
-
-__all__: list[str] = []

@@ -29,8 +29,6 @@ from funcgrad.trace import RAW, Value
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, chosen
 from funcgrad.transforms.participation import is_nobody, participating
 
-__all__ = ["Transposed", "pulled_by_example"]
-
 Transposed: TypeAlias = Callable[
     [Sequence["Cotangent | None"], Sequence[Value], Sequence[Value]], Sequence[Value]
 ]

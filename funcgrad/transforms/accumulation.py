@@ -28,8 +28,6 @@ from funcgrad.transforms.masked import (
     plain,
 )
 
-__all__ = ["UNFINISHED", "CotangentPatches", "Variables", "accumulate", "finished"]
-
 Variables: TypeAlias = Any
 """Tangents or cotangents by the numbers of variables: a list, or a mapping that yields None."""
 

@@ -29,25 +29,6 @@ from funcgrad.trace import TracedValue, Value, concrete
 from funcgrad.trees import Structure
 from funcgrad.users_values import described, leaf_remedy, operand
 
-__all__ = [
-    "Chosen",
-    "argument_name",
-    "call_values",
-    "check_argnums",
-    "check_function",
-    "choose",
-    "differentiable",
-    "forgotten",
-    "is_whole",
-    "leaf_name",
-    "leaf_names",
-    "like",
-    "pair",
-    "scalar",
-    "unwrap",
-    "values_of",
-]
-
 
 def check_function(operation: str, f: object) -> None:
     """Check that something can be called.

@@ -50,8 +50,6 @@ from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
 from funcgrad.trees import Structure
 
-__all__ = ["Batched", "Batcher", "move_axis", "vmap"]
-
 P = ParamSpec("P")  # named once only: so mypy knows the type of a lambda handed through
 _new: Final[Any] = object.__new__
 

@@ -23,20 +23,6 @@ from funcgrad.transforms.entries import Entry, plus
 from funcgrad.transforms.masked import Cotangent, Masked, plain
 from funcgrad.transforms.tape import reading
 
-__all__ = [
-    "Call",
-    "CallEntry",
-    "ClosureError",
-    "Map",
-    "Part",
-    "Recording",
-    "ResultEntry",
-    "Sizes",
-    "bind_call",
-    "check_closure",
-    "innermost_trace",
-]
-
 Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
 """A linear map between lists of tangents or cotangents, in which None is a structural zero."""
 

@@ -30,8 +30,6 @@ from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import NumbersNeeded, Stager
 from funcgrad.transforms.tape import Readable
 
-__all__ = ["bind_closure"]
-
 
 def bind_closure(
     call: Call, args: Sequence[Value], bind: Callable[[Call, Sequence[Value]], list[Value]]

@@ -23,27 +23,6 @@ import numpy as np
 
 from funcgrad.tensor import Tensor
 
-__all__ = [
-    "Argnums",
-    "Array",
-    "ArrayT",
-    "Auxiliary",
-    "Axes",
-    "Gradient",
-    "GradientAndAux",
-    "Gradients",
-    "Jacobian",
-    "Primal",
-    "Pullback",
-    "Result",
-    "Second",
-    "SecondGradient",
-    "ValueAndGradient",
-    "ValueAndGradients",
-    "ValueAndSecondGradient",
-    "ValueGradientAndAux",
-]
-
 Argnums: TypeAlias = "int | Sequence[int]"
 
 Axes: TypeAlias = "int | tuple[Any, ...] | list[Any] | dict[Any, Any] | None"

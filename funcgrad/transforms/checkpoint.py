@@ -37,8 +37,6 @@ from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
 
-__all__ = ["CHECKPOINT", "checkpoint"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

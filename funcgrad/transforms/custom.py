@@ -26,8 +26,6 @@ from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.users_values import described, operand
 
-__all__ = ["custom_jvp", "custom_vjp"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

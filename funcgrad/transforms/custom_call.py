@@ -34,8 +34,6 @@ from funcgrad.transforms.masked import broadcast, fit, fit_cotangent, plain
 from funcgrad.transforms.record import transpose_linear
 from funcgrad.trees import Structure
 
-__all__ = ["CallSignature", "JvpCall", "VjpCall"]
-
 
 class CallSignature:
     """The trees of the arguments and of the result of a call, whose values are flat lists."""

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-__all__ = ["delegate", "delegated"]
-
 _DELEGATES: Final[ContextVar[Any]] = ContextVar("funcgrad_delegates", default=None)
 """A linked list in this context: (a trace, the trace that interprets in its place, the next)."""
 

@@ -60,23 +60,6 @@ from funcgrad.transforms.masked import (
     plain,
 )
 
-__all__ = [
-    "CarriedEntry",
-    "ElementwiseEntry",
-    "Entry",
-    "LinearEntry",
-    "OperationEntry",
-    "PatchEntry",
-    "PushedEntry",
-    "ReductionEntry",
-    "Sparse",
-    "TransposedEntry",
-    "keep",
-    "plus",
-    "pull_back",
-    "push_through",
-]
-
 
 class Entry:
     """The derivative of one step of a computation, at the values that it met."""

@@ -36,22 +36,6 @@ from funcgrad.trace import Value, concrete
 from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call
 from funcgrad.transforms.flat_functions import call_primitive
 
-__all__ = [
-    "CUSTOM_CALL",
-    "FOREIGN_CALL",
-    "Frames",
-    "FrozenCall",
-    "Knot",
-    "Knots",
-    "explicit",
-    "foreign_params",
-    "has_rules",
-    "key_of",
-    "part",
-    "runs_python",
-    "within",
-]
-
 Knots: TypeAlias = Mapping[Hashable, "Knot"]
 """The calls whose rules are being staged, the outermost first, under their ``key_of``."""
 

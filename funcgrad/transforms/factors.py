@@ -27,18 +27,6 @@ from funcgrad.shape import Shape, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.users_values import is_weak
 
-__all__ = [
-    "PRECISE",
-    "Outline",
-    "conjugated",
-    "fit_tangent",
-    "in_precision_of",
-    "operands_of_factors",
-    "outlined",
-    "times",
-    "zeros_like",
-]
-
 PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
 """The exact types of values that ``in_precision_of`` never changes: Python's numbers, which take
 the precision of the other operand (a bool is NumPy's boolean there), and numbers of the highest

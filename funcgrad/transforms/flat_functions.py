@@ -20,16 +20,6 @@ from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 
-__all__ = [
-    "CallPrimitive",
-    "FlatFunction",
-    "batched_flat",
-    "call_primitive",
-    "pull_values",
-    "push_values",
-    "run_batched",
-]
-
 FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 

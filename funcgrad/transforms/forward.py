@@ -37,8 +37,6 @@ from funcgrad.transforms.quick_entries import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
 from funcgrad.transforms.tape import Readable
 
-__all__ = ["Dual", "Pusher", "check_pairs", "jvp"]
-
 _new: Final[Any] = object.__new__
 
 

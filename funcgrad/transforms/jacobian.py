@@ -28,8 +28,6 @@ from funcgrad.transforms.callables import Argnums, Auxiliary, Jacobian, Primal, 
 from funcgrad.transforms.forward import check_pairs, jvp
 from funcgrad.transforms.reverse import grad, vjp
 
-__all__ = ["hessian", "hvp", "jacfwd", "jacrev"]
-
 P = ParamSpec("P")
 
 

@@ -18,8 +18,6 @@ from funcgrad.programs.equation import Constant, spec_inside
 from funcgrad.shape import Spec
 from funcgrad.trace import RAW, Value
 
-__all__ = ["Kept"]
-
 
 class Kept:
     """The constants and the specs of an unfinished program.

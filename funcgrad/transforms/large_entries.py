@@ -39,8 +39,6 @@ from funcgrad.transforms.entries import ElementwiseEntry
 from funcgrad.transforms.factors import Outline, operands_of_factors, outlined, times
 from funcgrad.transforms.masked import Cotangent, CotangentBuffer, fit
 
-__all__ = ["LargeEntry", "evaluated", "kept"]
-
 _BLOCK: Final = 2**17
 """Bytes of one block of one array, of which half a dozen fit into the cache of a core."""
 

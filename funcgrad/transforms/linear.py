@@ -29,8 +29,6 @@ from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.recorded import Recorded
 
-__all__ = ["LinearRecorder", "linear_transpose", "linearize"]
-
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """A function's value, and its derivative at that point as a linear function.

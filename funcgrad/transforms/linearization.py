@@ -33,8 +33,6 @@ from funcgrad.transforms.with_derivative import (
     with_pushforward,
 )
 
-__all__ = ["LinearPart", "Linearization", "whole_cotangent"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinearPart:

@@ -27,24 +27,6 @@ from funcgrad.trace import RAW, Value
 from funcgrad.transforms.factors import times, zeros_like
 from funcgrad.users_values import FREE
 
-__all__ = [
-    "LARGE",
-    "Cotangent",
-    "CotangentBuffer",
-    "Masked",
-    "broadcast",
-    "buffered",
-    "chosen",
-    "each",
-    "fit",
-    "fit_cotangent",
-    "is_raw",
-    "merged",
-    "plain",
-    "selected",
-]
-
-
 LARGE: Final = 2048
 """The size from which it costs less to save memory than to use it: by adding to a sum in place, or
 by keeping an outline."""

@@ -27,8 +27,6 @@ from funcgrad.transforms.delegation import delegated
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
 
-__all__ = ["Numberless", "flat_program", "running_stager", "staged_body"]
-
 
 class Numberless(Stager):
     """A stager of what has no numbers; ``place`` says what that is."""

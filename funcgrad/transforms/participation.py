@@ -33,15 +33,6 @@ from funcgrad.shape import shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import RAW, Trace, Value
 
-__all__ = [
-    "is_batched",
-    "is_nobody",
-    "participants",
-    "participating",
-    "refuses_numbers",
-    "with_deputies",
-]
-
 _TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part", default=None)
 """Which examples take part, as a truth value that a batch follows; None for all."""
 

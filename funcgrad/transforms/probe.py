@@ -24,8 +24,6 @@ from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["ProbeSet", "check_names", "collect_probes", "probe", "probe_again", "running_probes"]
-
 
 def check_names(operation: str, names: Any) -> None:
     """Check that the probes that are asked for are names.

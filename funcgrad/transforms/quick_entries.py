@@ -29,8 +29,6 @@ from funcgrad.transforms.entries import (
 from funcgrad.transforms.factors import PRECISE, fit_tangent, in_precision_of, times
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit
 
-__all__ = ["ProductEntry", "QuickEntry", "push_product", "push_quick"]
-
 _DOUBLE: Final = frozenset({float, np.float64})
 """Types of single numbers whose cotangents are of double precision."""
 

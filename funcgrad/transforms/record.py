@@ -61,8 +61,6 @@ from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.recording import Record
 from funcgrad.transforms.tape import Readable
 
-__all__ = ["KINDS", "Record", "Recorder", "Several", "transpose_linear"]
-
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _FLOAT64: Final = np.dtype(np.float64)
 _new: Final[Any] = object.__new__

@@ -12,8 +12,6 @@ from funcgrad.tensor import Tensor, operate_generally
 from funcgrad.trace import Raw
 from funcgrad.users_values import FREE, ArrayLike, explained
 
-__all__ = ["Recorded"]
-
 
 def _operators(primitive: Primitive) -> tuple[Any, Any]:
     """An operator of recorded values and its reflection, in one call rather than five.

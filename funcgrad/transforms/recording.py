@@ -9,8 +9,6 @@ from funcgrad.trace import Value
 from funcgrad.transforms.accumulation import finished
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 
-__all__ = ["Record"]
-
 
 class Record:
     """A recorded computation, as a value: it pushes and pulls any number of times.

@@ -51,8 +51,6 @@ from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.probe import check_names, collect_probes
 from funcgrad.transforms.record import Recorder
 
-__all__ = ["grad", "value_and_grad", "vjp"]
-
 P = ParamSpec("P")
 
 

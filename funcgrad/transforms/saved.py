@@ -19,8 +19,6 @@ from funcgrad.transforms.checkpoint import CHECKPOINT
 from funcgrad.transforms.explicit import CUSTOM_CALL
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 
-__all__ = ["saved_call"]
-
 
 class _SavedCall(Call):
     """A call without its rules."""

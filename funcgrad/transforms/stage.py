@@ -28,8 +28,6 @@ from funcgrad.transforms.arguments import call_values, check_function, leaf_name
 from funcgrad.transforms.stager import NumbersNeeded, Stager
 from funcgrad.trees import Structure
 
-__all__ = ["name_of", "program", "stage"]
-
 P = ParamSpec("P")
 _LARGE: Final = 2**14
 """The bytes of arguments from which on to evaluate a function takes longer than to run it twice."""

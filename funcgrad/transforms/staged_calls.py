@@ -17,8 +17,6 @@ from funcgrad.trace import Value, concrete
 from funcgrad.transforms.call import Call, Part
 from funcgrad.transforms.explicit import FrozenCall, explicit, key_of, part
 
-__all__ = ["StagedCalls", "staged_call"]
-
 
 class StagedCalls:
     """The calls that were staged within one call, so that each is staged once.

@@ -53,8 +53,6 @@ from funcgrad.transforms.kept import Kept
 from funcgrad.transforms.staged_calls import StagedCalls, staged_call
 from funcgrad.users_line import users_line
 
-__all__ = ["NumbersNeeded", "Staged", "Stager"]
-
 _new: Final[Any] = object.__new__
 
 

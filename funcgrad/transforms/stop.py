@@ -8,8 +8,6 @@ from funcgrad import trees
 from funcgrad.primitives.structural import unfollowed
 from funcgrad.tensor import apply
 
-__all__ = ["stop_gradient"]
-
 T = TypeVar("T")
 
 

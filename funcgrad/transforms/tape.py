@@ -18,8 +18,6 @@ from typing import Any, Final
 from funcgrad.trace import RAW, Trace, Value, concrete, escaped, running_traces
 from funcgrad.transforms.masked import each
 
-__all__ = ["Readable", "Tape", "reading"]
-
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
 """In this context: (a tape, the list that its entries go to, the same of the next tape)."""
 

@@ -20,8 +20,6 @@ from funcgrad.tensor import Tensor
 from funcgrad.trace import RAW, Raw, Trace, Value, concrete
 from funcgrad.users_values import operand
 
-__all__ = ["Tracer"]
-
 _new: Final[Any] = object.__new__
 
 

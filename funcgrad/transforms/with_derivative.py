@@ -36,20 +36,6 @@ from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 
-__all__ = [
-    "WithDerivative",
-    "as_recorded",
-    "evaluate_and_pull",
-    "evaluate_and_push",
-    "example",
-    "flat",
-    "kinds",
-    "restored",
-    "width",
-    "with_pullback",
-    "with_pushforward",
-]
-
 Mapped: TypeAlias = tuple[list[Value], list[Cotangent]]
 """A program's results, and what its pullback or its pushforward gave."""
 

@@ -11,12 +11,10 @@ import funcgrad.numpy as fnp
 from funcgrad.passes import relax
 from funcgrad.passes.pipeline import optimize
 from tests.passes.expressions import inputs, run, steps
-from tests.subjects import bits
+from tests.subjects import bits, public_functions
 
 Pass = Callable[[fg.Program], fg.Program]
-PASSES: dict[str, Pass] = {
-    name: getattr(relax, name) for name in relax.__all__ if name != "RELAXED"
-}
+PASSES: dict[str, Pass] = dict(public_functions(relax))
 
 
 @pytest.fixture(autouse=True)

@@ -1,3 +1,1 @@
 """The NumPy backend: a program becomes straight-line Python over NumPy. See README.md here."""
-
-__all__: list[str] = []

@@ -29,8 +29,6 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
-__all__ = ["NUMPY", "NumpyBackend", "compile_program"]
-
 Run: TypeAlias = Callable[..., Any]
 """``(*raw inputs) -> raw outputs``"""
 

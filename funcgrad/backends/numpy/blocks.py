@@ -17,8 +17,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Control, Loop
 
-__all__ = ["DEEPEST", "Block", "Module", "form_of", "python_number", "scalars_in"]
-
 DEEPEST: Final = 8
 """The deepest nesting of loops and branches that is written; Python allows 20 nested loops."""
 

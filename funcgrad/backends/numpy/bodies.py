@@ -21,8 +21,6 @@ from funcgrad.shape import Spec, spec_of
 from funcgrad.structure import Control
 from funcgrad.trace import NUMBERS, Value
 
-__all__ = ["with_compiled_bodies"]
-
 
 def _is_of(value: Value, spec: Spec) -> bool:
     kind = type(value)

@@ -13,8 +13,6 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.structure import Choice
 
-__all__ = ["write_choice"]
-
 
 class _Branch(NamedTuple):
     program: Program

@@ -17,8 +17,6 @@ from funcgrad.programs.equation import Equation
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
-__all__ = ["Expressions", "Operand", "Text"]
-
 Text: TypeAlias = Callable[[], str]
 """A function that gives an operand's text. It is called only where the text is used, since it may
 define a name."""

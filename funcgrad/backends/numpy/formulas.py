@@ -21,8 +21,6 @@ from funcgrad.programs.inline import inlined
 from funcgrad.programs.program import Program
 from funcgrad.structure import Elementwise
 
-__all__ = ["formulas_of", "written_out"]
-
 
 def written_out(program: Program) -> Program:
     """Replace calls and formulas in a program by their equations."""

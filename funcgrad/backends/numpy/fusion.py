@@ -27,19 +27,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 
-__all__ = [
-    "BLOCK",
-    "Kernel",
-    "Step",
-    "blocked_operands",
-    "combined_by",
-    "fits_blocks",
-    "is_dot",
-    "is_total",
-    "kernels",
-    "steps",
-]
-
 BLOCK: Final = 3 * 2**16
 """Bytes of one block of one array. Half a dozen of them fit into the cache of a core, and the work
 on one takes ten times as long as the call for it. Measured: half or twice as much is 5 % slower."""

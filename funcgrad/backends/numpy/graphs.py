@@ -12,8 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-__all__ = ["connected", "in_order"]
-
 N = TypeVar("N", bound=Hashable)
 
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from funcgrad.shape import Spec
 
-__all__ = ["FEWEST", "MOST", "first_rows", "lengthen"]
-
 FEWEST: Final = 4
 MOST: Final = 1024
 """The fewest and the most rows that there is room for at first."""

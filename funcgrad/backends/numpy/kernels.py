@@ -24,8 +24,6 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Movement
 
-__all__ = ["Line", "kernel_lines"]
-
 _FOR_THREADS: Final = 2**23
 """The elements over all members from which on two threads are worth the time that it takes to start
 one, which is that of some 100,000 elements."""

@@ -15,17 +15,6 @@ import numpy as np
 
 from funcgrad.trace import Raw
 
-__all__ = [
-    "array_text",
-    "dtype_text",
-    "element_text",
-    "identifier",
-    "number_name",
-    "number_text",
-    "plain_text",
-    "tuple_text",
-]
-
 _SPELLED_OUT: Final = 8
 """The size up to which an array is written out."""
 

@@ -24,8 +24,6 @@ from funcgrad.programs.equation import Equation
 from funcgrad.shape import Spec
 from funcgrad.structure import Loop
 
-__all__ = ["write_loop"]
-
 
 def write_loop(block: Block, equation: Equation, loop: Loop, first: int) -> None:
     """Write the lines of a loop, whose results are the variables from ``first`` on."""

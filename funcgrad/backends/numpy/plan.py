@@ -24,8 +24,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Trait
 
-__all__ = ["Plan", "is_plain_ufunc", "plan_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -25,8 +25,6 @@ from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control
 
-__all__ = ["prepared"]
-
 
 def prepared(program: Program, relaxed: bool = False) -> Program:
     """Rewrite an optimized program as NumPy runs it best.

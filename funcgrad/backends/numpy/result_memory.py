@@ -19,8 +19,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["ResultMemory"]
-
 _MOST: Final = 2  # in a loop the last result is held while the next one is made
 
 

@@ -51,8 +51,6 @@ from funcgrad.programs.program import Program
 from funcgrad.programs.structures import is_matrix_product
 from funcgrad.shape import Shape, Spec
 
-__all__ = ["put_rows_last"]
-
 # Which arrays make it worth looking: of many rows, which are short, and of some size.
 _MANY_ROWS: Final = 64
 _LONGEST_ROW: Final = 64

@@ -29,8 +29,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 
-__all__ = ["Product", "Rowwise", "Site", "Total", "product_time", "site_of"]
-
 _LOOP: Final = 0.006
 """The time to begin an inner loop of an elementwise operation."""
 

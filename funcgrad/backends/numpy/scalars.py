@@ -37,8 +37,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Movement, Scatter
 
-__all__ = ["NONE", "Scalars", "boxed", "is_number", "of_whole_numbers", "scalar_text", "scalars_of"]
-
 _EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
 """NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
 

@@ -26,8 +26,6 @@ from funcgrad.programs.names import letters
 from funcgrad.shape import spec_of
 from funcgrad.trace import RAW, Raw
 
-__all__ = ["Scope"]
-
 _RESERVED: Final = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "with_constants", "GuardError"}
     | set(

@@ -20,8 +20,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Trait
 
-__all__ = ["Life", "leaving", "slots_of", "takes_a_place"]
-
 
 @dataclass(frozen=True, slots=True)
 class Life:

@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from funcgrad.quick_dataclasses import dataclass
 
-__all__ = ["MAKER", "Source"]
-
 MAKER: Final = "with_constants"
 """The text's function that takes the objects without a literal and returns the program's."""
 

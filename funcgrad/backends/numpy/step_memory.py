@@ -28,8 +28,6 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import Control
 
-__all__ = ["StepMemory", "memory_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class StepMemory:

@@ -8,8 +8,6 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from threading import Thread
 
-__all__ = ["on_two_threads"]
-
 
 def on_two_threads(run: Callable[[int], None], blocks: int) -> None:
     """Run a function for each block, by number, half of them on a thread of their own.

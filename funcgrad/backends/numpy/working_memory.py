@@ -24,8 +24,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["WorkingMemory"]
-
 Room: TypeAlias = tuple[np.ndarray[Any, Any], ...]
 
 _MOST: Final = 2

@@ -37,7 +37,7 @@ from typing import Final
 
 from funcgrad.backends.numpy.blocks import DEEPEST, Module, form_of
 from funcgrad.backends.numpy.branches import write_choice
-from funcgrad.backends.numpy.expressions import Expressions, Operand
+from funcgrad.backends.numpy.expressions import Expressions
 from funcgrad.backends.numpy.formulas import written_out
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel
 from funcgrad.backends.numpy.kernels import kernel_lines
@@ -59,8 +59,6 @@ from funcgrad.programs.equation import Equation, Guard
 from funcgrad.programs.program import Program
 from funcgrad.structure import Choice, Control, Loop, Opaque
 from funcgrad.trace import BITWISE
-
-__all__ = ["Operand", "numpy_source"]
 
 _ROOM: Final = -1
 """Stands for the room of large intermediate results, which is handed on as variables are."""

@@ -20,8 +20,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["solve_banded", "solveh_banded"]
-
 
 def solve_banded(
     l_and_u: tuple[int, int],

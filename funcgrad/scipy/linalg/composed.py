@@ -23,8 +23,6 @@ from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.users_values import operand
 
-__all__ = ["block_diag", "toeplitz", "where_true"]
-
 
 def block_diag(*arrs: ArrayLike) -> Tensor:
     """A matrix of blocks along its diagonal, and zeros beside them.

@@ -20,8 +20,6 @@ from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
-__all__ = ["solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_sylvester"]
-
 
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The solution x of Sylvester's equation ``a @ x + x @ b = q``.

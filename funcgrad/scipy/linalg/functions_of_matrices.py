@@ -22,21 +22,6 @@ from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
-__all__ = [
-    "coshm",
-    "cosm",
-    "expm",
-    "expm_cond",
-    "expm_frechet",
-    "fractional_matrix_power",
-    "logm",
-    "sinhm",
-    "sinm",
-    "sqrtm",
-    "tanhm",
-    "tanm",
-]
-
 
 def expm(A: ArrayLike) -> Tensor:
     """The exponentials of matrices: ``1 + A + A @ A / 2 + ...``.

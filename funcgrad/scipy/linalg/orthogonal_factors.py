@@ -18,8 +18,6 @@ from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.primitives.polar import polar_factor
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 
-__all__ = ["orthogonal_procrustes", "polar", "qr", "rq", "subspace_angles"]
-
 
 def qr(
     a: ArrayLike,

@@ -19,8 +19,6 @@ from funcgrad.scipy.linalg.systems import half_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
 
-__all__ = ["lstsq", "pinv", "pinvh"]
-
 
 def lstsq(
     a: ArrayLike,

@@ -22,8 +22,6 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.stop import stop_gradient
 
-__all__ = ["diagsvd", "norm", "null_space", "orth", "svd", "svdvals"]
-
 
 def svd(
     a: ArrayLike,

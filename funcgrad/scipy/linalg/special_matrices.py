@@ -24,24 +24,6 @@ from funcgrad.scipy.linalg.composed import toeplitz, where_true
 from funcgrad.tensor import ArrayLike, Tensor, tensor
 from funcgrad.users_values import checked_dtype
 
-__all__ = [
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "dft",
-    "fiedler",
-    "fiedler_companion",
-    "hadamard",
-    "hankel",
-    "helmert",
-    "hilbert",
-    "invhilbert",
-    "invpascal",
-    "khatri_rao",
-    "leslie",
-    "pascal",
-]
-
 # ------------------------------------------------------------------------------ made of numbers
 
 

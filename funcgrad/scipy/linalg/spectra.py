@@ -23,16 +23,6 @@ from funcgrad.scipy.linalg.triangular_systems import cholesky, solve_triangular
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
 
-__all__ = [
-    "eig",
-    "eigh",
-    "eigh_tridiagonal",
-    "eigvals",
-    "eigvalsh",
-    "eigvalsh_tridiagonal",
-    "known_count",
-]
-
 Pair = tuple[Tensor, Tensor]
 
 

@@ -27,18 +27,6 @@ from funcgrad.trace import Value
 from funcgrad.transforms.stop import stop_gradient
 from funcgrad.users_values import operand
 
-__all__ = [
-    "det",
-    "half_of",
-    "inv",
-    "lu_factor",
-    "lu_solve",
-    "matmul_toeplitz",
-    "solve",
-    "solve_circulant",
-    "solve_toeplitz",
-]
-
 _STRUCTURES: Final = MappingProxyType(
     {
         "gen": "general",

@@ -24,8 +24,6 @@ from funcgrad.primitives.structural import cast, swap_last_axes
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 
-__all__ = ["cho_factor", "cho_solve", "cholesky", "lu", "solve_triangular"]
-
 
 def cholesky(
     a: ArrayLike,

@@ -19,8 +19,6 @@ from funcgrad.scipy.optimize.problem import (
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.jacobian import jacfwd, jacrev
 
-__all__ = ["least_squares"]
-
 
 def least_squares(
     fun: Callable[..., Any],

@@ -22,8 +22,6 @@ from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.jacobian import hessian, hvp, jacrev
 from funcgrad.transforms.reverse import value_and_grad
 
-__all__ = ["minimize"]
-
 _WITHOUT: Final = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})
 _HESSIAN: Final = frozenset({"dogleg", "trust-exact"})
 _PRODUCTS: Final = frozenset({"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"})

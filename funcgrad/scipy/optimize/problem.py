@@ -16,8 +16,6 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape
 from funcgrad.tensor import Tensor, tensor
 
-__all__ = ["Variables", "Vector", "limits_of", "progress_bar", "scipy_optimize"]
-
 
 def scipy_optimize(name: str) -> ModuleType:
     """The module ``scipy.optimize``, for the function of a name.

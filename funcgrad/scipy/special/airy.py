@@ -5,10 +5,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import airy as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1
 
-__all__ = [
-    "airy",
-]
-
 
 def airy(z: ArrayLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Airy's functions and their derivatives: Ai, Ai', Bi and Bi'.

@@ -12,32 +12,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import bessel as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = [
-    "hankel1",
-    "hankel2",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "iv",
-    "ive",
-    "j0",
-    "j1",
-    "jn",
-    "jv",
-    "k0",
-    "k0e",
-    "k1",
-    "k1e",
-    "kn",
-    "kv",
-    "kve",
-    "y0",
-    "y1",
-    "yn",
-    "yv",
-]
-
 
 def jv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     """The Bessel function of the first kind, of order ``v``.

@@ -12,8 +12,6 @@ from funcgrad.scipy.special.bessel import hankel1, hankel2, iv, jv, kv, yv
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.users_values import operand
 
-__all__ = ["h1vp", "h2vp", "ivp", "jvp", "kvp", "yvp"]
-
 
 def jvp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
     """The n-th derivative of ``jv`` with respect to its argument.

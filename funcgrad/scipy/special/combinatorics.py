@@ -17,8 +17,6 @@ from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply2, wrap
 from funcgrad.users_values import operand
 
-__all__ = ["binom", "comb", "factorial", "multigammaln", "perm"]
-
 
 def binom(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The binomial coefficient ``gamma(x + 1) / (gamma(y + 1) * gamma(x - y + 1))``.

@@ -20,30 +20,6 @@ from funcgrad.scipy.special.incomplete_gammas import (
 )
 from funcgrad.tensor import ArrayLike, Tensor, apply2
 
-__all__ = [
-    "bdtr",
-    "bdtrc",
-    "bdtri",
-    "chdtr",
-    "chdtrc",
-    "chdtri",
-    "fdtr",
-    "fdtrc",
-    "fdtri",
-    "gdtr",
-    "gdtrc",
-    "gdtria",
-    "gdtrix",
-    "nbdtr",
-    "nbdtrc",
-    "nbdtri",
-    "pdtr",
-    "pdtrc",
-    "pdtri",
-    "stdtr",
-    "stdtrit",
-]
-
 
 def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     """The gamma distribution's: the probability up to x, of the rate a and the shape b.

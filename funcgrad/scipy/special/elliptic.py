@@ -5,8 +5,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import elliptic as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1
 
-__all__ = ["ellipe", "ellipk", "ellipkm1"]
-
 
 def ellipk(m: ArrayLike, /) -> Tensor:
     """The complete elliptic integral of the first kind: infinite at 1, and NaN beyond.

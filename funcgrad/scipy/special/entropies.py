@@ -9,8 +9,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import entropies as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
-
 
 def xlogy(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """``x * log(y)``, and 0 where ``x`` is 0, whatever ``y`` is, unless that is NaN.

@@ -12,20 +12,6 @@ from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply1
 from funcgrad.users_values import operand
 
-__all__ = [
-    "dawsn",
-    "erf",
-    "erfc",
-    "erfcinv",
-    "erfcx",
-    "erfi",
-    "erfinv",
-    "log_ndtr",
-    "ndtr",
-    "ndtri",
-    "ndtri_exp",
-]
-
 
 def erf(z: ArrayLike, /) -> Tensor:
     """The error function, of real and of complex numbers.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import exponentials as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = ["exp1", "expi", "expn", "exprel"]
-
 
 def exp1(z: ArrayLike, /) -> Tensor:
     """The exponential integral from ``z`` to infinity of ``exp(-t) / t``, also of complex numbers.

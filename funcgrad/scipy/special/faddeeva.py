@@ -5,8 +5,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import faddeeva as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
-__all__ = ["owens_t", "voigt_profile", "wofz"]
-
 
 def wofz(z: ArrayLike, /) -> Tensor:
     """Faddeeva's function ``exp(-z**2) * erfc(-1j * z)``.

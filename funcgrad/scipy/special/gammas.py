@@ -8,20 +8,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import gammas as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = [
-    "beta",
-    "betaln",
-    "digamma",
-    "gamma",
-    "gammaln",
-    "gammasgn",
-    "loggamma",
-    "poch",
-    "polygamma",
-    "psi",
-    "rgamma",
-]
-
 
 def gamma(z: ArrayLike, /) -> Tensor:
     """The gamma function, of real and of complex numbers.

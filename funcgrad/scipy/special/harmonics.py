@@ -7,8 +7,6 @@ from funcgrad.numpy.options import integer
 from funcgrad.primitives.special_functions import harmonics as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply
 
-__all__ = ["sph_harm_y"]
-
 
 def sph_harm_y(
     n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, *, diff_n: int = 0

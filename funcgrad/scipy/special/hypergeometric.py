@@ -9,8 +9,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import hypergeometric as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply2
 
-__all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
-
 
 def hyp0f1(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     """The confluent hypergeometric limit function.

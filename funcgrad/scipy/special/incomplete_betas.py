@@ -10,8 +10,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import incomplete_betas as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply
 
-__all__ = ["betainc", "betaincc", "betainccinv", "betaincinv"]
-
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     """The distribution function at ``x`` of a beta distribution of shapes ``a`` and ``b``.

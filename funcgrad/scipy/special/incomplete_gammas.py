@@ -10,8 +10,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import incomplete_gammas as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply2
 
-__all__ = ["gammainc", "gammaincc", "gammainccinv", "gammaincinv"]
-
 
 def gammainc(a: ArrayLike, x: ArrayLike, /) -> Tensor:
     """The distribution function at ``x`` of a gamma distribution of shape ``a``.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import integral_functions as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1
 
-__all__ = ["fresnel", "shichi", "sici", "spence"]
-
 
 def spence(z: ArrayLike, /) -> Tensor:
     """Spence's function: the integral of ``log(t) / (1 - t)`` from 1 to z, a dilogarithm.

@@ -9,9 +9,6 @@ import funcgrad.numpy as fnp
 from funcgrad.scipy.special.bessel import jv, kv
 from funcgrad.tensor import ArrayLike, Tensor
 
-__all__ = ["bei", "beip", "ber", "berp", "kei", "keip", "kelvin", "ker", "kerp"]
-
-
 _TURN = complex(-math.sqrt(0.5), math.sqrt(0.5))
 """The third of the eighth roots of unity."""
 

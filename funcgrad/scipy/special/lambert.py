@@ -8,8 +8,6 @@ from funcgrad.numpy.options import integer, real_number
 from funcgrad.primitives.special_functions import lambert as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply, apply1
 
-__all__ = ["lambertw", "wrightomega"]
-
 
 def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:
     """The branch ``k`` of the solutions w of ``w * exp(w) = z``.

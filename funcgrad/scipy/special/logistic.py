@@ -9,8 +9,6 @@ from funcgrad.primitives.activations import sigmoid as _sigmoid
 from funcgrad.primitives.special_functions import logistic as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1
 
-__all__ = ["expit", "log_expit", "logit"]
-
 
 def expit(x: ArrayLike, /) -> Tensor:
     """The logistic function ``1 / (1 + exp(-x))``, exact in both tails.

@@ -10,23 +10,6 @@ import funcgrad.numpy as fnp
 from funcgrad.primitives.special_functions import orthogonal_polynomials as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply
 
-__all__ = [
-    "eval_chebyc",
-    "eval_chebys",
-    "eval_chebyt",
-    "eval_chebyu",
-    "eval_gegenbauer",
-    "eval_genlaguerre",
-    "eval_hermite",
-    "eval_hermitenorm",
-    "eval_jacobi",
-    "eval_laguerre",
-    "eval_legendre",
-    "eval_sh_chebyt",
-    "eval_sh_chebyu",
-    "eval_sh_legendre",
-]
-
 
 def eval_legendre(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     """Legendre's polynomial of degree n.

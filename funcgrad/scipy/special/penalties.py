@@ -7,8 +7,6 @@ from funcgrad.primitives.special_functions import penalties as _p
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.tensor import ArrayLike, Tensor, apply2
 
-__all__ = ["huber", "pseudo_huber", "softplus"]
-
 
 def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     """Huber's loss: ``r**2 / 2`` up to delta, and ``delta * (abs(r) - delta / 2)`` beyond.

@@ -9,8 +9,6 @@ import funcgrad.numpy as fnp
 from funcgrad.primitives.special_functions import power_transforms as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply2
 
-__all__ = ["boxcox", "boxcox1p", "cosm1", "exp10", "inv_boxcox", "inv_boxcox1p", "powm1"]
-
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
     """The transform of Box and Cox, ``(x**lmbda - 1) / lmbda``, and ``log(x)`` for ``lmbda = 0``.

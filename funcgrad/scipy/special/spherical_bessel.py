@@ -10,8 +10,6 @@ from funcgrad.primitives.special_functions import spherical_bessel as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply2
 from funcgrad.transforms.forward import jvp
 
-__all__ = ["spherical_in", "spherical_jn", "spherical_kn", "spherical_yn"]
-
 
 def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
     """The spherical Bessel function of the first kind, of the whole order ``n``.

@@ -11,8 +11,6 @@ from funcgrad.scipy.precision import real_numbers
 from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
 
-__all__ = ["log_softmax", "logsumexp", "softmax"]
-
 _OVERFLOW: Final = 700.0
 """From about here on an exponential is too large for a number."""
 

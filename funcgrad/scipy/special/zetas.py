@@ -5,8 +5,6 @@ from __future__ import annotations
 from funcgrad.primitives.special_functions import zetas as _p
 from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
 
-__all__ = ["zeta", "zetac"]
-
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
     """The sum of ``(n + q)**-x`` over n from 0 on: Hurwitz's zeta function, with q = 1 Riemann's.

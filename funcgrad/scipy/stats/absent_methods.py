@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from funcgrad.foreign_names import missing_method
 
-__all__ = ["AbsentMethods"]
-
 
 class AbsentMethods:
     """A base of distributions that answers for what they lack."""

@@ -25,18 +25,6 @@ from funcgrad.shape import broadcast_shapes, shape_of
 from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import RAW, STRONG, Value, bind1
 
-__all__ = [
-    "Condition",
-    "Test",
-    "both",
-    "chosen",
-    "holding",
-    "split",
-    "times_log",
-    "times_log1p",
-    "times_log_ratio",
-]
-
 Condition: TypeAlias = "Tensor | bool"
 """Truth values; True is one that holds everywhere."""
 

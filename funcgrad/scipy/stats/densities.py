@@ -21,8 +21,6 @@ from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor import Tensor, apply, apply1, apply2
 
-__all__ = ["cauchy", "expon", "laplace", "logistic", "lognorm", "norm", "uniform"]
-
 _SERIES = 8
 """How many terms there are of a series in at most 0.01."""
 

@@ -26,11 +26,6 @@ from funcgrad.scipy.stats.named_parameters import arguments
 from funcgrad.tensor import ArrayLike, Tensor, apply1
 from funcgrad.trace import Value
 
-__all__ = [
-    "ContinuousDistribution",
-    "DiscreteDistribution",
-]
-
 Formula = Callable[..., Tensor]
 Moment = Callable[..., Tensor | float]
 

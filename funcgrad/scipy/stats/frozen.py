@@ -17,8 +17,6 @@ from funcgrad.tensor import ArrayLike, Tensor
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
-__all__ = ["FrozenDistribution"]
-
 
 class Named(Protocol):
     """A distribution: it has methods of a value and of parameters."""

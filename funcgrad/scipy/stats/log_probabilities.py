@@ -15,8 +15,6 @@ from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import holding
 from funcgrad.tensor import ArrayLike, Tensor, apply
 
-__all__ = ["log_betainc", "log_betaincc", "log_probability"]
-
 Formula = Callable[..., Tensor]
 
 

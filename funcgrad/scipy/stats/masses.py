@@ -21,8 +21,6 @@ from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, lo
 from funcgrad.tensor import Tensor, apply2
 from funcgrad.trace import Value
 
-__all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
-
 
 def _is_share(p: Value) -> Value:
     return (p >= 0) & (p <= 1)

@@ -17,8 +17,6 @@ from funcgrad.scipy.stats.absent_methods import AbsentMethods
 from funcgrad.scipy.stats.frozen import FrozenDistribution
 from funcgrad.tensor import ArrayLike, Tensor
 
-__all__ = ["DirichletDistribution", "NormalOfVectors", "dirichlet", "multivariate_normal"]
-
 
 @dataclass(frozen=True, slots=True)
 class NormalOfVectors(AbsentMethods):

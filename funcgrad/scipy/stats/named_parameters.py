@@ -12,8 +12,6 @@ from typing import Final
 from funcgrad.errors import MissingOptionError
 from funcgrad.tensor import ArrayLike
 
-__all__ = ["arguments"]
-
 _OPTIONAL: Final = frozenset({"loc", "scale"})
 
 

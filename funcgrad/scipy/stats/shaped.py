@@ -22,8 +22,6 @@ from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
 from funcgrad.tensor import Tensor, apply, apply2
 
-__all__ = ["beta", "chi2", "gamma", "t"]
-
 
 def _log_gamma_density(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
     powers = times_log_ratio(a - 1, x, scale) - x / scale

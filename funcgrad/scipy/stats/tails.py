@@ -20,8 +20,6 @@ from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor import Tensor, apply2
 
-__all__ = ["gumbel_l", "gumbel_r", "halfnorm", "pareto", "weibull_min"]
-
 _TERMS: Final = 14
 """The terms of the exponential series in at most 0.1, of which second derivatives lose two."""
 

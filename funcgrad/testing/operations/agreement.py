@@ -23,26 +23,6 @@ from funcgrad.testing.operations.cases import Case
 from funcgrad.trace import Raw, Value, bind
 from funcgrad.users_values import ArrayLike
 
-__all__ = [
-    "ROUNDING",
-    "batch_of",
-    "bits",
-    "coarsest",
-    "complex_step",
-    "differences",
-    "direction",
-    "directions",
-    "inner",
-    "inner_all",
-    "loop",
-    "require",
-    "require_all_near",
-    "require_bits",
-    "require_near",
-    "require_specs",
-    "specs_of",
-]
-
 ROUNDING: Final = MappingProxyType({2: 1e-2, 4: 1e-4, 8: 1e-9})
 """By the bytes of a real number: how far two ways to one derivative may part."""
 

@@ -25,8 +25,6 @@ from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 
-__all__ = ["BATCHES"]
-
 
 def _has_arguments(case: Case) -> bool:
     return bool(case.args)

@@ -27,14 +27,6 @@ from funcgrad.tensor import apply, wrap
 from funcgrad.trace import Raw, Value
 from funcgrad.users_values import read_only
 
-__all__ = [
-    "LOWER",
-    "Case",
-    "cases_of",
-    "representatives",
-    "subsets",
-]
-
 Arrays: TypeAlias = tuple[Any, ...]
 Dtypes: TypeAlias = Mapping[np.dtype[Any], np.dtype[Any]]
 

@@ -25,8 +25,6 @@ from funcgrad.testing.operations.stages import STAGES
 from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
 from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS
 
-__all__ = ["PROPERTIES", "check_primitive", "raise_failures"]
-
 PROPERTIES: Final[tuple[Property, ...]] = (
     *DECLARATIONS,
     *DERIVATIVES,

@@ -25,8 +25,6 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import LOWER, Case, cases_of
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 
-__all__ = ["DECLARATIONS", "is_differentiated", "is_elementwise", "require_said"]
-
 
 def is_elementwise(primitive: Primitive) -> bool:
     """Whether arguments are broadcast, and a batch is one more axis."""

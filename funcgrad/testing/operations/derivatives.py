@@ -42,8 +42,6 @@ from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.linear import linearize
 from funcgrad.transforms.reverse import vjp
 
-__all__ = ["DERIVATIVES"]
-
 
 def _is_smooth(case: Case) -> bool:
     return case.is_smooth

@@ -23,9 +23,6 @@ from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 from funcgrad.trace import Raw, Value
 
-__all__ = ["ELEMENT_MAPS", "samples_with_rows_last"]
-
-
 # ------------------------------------------------------------------------------ memory
 
 

@@ -29,8 +29,6 @@ from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.linear import linear_transpose
 from funcgrad.transforms.reverse import vjp
 
-__all__ = ["LINEAR_RULES"]
-
 
 def _has_derivative(case: Case) -> bool:
     return bool(case.differentiable)

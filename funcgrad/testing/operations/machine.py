@@ -22,8 +22,6 @@ from funcgrad import intrinsics
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
-__all__ = ["Machine", "Register"]
-
 Operand = Any
 """A register, or a Python number that stands in a formula."""
 

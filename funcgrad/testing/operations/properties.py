@@ -14,8 +14,6 @@ from funcgrad.primitive import Primitive
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.operations.cases import Case, representatives
 
-__all__ = ["AtOnce", "AtSamples", "BrokenPromise", "Property", "always"]
-
 
 def always(_: object) -> bool:
     """Hold for everything."""

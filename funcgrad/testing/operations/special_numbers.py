@@ -32,8 +32,6 @@ from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 
-__all__ = ["SPECIAL_NUMBERS"]
-
 _SPECIAL: Final = (0.0, -0.0, np.inf, -np.inf, np.nan)
 
 

@@ -24,8 +24,6 @@ from funcgrad.trace import Value
 from funcgrad.transforms.reverse import vjp
 from funcgrad.transforms.stage import program
 
-__all__ = ["STAGES"]
-
 
 def _require_values(case: Case, outs: Value, subject: str) -> None:
     listed: Sequence[Value] = outs if isinstance(outs, tuple) else (outs,)

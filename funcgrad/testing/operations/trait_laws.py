@@ -16,8 +16,6 @@ from funcgrad.testing.operations.linear_rules import require_superposition
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 from funcgrad.trace import Raw
 
-__all__ = ["TRAIT_LAWS"]
-
 _EXTREME: Final = (0.0, -0.0, 1.0, -1.5, 0.1, 3e38, -3e38, 1e-45, np.inf, -np.inf, np.nan)
 
 

@@ -21,8 +21,6 @@ from funcgrad.testing.operations.properties import AtSamples, Property
 from funcgrad.trace import Value
 from funcgrad.transforms.stage import program
 
-__all__ = ["WRITTEN_FORMULAS", "formula_of"]
-
 
 def formula_of(primitive: Primitive) -> Callable[..., Any] | None:
     """Return the formula of an elementwise operation that has one."""
