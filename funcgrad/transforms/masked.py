@@ -1,7 +1,8 @@
 """Cotangents with structural zeros.
 
-A cotangent that a ``where`` did not select is absent. ``Masked`` carries that along: its value is
-zero outside its mask, and stays so whatever factor it meets on its way back, be it infinite or NaN.
+A cotangent that a ``where`` did not select is absent. ``Masked`` keeps track of that: its value is
+zero outside its mask, and stays zero whatever factor it meets on its way back, be it infinite or
+NaN.
 Values and masks are ordinary values, so this holds at every order and in every transformation.
 
 >>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
@@ -56,12 +57,12 @@ class Masked:
         return Masked(where(mask, self.value, 0), logical_and(self.mask, mask))
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
-        """The cotangent after a linear map, of which each result element is a sum of elements."""
+        """Apply a linear map, each element of whose result is a sum of elements."""
         return Masked(linear(self.value), linear(self.mask) != 0)
 
 
 class CotangentBuffer:
-    """A cotangent in the making, patch by patch, in a buffer that only one sweep knows."""
+    """An unfinished cotangent, to which patches are added in a buffer that only one sweep knows."""
 
     __slots__ = ("mask", "value")
 
@@ -80,14 +81,14 @@ class CotangentBuffer:
             self.mask |= ct.mask
 
     def choose(self, mask: Value, ct: Cotangent, shape: Shape) -> bool:
-        """Add raw numbers where a mask holds, if that is what they are, and say whether.
+        """Add a cotangent where a mask holds, if it is raw numbers; return whether that was so.
 
         Parameters
         ----------
         mask : value or Selection
         ct : value or Masked
         shape : tuple of int
-            What both broadcast to.
+            The shape that both broadcast to.
         """
         own = self.value
         if type(mask) is not np.ndarray or type(ct) not in RAW or dtype_of(ct) != own.dtype:
@@ -116,7 +117,7 @@ class CotangentBuffer:
 
 
 def buffered(ct: Masked) -> Cotangent:
-    """A cotangent that a selection has just made: a large one as a buffer, to add to in place."""
+    """Put a large cotangent, which a selection has just made, into a buffer to add to in place."""
     value, mask = ct.value, ct.mask
     if (
         type(value) is type(mask) is np.ndarray
@@ -131,7 +132,7 @@ _FEW: Final = 1 / 16
 
 
 def selected(mask: Value, ct: Value) -> Value:
-    """``where(mask, ct, 0)``, which takes half the time where few elements are chosen of many."""
+    """``where(mask, ct, 0)``, in half the time where few of many elements are chosen."""
     if type(mask) is not np.ndarray or type(ct) not in RAW or mask.size < LARGE:
         return where(mask, ct, 0)
     if np.count_nonzero(mask) > _FEW * mask.size:
@@ -162,12 +163,12 @@ def plain(ct: Cotangent) -> Value:
 
 
 def each(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
-    """A cotangent with its value, and its mask if it has one, changed by one function."""
+    """Apply a function to the value of a cotangent, and to its mask if it has one."""
     return Masked(change(ct.value), change(ct.mask)) if type(ct) is Masked else change(ct)
 
 
 def merged(first: Cotangent, second: Cotangent) -> Cotangent:
-    """The sum of two cotangents; absent is what both lack."""
+    """The sum of two cotangents; elements that both lack are absent."""
     if type(first) is not Masked or type(second) is not Masked:
         return plain(first) + plain(second)
     value, mask = first.value + second.value, logical_or(first.mask, second.mask)
@@ -186,7 +187,7 @@ def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
 
 
 def _unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
-    """The cotangent of an argument of one shape that an operation broadcast to a wider one."""
+    """Sum a cotangent to the shape of an argument that an operation broadcast to a wider one."""
     ct = broadcast(ct, wide)
     if type(ct) is not Masked:
         return sum_to(ct, shape)

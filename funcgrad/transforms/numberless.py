@@ -1,7 +1,7 @@
-"""Staging functions that no number goes into: the bodies of loops, and programs made of programs.
+"""Staging functions without numbers: the bodies of loops, and programs made of programs.
 
-A body runs with many numbers and is staged once, so there are none that it could look at. What
-flows in are specs; a look at a number is an error in the user's words.
+A body runs with many numbers and is staged once, so there is no number that it could look at. What
+flows in are specs; a look at a number is an error in the user's terms.
 
 >>> import numpy as np
 >>> twice = flat_program("twice", lambda x: [x[0] + x[0]], [Spec((2,), np.dtype(float))])
@@ -29,7 +29,7 @@ from funcgrad.transforms.stager import Staged, Stager
 
 
 class Numberless(Stager):
-    """A stager of what has no numbers; ``place`` says what that is."""
+    """A stager of a function without numbers; ``place`` names it in errors."""
 
     __slots__ = ("place",)
 
@@ -69,7 +69,7 @@ def flat_program(
 
 
 def running_stager() -> Stager | None:
-    """The innermost stager within which the context runs."""
+    """The innermost stager that is running in this context."""
     return next((trace for trace in running_traces() if isinstance(trace, Stager)), None)
 
 
@@ -81,19 +81,21 @@ def staged_body(
     name: str,
     holds_all: bool = False,
 ) -> tuple[Program, list[Value]]:
-    """A function as a program, and the traced values that it closes over: its last inputs.
+    """Stage a function as a program whose last inputs are the traced values that it closes over.
+
+    Also returns these values.
 
     Parameters
     ----------
     stager : Stager, optional
-        That of the function around. Without one nothing is known of what is closed over.
+        The stager of the function around. Without one, values that are closed over are unknown.
     place : str
-        What is staged, for errors.
+        The name of the function in errors.
     function : callable
     specs : sequence of Spec
-        Of its own inputs.
+        The specs of the function's arguments.
     name : str
-        The program's.
+        The program's name.
     holds_all : bool
         Whether operations on values that the function closes over belong to the program too, as in
         a branch, which may not run. Otherwise they happen outside, once, as a loop needs.

@@ -107,7 +107,7 @@ def _deputy(mask: Value, x: Value) -> Value:
 
 
 def _anyone(mask: Value) -> Value:
-    """Whether any example takes part, of the innermost batch, as transformations around see it."""
+    """Whether any example of the innermost batch takes part, as a value of the traces around."""
     return reduce_any(_batches(mask)[0].inner(mask), axis=(0,), keepdims=False)
 
 

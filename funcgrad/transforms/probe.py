@@ -41,7 +41,7 @@ def check_names(operation: str, names: Any) -> None:
 
 
 class ProbeSet:
-    """The names that one running gradient asks for, and what was marked so far."""
+    """The names that one running gradient asks for, and the values marked so far."""
 
     __slots__ = ("_again", "_marked", "names", "outer", "recorder")
 
@@ -61,7 +61,7 @@ class ProbeSet:
         return probes
 
     def latest(self) -> ProbeSet:
-        """The probes of the second run of the function, where there is one; else these."""
+        """The probes of the function's second run, if there is one, or these."""
         running = running_probes()
         while running is not None:
             if running._marked is self._marked:
@@ -127,7 +127,7 @@ def running_probes() -> ProbeSet | None:
 
 @contextmanager
 def probe_again(probes: ProbeSet | None) -> Iterator[None]:
-    """While a function runs once more, as a checkpointed one, find the probes of the first time."""
+    """While a function runs once more, as a checkpointed one does, use the probes of the first run."""
     token = _PROBES.set(probes.again() if probes is not None else None)
     try:
         yield
@@ -147,7 +147,7 @@ def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSe
 
 
 class _ProbeCall(Call):
-    """The identity on one value, which marks it when the call has come out to its recorder."""
+    """The identity on one value, which marks it when the call has reached the recorder."""
 
     __slots__ = ("_name", "probes")
     is_staged = False  # what it does is done to the recorder

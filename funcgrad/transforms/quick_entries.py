@@ -1,6 +1,6 @@
 """Entries of operations of one or two arguments without parameters: most of what programs do.
 
-Half of what a small operation costs is the making and the reading of its entry. So these are of one
+To make and to read its entry is half the cost of a small operation. So these entries have one
 layout, with the arguments as fields, and are made by stores (see the README).
 
 >>> from funcgrad.primitives.elementwise import multiply
@@ -122,7 +122,7 @@ class QuickEntry(Entry):
 def push_quick(
     primitive: Primitive, x: Value, y: Value, first: Value, second: Value, out: Value
 ) -> Value:
-    """The tangent of an elementwise operation of one or two arguments, from theirs."""
+    """The tangent of an elementwise operation, from those of its one or two arguments."""
     if y is not None and not primitive.additive:
         if type(x) not in PRECISE and (type(x) is bool or x.dtype is not out.dtype):
             x = in_precision_of(dtype_of(out), x)
@@ -138,14 +138,14 @@ def push_quick(
 def _fitted(
     g: Value, ct: Value, factor: Factor | Value, out: Value, x: Value, y: Value, own: Value
 ) -> Value:
-    """The cotangent of the argument ``own``, where g is the factor times that of the result."""
+    """The cotangent of the argument ``own``; g is the factor times the cotangent of the result."""
     if g.dtype.kind == "c" and callable(factor):  # the factor's conjugate is meant
         g = times(ct, conj(factor(out, x) if y is None else factor(out, x, y)))
     return fit(g, own, shape_of(out))
 
 
 class ProductEntry(QuickEntry):
-    """A product of two arguments, as that of matrices."""
+    """A product of two arguments, such as that of matrices."""
 
     __slots__ = ()
 
@@ -174,7 +174,7 @@ class ProductEntry(QuickEntry):
 def push_product(
     primitive: Primitive, x: Value, y: Value, first: Value, second: Value, out: Value
 ) -> Value:
-    """The tangent of a product of two arguments, from theirs."""
+    """The tangent of a product, from those of its two arguments."""
     if first is not None:
         first = bind2(primitive, first, y)
     if second is not None:

@@ -1,8 +1,8 @@
-"""Recording: what a function did to the values that it is differentiated in.
+"""Recording the operations of a function on the values that it is differentiated in.
 
-A ``Recorder`` follows its tracers and appends one entry for each operation on them. What it leaves
-behind is a ``Record``: a value that holds arrays and tracers of outer transformations, never a
-tracer of its own, so that reference counting alone frees it. A pullback is a function of it.
+A ``Recorder`` follows its tracers and appends one entry for each operation on them. At the end it
+leaves a ``Record``: a value that holds arrays and tracers of outer transformations, never a tracer
+of its own, so that reference counting alone frees it. A pullback is a function of it.
 
 Entries are appended after those of their operands, whichever thread runs the operation, and
 variables are numbered by an atomic counter: a function may use threads of its own.
@@ -95,7 +95,7 @@ class Recorder(Readable):
         return self._tracer(data, self.slot())
 
     def close(self, at_once: bool = False) -> Record:
-        """End recording; tracers raise from now on. Free memory stays for use at once alone."""
+        """End recording; tracers raise from now on. Free memory is kept for a use ``at_once``."""
         if self.pool.arrays and not at_once:
             self.pool.rest()
         entries, self.tape.entries = self.tape.entries, None
@@ -341,7 +341,7 @@ def transpose_linear(
 ) -> list[Value]:
     """Pull cotangents back through a linear function, by recording it at zero.
 
-    The specs are its arguments'; of results and of cotangents None is zero by structure.
+    The specs are those of its arguments. Results and cotangents may be None, for a structural zero.
     """
     with begin_level() as level:
         recorder = Recorder(level)
@@ -366,7 +366,7 @@ def _transposed(
     followed: Sequence[int],
     cts: Sequence[Any],
 ) -> list[Value]:
-    """The cotangents of all arguments, by the transpose of a pushforward at those followed."""
+    """The cotangents of all arguments, by transposing a pushforward in the followed ones."""
 
     def pushed(*tangents: Value) -> Sequence[Value]:
         given: list[Value] = [None] * len(primals)
@@ -410,7 +410,7 @@ class LinearizedEntry(PushedEntry):
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The linear maps of an operation with several results, by its pushforward."""
+    """The linear maps of an operation with several results, given by its pushforward."""
 
     primitive: Any
     primals: Sequence[Value]
@@ -457,7 +457,7 @@ class Several:
     def _transposed(
         self, cts: Sequence[Any], outs: Sequence[Value], primals: Sequence[Value]
     ) -> Sequence[Any]:
-        """The arguments' cotangents, at results and arguments."""
+        """The arguments' cotangents, from those of the results, at given results and arguments."""
         pull = self.primitive.differential.pull
         if pull is not None:
             full = [

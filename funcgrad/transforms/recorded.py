@@ -16,8 +16,8 @@ from funcgrad.users_values import FREE, ArrayLike, explained
 def _operators(primitive: Primitive) -> tuple[Any, Any]:
     """An operator of recorded values and its reflection, in one call rather than five.
 
-    The calls on the way to ``process2`` are half of what recording a small operation costs; they
-    are left out where the other operand is a number, a concrete tensor or recorded likewise.
+    The calls on the way to ``process2`` are half the cost of recording a small operation; they are
+    left out where the other operand is a number, a concrete tensor, or recorded by the same trace.
     """
 
     def operate(self: Recorded, other: ArrayLike) -> Any:

@@ -18,7 +18,7 @@ class Record:
     entries : tuple of Entry
         In the order of execution.
     size : int
-        One more than the greatest number of a variable.
+        One more than the largest number of a variable.
     inputs : tuple of int
         The variables that were recorded from.
     """
@@ -37,7 +37,7 @@ class Record:
         return [known[index] for index in outputs]
 
     def pull(self, outputs: Sequence[int], cts: Sequence[Value]) -> list[Value]:
-        """The inputs' cotangents for those of outputs; None where nothing reaches an input.
+        """The inputs' cotangents, from those of outputs; None where none reaches an input.
 
         Parameters
         ----------

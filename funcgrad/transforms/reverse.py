@@ -112,7 +112,7 @@ def value_and_grad(
     argnums : int or sequence of int
         The positional arguments to differentiate in; all their leaves are of an inexact dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
     probes : sequence of str
         Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
     holomorphic : bool
@@ -209,7 +209,7 @@ def grad(
     argnums : int or sequence of int
         The positional arguments to differentiate in; all their leaves are of an inexact dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
     probes : sequence of str
         Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
     holomorphic : bool
@@ -232,7 +232,7 @@ def grad(
 
     See Also
     --------
-    value_and_grad : the value as well; the conventions are told there.
+    value_and_grad : the value as well; the conventions are explained there.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     Parameters
     ----------
     f : callable
-        Of the primals; it returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+        Takes the primals and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     *primals : pytrees
         With leaves of an inexact dtype.
     has_aux : bool
@@ -344,7 +344,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     pullback : callable
         From a cotangent, with the tree, shapes and dtypes of ``out``, to the tuple of the primals'
         cotangents. It may be called any number of times, under any transformation, from any
-        thread; what it holds is freed with it.
+        thread; the memory of the record is freed with it.
     aux : object
         Only with ``has_aux``.
 

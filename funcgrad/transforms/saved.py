@@ -1,7 +1,7 @@
-"""Calls of programs that were read from a file, in which their rules, Python functions, are lost.
+"""Calls of programs that were read from a file, without their rules, which are Python functions.
 
-They evaluate, batch and stage as they did. What would need a rule raises: derivatives of what the
-function did, in place of those that its author gave it, would be silently wrong.
+They evaluate, batch and stage as before. Derivatives, which would need a rule, raise: those of the
+function's operations, in place of those that its author gave it, would be silently wrong.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def saved_call(name: str, parts: Mapping[str, Any]) -> tuple[Primitive, Params]:
     Parameters
     ----------
     name : str
-        As it was in print.
+        The printed name.
     parts : mapping
-        The fields of the program of what it computes.
+        The fields of the program of its function.
     """
     program = Program(**parts)
     if name == CHECKPOINT.name:

@@ -1,4 +1,4 @@
-"""Staging: run a function once, on real numbers, and keep what it did as a ``Program``.
+"""Staging: run a function once, on actual numbers, and keep its operations as a ``Program``.
 
 >>> import funcgrad as fg
 >>> print(fg.program(fg.grad(lambda x: x * x))(2.0).to_text(sources=False))
@@ -34,7 +34,7 @@ _LARGE: Final = 2**14
 
 
 def name_of(f: Callable[..., Any]) -> str:
-    """The name of a function, or of the class of what is called like one."""
+    """The name of a function, or of the class of a callable object."""
     return getattr(f, "__name__", type(f).__name__)
 
 
@@ -44,7 +44,7 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     Parameters
     ----------
     f : callable
-        Of pytrees of arrays, returning a pytree of arrays; a transformed function as well as any.
+        Takes and returns pytrees of arrays; it may be a transformed function.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     -----
     Where ``f`` looks at a number, by ``if``, ``int(t)``, ``float(t)``, ``f"{t:.3f}"`` and so on,
     the program keeps a guard, and refuses arguments for which the look would find something else.
-    What ``f`` reads from outside of its arguments is a constant of the program.
+    Values that ``f`` reads from outside of its arguments are constants of the program.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Calls within calls, staged once each.
 
-The function of a call and its rules call the same others, and so do these. Without a memory of
-those that were staged, each level of such calls would be staged several times for each time of the
-level around it.
+The function of a call and its rules may call the same other functions, and these again others.
+Without a memory of the staged ones, each level of such calls would be staged several times for each
+time of the level around it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from funcgrad.transforms.explicit import FrozenCall, explicit, key_of, part
 class StagedCalls:
     """The calls that were staged within one call, so that each is staged once.
 
-    The function and the rules of a call may call the same others, and these others again. Those are
-    kept which depend on nothing but the kinds of their arguments.
+    Only calls are kept that depend on nothing but the kinds of their arguments.
 
     Attributes
     ----------
@@ -39,7 +38,7 @@ class StagedCalls:
     def again(
         self, call: Call, values: Sequence[Value], is_known: bool
     ) -> tuple[FrozenCall, Part, tuple[Value, ...]] | None:
-        """A call that was staged before; ``is_known`` says whether its arguments' numbers are."""
+        """Find a call that was staged before; ``is_known``: whether its arguments' numbers are."""
         found = self._known.get(key_of(call, values))
         if found is None:
             return None
@@ -65,7 +64,7 @@ def staged_call(
 ) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
     """A call as a value, the program of its function, and its operands besides its arguments.
 
-    ``is_known`` says whether the arguments' numbers are.
+    ``is_known`` says whether the numbers of the arguments are known.
 
     Raises
     ------

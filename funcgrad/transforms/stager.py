@@ -1,8 +1,8 @@
-"""The trace of staging, which keeps what a function does as the equations of a ``Program``.
+"""The trace of staging, which keeps the operations of a function as the equations of a ``Program``.
 
 It carries numbers along, so control flow that looks at them works: each look becomes a ``Guard`` of
-the program, which then holds for the inputs for which the look finds the same. Loops take as long
-as they take, so their numbers may be left out: those, and what follows from them, are stand-ins.
+the program, which then holds for the inputs for which the look finds the same. Loops may take long,
+so their numbers may be left out: these, and all that depend on them, are stand-ins.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _new: Final[Any] = object.__new__
 
 
 class Staged(Tensor):
-    """A value with the variable that it has in the program in the making."""
+    """A value with its variable in the unfinished program."""
 
     __slots__ = ("_index", "_trace")
     _index: int
@@ -161,7 +161,7 @@ class Stager(Trace):
         return self._tracer(value if self._has_numbers else stand_in(spec), self._variables - 1)
 
     def need_numbers(self, *used: Staged) -> None:
-        """Give up staging without numbers, if values are stand-ins: those used, or all."""
+        """Give up staging without numbers, if these values, or all values, are stand-ins."""
         if not self._has_numbers or (self._unknown and self._lacks(used)):
             self.check()
             if self._around is not None:
@@ -303,9 +303,9 @@ class Stager(Trace):
     def body(
         self, run: Callable[[Sequence[Value]], list[Value]], name: str, values: Sequence[Value]
     ) -> tuple[Program, list[Value], list[Value]]:
-        """A function of values as a program, the traced values that it closes over, its results.
+        """Stage a function of values: a program, the traced values it closes over, the results.
 
-        What it closes over are the program's last inputs.
+        The values that it closes over are the program's last inputs.
         """
         try:
             outs = run([self.follow(value) for value in values])
@@ -323,7 +323,7 @@ class Stager(Trace):
         return [each for each in self._kept.constants if self._is_nested and not each.is_raw]
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
-        """Keep what a conversion to a Python number finds in a raw value as a guard."""
+        """Keep the result of a conversion to a Python number as a guard."""
         if np.size(raw) != 1:
             raise TracerError(
                 f"{use}: this array is being staged, and a program cannot depend on all its"
@@ -381,7 +381,7 @@ class Stager(Trace):
         return staged_line()
 
     def _epoch(self) -> int:
-        """The number of the second run of a checkpointed function that goes on; 0 in first runs."""
+        """The number of the running second run of a checkpointed function; 0 in first runs."""
         rerun = current_rerun()
         if rerun is None:
             return 0

@@ -19,11 +19,11 @@ from funcgrad.trace import RAW, Trace, Value, concrete, escaped, running_traces
 from funcgrad.transforms.masked import each
 
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
-"""In this context: (a tape, the list that its entries go to, the same of the next tape)."""
+"""A linked list in this context: (a tape, the list that its entries go to, the next)."""
 
 
 class Tape:
-    """Where a recorder's entries go: its list, unless this context has them go elsewhere.
+    """The list that a recorder's entries go to, unless this context sends them elsewhere.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Tape:
         return self.entries
 
     def append(self, entry: object) -> bool:
-        """Add an entry where it goes in this context; True where it goes nowhere."""
+        """Append an entry to the list of this context; True if there is none."""
         entries = self.current()
         if entries is not None:
             entries.append(entry)

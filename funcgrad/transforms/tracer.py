@@ -29,7 +29,7 @@ class Tracer(Tensor):
     Attributes
     ----------
     inside : value
-        What the transformations around see in its place.
+        The value that the transformations around see in its place.
     """
 
     __slots__ = ("_trace",)

@@ -37,7 +37,7 @@ from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 
 Mapped: TypeAlias = tuple[list[Value], list[Cotangent]]
-"""A program's results, and what its pullback or its pushforward gave."""
+"""A program's results, and the cotangents or tangents from its pullback or pushforward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class WithDerivative:
     Attributes
     ----------
     program : Program
-        ``(arguments + cotangents or tangents given) -> results + those found``.
+        ``(arguments + given cotangents or tangents) -> results + cotangents or tangents``.
     widths : tuple of int
-        Of what is found.
+        The widths of the cotangents or tangents that it returns.
     connected : tuple of int
-        The results that depend on the arguments that are followed; only of a pullback.
+        For a pullback: the places of the results that depend on followed arguments.
     """
 
     program: Program
@@ -66,9 +66,9 @@ def with_pullback(
     cts: Sequence[Cotangent],
     numbers: bool = True,
 ) -> WithDerivative:
-    """Stage a program with its pullback; of cotangents only shapes and dtypes matter.
+    """Stage a program with its pullback; only the shapes and dtypes of the cotangents matter.
 
-    Without ``numbers`` that is so of the arguments, too: they are stand-ins.
+    Without ``numbers`` the same is true of the arguments: they are stand-ins.
     """
     connected: list[int] = []
 
@@ -100,10 +100,10 @@ def with_pushforward(
 
 
 def as_recorded(program: Program, followed: Sequence[bool]) -> Program:
-    """The program of what recording computes, without what recording keeps.
+    """The program that computes the results as recording does, without keeping anything.
 
-    That is the program itself, but for calls with rules: where such a call is recorded, its results
-    are those of its rule, whose derivatives need not be those that the rule gives.
+    It is the program itself, except for calls with rules: where such a call is recorded, its
+    results are computed by its rule, and their derivatives need not be those that the rule gives.
     """
     if not has_rules(program):
         return program
@@ -128,7 +128,7 @@ def evaluate_and_pull(
         The arguments whose cotangents are wanted.
     args : sequence of values
     cts : sequence of cotangents
-        Those of the results; of a result that is not connected it does not matter.
+        The cotangents of the results; those of results that are not connected are not read.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def evaluate_and_pull(
 
 
 def evaluate_and_push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Mapped:
-    """Evaluate a program and push tangents, or None, through it: the results and theirs."""
+    """Evaluate a program and push tangents, or None, through it: the results and their tangents."""
     with begin_level() as level:
         pusher = Pusher(level)
         try:
@@ -174,7 +174,7 @@ def _staged(
     given: Sequence[Cotangent],
     numbers: bool,
 ) -> tuple[Program, tuple[int, ...]]:
-    """Stage a function of two lists; also the widths of the cotangents that it finds."""
+    """Stage a function of two lists; also the widths of the cotangents that it returns."""
     widths_in = [width(ct) for ct in given]
     widths: list[int] = []
 
@@ -226,7 +226,7 @@ def example(value: Value) -> Value:
 
 
 def width(ct: Cotangent) -> int:
-    """How many values a cotangent consists of."""
+    """The number of values that a cotangent consists of."""
     if ct is None:
         return 0
     return 2 if type(ct) is Masked else 1
@@ -244,7 +244,7 @@ def flat(cts: Sequence[Cotangent]) -> list[Value]:
 
 
 def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
-    """The cotangents that a list of values makes up, given their widths; undoes ``flat``."""
+    """Put a list of values together to cotangents, given their widths; undoes ``flat``."""
     own = iter(values)
     return [
         Masked(next(own), next(own)) if count == 2 else next(own) if count else None
@@ -253,7 +253,7 @@ def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
 
 
 def kinds(cts: Sequence[Cotangent]) -> Hashable:
-    """A key of cotangents or tangents: shapes and dtypes, on which a program for them depends."""
+    """A key of cotangents or tangents: the shapes and dtypes that a program for them depends on."""
     found: list[Hashable] = []
     for ct in cts:
         if type(ct) is np.ndarray:
