@@ -1,9 +1,9 @@
 """Memory of large arrays, used again once nobody holds it.
 
 To get memory from the system and to touch it for the first time may take several times as long as
-to compute what is put there. A pool remembers the arrays that it made. It gives one again when it
-is the only one that knows of it: a tensor, a view, a buffer, or whoever else could still see the
-array, holds a reference to it. So to take an array from a pool means what to allocate one means.
+to compute the numbers in it. A pool remembers the arrays that it made. It gives one out again when
+nobody else holds it: a tensor, a view, a buffer, or anything else that could still see the array,
+has a reference to it. So an array from a pool is as good as a new one.
 
 >>> import numpy as np
 >>> pool = BufferPool()

@@ -91,12 +91,12 @@ _SIGNS: Final[Mapping[Any, str]] = MappingProxyType(
         np.right_shift: ">>",
     }
 )
-"""How Python writes them; an array's ``w -= t`` comes in as ``np.subtract(w, t, out=w)``."""
+"""Python's operators of ufuncs; an array's ``w -= t`` comes in as ``np.subtract(w, t, out=w)``."""
 
 _WRITERS: Final[frozenset[Any]] = frozenset(
     {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
 )
-"""NumPy's functions whose first argument is what they write to."""
+"""NumPy's functions that write to their first argument."""
 
 
 _CONVERSIONS: Final[frozenset[Any]] = frozenset({np.atleast_1d, np.atleast_2d, np.atleast_3d})
@@ -241,7 +241,7 @@ def _module_of(ufunc: np.ufunc) -> str:
 
 
 def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Why a function of ours cannot be called with what was meant for NumPy's; empty if it can."""
+    """Why our function cannot be called with arguments meant for NumPy's; empty if it can."""
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)

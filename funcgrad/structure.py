@@ -22,7 +22,7 @@ LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of axes in contractions; loading the module ``string`` takes as long as four files here."""
 
 Algebra: TypeAlias = Any
-"""Whatever has the intrinsics: ``funcgrad.intrinsics``, or an object of a compiler's."""
+"""Any object that has the intrinsics: ``funcgrad.intrinsics``, or one of a compiler's."""
 
 
 class Trait(Flag):
@@ -108,9 +108,9 @@ class Reduction:
     Attributes
     ----------
     combine : ufunc, optional
-        What puts the reductions of two parts together: exactly, or rounding as a sum does.
+        Combines the reductions of two parts: exactly, or rounding as a sum does.
     ufunc : ufunc, optional
-        What puts all elements together, one after another, where that is all there is to it.
+        Combines all elements, one after another, where the reduction is nothing else.
     """
 
     combine: Any = None
@@ -176,8 +176,8 @@ class Movement:
     is_view : bool
         Whether the result lies in the memory of its operand, where NumPy can do that.
     adds : bool
-        Whether what comes from all operands but the first is added to what is there, which is zero
-        before anything came. Otherwise no two come to one place.
+        Whether elements from all operands but the first are added at their places, which begin with
+        zero. Otherwise no two elements come to one place.
     rows_last : callable, optional
         How it is done with axis 0 of the result behind the others: ``(*shapes, **params)`` to
         parameters, None where it does something else for each place along axis 0. Operands come
@@ -259,7 +259,7 @@ class Scatter:
     updates : int
         Which operand's elements go there.
     combine : ufunc, optional
-        What puts those together that come to one place; without it the last one stays.
+        Combines elements that come to one place; without it the last one stays.
     """
 
     updates: int = 1

@@ -19,9 +19,9 @@ from funcgrad.programs.program import Program
 def merge_common_subexpressions(program: Program) -> Program:
     """Do equal operations on equal operands once, and keep equal constants once.
 
-    Parameters are equal when nothing tells them apart (``exact_key``). Calls are equal where they
-    follow the same rules and do the same; what is computed again on purpose (``Equation.epoch``)
-    is equal to nothing of another epoch. It is what every table of rules does besides; here
-    without any.
+    Parameters are equal when nothing tells them apart (``exact_key``). Calls are equal if their
+    rules and their programs are. Equations that are computed again on purpose (``Equation.epoch``)
+    are equal to none of another epoch. Every table of rules does this as well; here it is done
+    alone.
     """
     return improve(program, {})

@@ -1,8 +1,8 @@
-"""Contractions take up what stands around them: sums of their result, and transpositions.
+"""Fold sums of the result, and transpositions, into contractions.
 
 A sum over a product of arrays is a product with fewer indices, and need not be there as a whole.
-Each product of two numbers stays one of the terms: what is added up beforehand, and multiplied
-then, belongs to ``relax.py``, since an infinite factor makes NaN of some sums only.
+Each product of two numbers stays one of the terms. To add first and multiply then belongs to
+``relax.py``, since an infinite factor makes NaN of some sums only.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -165,9 +165,9 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
 
 
 def _contraction(bench: Workbench, equation: Equation) -> int | None:
-    """A contraction of what its factors are transpositions or repetitions of.
+    """A contraction of the arrays that its factors are transpositions or repetitions of.
 
-    A product that can be told where to lie takes its factors as they lie.
+    A product that can be written into given memory reads its factors as they lie.
     """
     if Trait.WRITES_INTO in equation.operation.traits:
         return None

@@ -1,6 +1,7 @@
 """The costs of a program: arithmetic, memory that is read and written, memory needed at once.
 
-In flows a ``Program``, out flows ``Costs``. All is counted from shapes and dtypes; nothing runs.
+What flows in is a ``Program``, what flows out are ``Costs``. They are counted from shapes and
+dtypes; nothing runs.
 
 >>> import funcgrad as fg
 >>> w, x = fg.tensor([[1.0, 2.0]]), fg.tensor([3.0, 4.0])
@@ -141,7 +142,7 @@ def costs(program: Program) -> Costs:
     Parameters
     ----------
     program : Program
-        Calls cost what they do.
+        Calls cost as much as their programs.
 
     Returns
     -------
@@ -275,10 +276,10 @@ def _rank(row: OperationCosts) -> tuple[bool, int, int, str]:
 
 
 def memory_homes(program: Program) -> list[int]:
-    """For each variable the one whose memory it lies in: itself, or what it is a view of.
+    """For each variable the one whose memory it lies in: itself, or the one that it is a view of.
 
-    What merely could share memory, as the results of a call with rules of its own could, counts as
-    having its own.
+    Results that merely could share memory, as those of a call with rules of its own, count as
+    having memory of their own.
     """
     homes = list(range(program.index.given))
     for equation in program.equations:
@@ -332,7 +333,7 @@ def _justified(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _text(count: int) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes as text, in a fitting unit."""
     if count < 1024:
         return f"{count} B"
     size, unit = count / 1024, "KiB"

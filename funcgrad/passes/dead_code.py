@@ -1,4 +1,4 @@
-"""Dead code: what no output and no guard reads, goes.
+"""Dead code: drop the equations that no output and no guard depends on.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x * 2.0, x + 1.0)[1])(3.0)
@@ -18,7 +18,7 @@ from funcgrad.programs.program import Program
 def remove_dead_code(program: Program) -> Program:
     """Drop the equations and the constants that nothing reads.
 
-    Inputs stay, since callers pass them, and so do guards and what they look at.
+    Inputs stay, since callers pass them, and so do guards and the equations that they depend on.
     """
     read = {*program.outputs, *program.index.guarded}
     kept: set[int] = set()

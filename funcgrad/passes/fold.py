@@ -1,4 +1,4 @@
-"""Constant folding: what is known before any input is there, is computed once.
+"""Constant folding: equations of constants are evaluated once, before any input is known.
 
 >>> import funcgrad as fg
 >>> from funcgrad.passes.simplify import simplify
@@ -29,13 +29,13 @@ _SMALL: Final = 1024
 
 
 def fold_constants(program: Program) -> Program:
-    """Evaluate what depends on constants only, and drop what changes nothing.
+    """Evaluate equations that depend on constants only, and drop those that change nothing.
 
     An equation is evaluated where its result takes no more room than its operands, or little. One
     that NumPy warns about is left alone, so that the warning comes when and where it did.
 
-    What moves no element, as a reshape to the same shape, is dropped, and so is a cast to the same
-    dtype.
+    Equations that move no element, as a reshape to the same shape, are dropped, and so are casts to
+    the same dtype.
     """
     return improve(program, FOLDING)
 

@@ -39,13 +39,12 @@ array in memory, which takes three times as long."""
 
 
 def copy_products_with_identities(program: Program) -> Program:
-    """Copy what is multiplied by a constant identity matrix, where that takes less time.
+    """Replace products with a constant identity matrix by copies, where these take less time.
 
     All bits stay: the copy turns -0.0 into 0.0, as sums of products do, and where something is not
     finite the product itself is computed, so that NaN comes where infinities are multiplied by 0.
 
-    Done last: what makes products of sums, of transpositions and of other products looks for
-    products.
+    It is the last pass, since others look for products to fold sums and transpositions into.
     """
     if not any(_is_identity(constant) for constant in program.constants):
         return program

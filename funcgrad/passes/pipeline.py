@@ -60,9 +60,9 @@ def optimize(
 
     Notes
     -----
-    First loops and branches lose what nothing reads of their results. The rules of all passes are
-    tried on each equation in turn, which also keeps equal equations once and drops what nothing
-    reads. That is done until nothing changes, which takes one round or two; after a few it stops in
+    First loops and branches lose the results that nothing reads. The rules of all passes are tried
+    on each equation in turn, which also merges equal equations and drops those that nothing reads.
+    That is repeated until nothing changes, which takes one round or two; after a few it stops in
     any case. Then products with identity matrices become copies, and last the equations are put in
     an order that needs less memory.
     """

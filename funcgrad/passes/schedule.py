@@ -1,7 +1,7 @@
 """Scheduling: equations in an order in which less memory is needed at once.
 
-Many large values that are made first and summed up afterwards are all there at once. Made one by
-one, each when it is wanted, two of them are.
+If many large values are made first and summed up afterwards, all of them are in memory at once. If
+each is made when it is needed, only two are.
 
 >>> import funcgrad as fg
 >>> def f(x):
@@ -27,7 +27,7 @@ _WORTH_IT: Final = 2**20
 """Programs whose peak of memory is fewer bytes keep their order: they fit into caches anyway."""
 
 _GAIN: Final = 0.95
-"""So does what would need more than this part of what it needs."""
+"""Programs keep their order, too, if a new one would need more than this part of their peak."""
 
 
 def schedule(program: Program) -> Program:
@@ -130,7 +130,7 @@ def memory_order(program: Program) -> tuple[list[int], int]:
 
 
 def _dependencies(program: Program) -> list[list[int]]:
-    """For each equation those that have to come before it, each once."""
+    """For each equation the equations that have to come before it, each once."""
     guarded, makers, results = program.index.guarded, program.index.makers, program.index.results
     found: list[list[int]] = []
     barrier = call = -1
@@ -155,7 +155,7 @@ def _dependencies(program: Program) -> list[list[int]]:
 
 
 def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """The place of each equation when all that it needs stands right before it.
+    """The place of each equation in an order where the equations it needs come right before it.
 
     A walk in depth from the equations that none waits for, with a stack of its own.
     """
@@ -177,11 +177,11 @@ def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 class _Memory:
-    """By how many bytes each equation makes memory grow, as things stand.
+    """The bytes by which each equation would make memory grow, after those that have run.
 
-    A value can go when the equation that makes it and all that read it have run. When but one is
-    left, that one will free it; which one it is, is the sum of all their positions less those of
-    the others.
+    A value can be freed when the equation that makes it and all that read it have run. When only
+    one of these is left, it will free the value; its position is the sum of all their positions
+    less those of the others.
     """
 
     __slots__ = ("_alive", "_left", "_made", "_places", "_sizes", "_touched", "growth", "peak")

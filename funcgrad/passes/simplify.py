@@ -30,13 +30,13 @@ from funcgrad.shape import is_inexact
 from funcgrad.structure import Reduction
 
 _SMALL: Final = 1024
-"""No larger constant is negated: it would be kept beside the one that it is made of."""
+"""The size up to which constants are negated: a larger one would be kept beside its negation."""
 
 
 def simplify(program: Program) -> Program:
-    """Replace results that equal something which is there already, or takes one operation less.
+    """Replace results by equal variables that exist already, or that take one operation less.
 
-    Only where shape, dtype and weakness are the same as well, so that promotion does not change.
+    Shape, dtype and weakness have to be the same as well, so that promotion does not change.
     """
     return improve(program, ALGEBRA)
 

@@ -152,7 +152,7 @@ def _fits(other: Shape, inner: Shape, same: int) -> bool:
 
 
 def _common(first: Shape, second: Shape) -> int:
-    """How many of the last axes of two shapes are the same."""
+    """The number of last axes that two shapes have in common."""
     count = 0
     for own, other in zip(reversed(first), reversed(second), strict=False):
         if own != other:

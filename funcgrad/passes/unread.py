@@ -24,10 +24,9 @@ from funcgrad.structure import Control
 
 
 def leave_out_unread(program: Program) -> Program:
-    """Let each loop and each branch have the results alone that something reads.
+    """Drop the results of loops and branches that nothing reads.
 
-    What it takes for the others is not computed in it, and what it reads for them is no operand.
-    Where there is one, equations that nothing reads go with it.
+    Equations inside that only these results need are dropped, too, and so are their operands.
     """
     read = {*program.outputs, *program.index.guarded}
     leaner: dict[int, tuple[Equation, list[int]]] = {}
@@ -60,7 +59,7 @@ def leave_out_unread(program: Program) -> Program:
 
 
 def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] | None:
-    """An equation with the results alone that are read, and which these are."""
+    """An equation with only those results that are read, and the places of these."""
     structure = equation.operation.structure
     if not isinstance(structure, Control) or structure.leaner is None:
         return None

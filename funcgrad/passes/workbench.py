@@ -1,8 +1,9 @@
-"""Where rules work: a program is gone through once, and each equation is replaced as rules say.
+"""Rewriting: go through a program once, and replace each equation as rules say.
 
-A *rule* looks at one equation, whose operands are final by then, and names the variable that the
-result equals: one that is there, or one that it puts there. Rules are tried on what they put, too.
-Equal equations are kept once, and what nothing reads any more is dropped at the end.
+A *rule* looks at one equation, whose operands are final by then, and returns the variable that the
+result equals: one that exists, or one that it puts on the bench. Rules are tried on new equations,
+too. Equal equations are kept once, and equations that nothing reads any more are dropped at the
+end.
 
 >>> import funcgrad as fg
 >>> from funcgrad.primitives.elementwise import multiply, square
@@ -37,16 +38,16 @@ _PLAIN: Final = frozenset({bool, int, str, type(None)})
 
 
 class Workbench:
-    """A program in the making.
+    """A program that is being rewritten.
 
-    Its variables are the program's own, so that what does not change need not be copied; those that
-    rules add come after. ``uses`` counts, for each variable, who reads it; of what is dropped on
-    the way the operands count no more.
+    Its variables are the program's own, so that unchanged equations need not be copied; those that
+    rules add come after. ``uses`` counts the readers of each variable; equations that are dropped
+    on the way no longer count.
 
     Attributes
     ----------
     program : Program
-        As it was.
+        The program as it was.
     specs : list of Spec
         By variable.
     makers : list of Equation or None
@@ -168,10 +169,10 @@ class Workbench:
         Parameters
         ----------
         like : Equation
-            Whose place in the user's code it has.
+            The equation whose place in the user's code it gets.
         operation, operands, params
         result : Spec, optional
-            What the operation makes of the operands, where that is known.
+            The spec of the result, where it is known.
         """
         if result is None:
             result = self._result(operation, operands, params)
@@ -182,7 +183,7 @@ class Workbench:
         return variable
 
     def _result(self, operation: Primitive, operands: tuple[int, ...], params: Params) -> Spec:
-        """The spec of a result: of Python numbers it is weak, also where it replaces another."""
+        """The spec of a result; of Python numbers alone it is weak, also if it replaces another."""
         specs = [self.specs[variable] for variable in operands]
         if params:
             (result,) = operation.results(*specs, **dict(params))
@@ -256,7 +257,7 @@ class Workbench:
         self.uses.append(0)
 
     def _replace(self, old: int, new: int) -> None:
-        """Let those read one variable that would have read another."""
+        """Replace a variable by another in all equations that read it."""
         self._changed = True
         self._aliases[old] = new
         count, self.uses[old] = self.uses[old], 0
@@ -266,7 +267,7 @@ class Workbench:
         self.uses[new] += count
 
     def _acquire(self, variable: int) -> None:
-        """One more reads a variable; what nothing has read before now reads its operands."""
+        """Count one more reader of a variable; the first reader makes it read its operands."""
         waiting = [variable]
         while waiting:
             variable = waiting.pop()
@@ -285,7 +286,7 @@ class Workbench:
                 waiting += maker.operands
 
     def finish(self) -> Program:
-        """The program as it is now, with what something reads."""
+        """The rewritten program, without equations that nothing reads."""
         program, uses = self.program, self.uses
         if not self._changed and all(uses[variable] for variable in self.constants):
             return program
@@ -337,8 +338,8 @@ def improve(program: Program, rules: Rules, first: Rules | None = None) -> Progr
     rules : mapping
         By operation, the rules to try in turn; under ``ANY`` those for every primitive.
     first : mapping, optional
-        Those of them to try where operands are as they were, if the others have been through the
-        program before: they are for what these make, and for what reads it, in one round.
+        The rules to try on equations with unchanged operands, if all others have been tried on the
+        program before. The others are then tried on new equations and their readers, in one round.
 
     Returns
     -------
@@ -389,7 +390,7 @@ def _is_read(uses: Sequence[int], first: int, count: int) -> bool:
 
 
 def _uses(program: Program, total: int) -> list[int]:
-    """By variable, how often what is of use reads it."""
+    """For each variable, the number of its readers that are needed."""
     uses = [0] * total
     for variable in program.outputs:
         uses[variable] += 1

@@ -127,7 +127,7 @@ def running_probes() -> ProbeSet | None:
 
 @contextmanager
 def probe_again(probes: ProbeSet | None) -> Iterator[None]:
-    """While a function runs once more, as a checkpointed one does, use the probes of the first run."""
+    """While a function runs once more, as a checkpointed one, use the probes of its first run."""
     token = _PROBES.set(probes.again() if probes is not None else None)
     try:
         yield

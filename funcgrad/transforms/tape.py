@@ -1,4 +1,4 @@
-"""Where a recorder's entries go, and how rules read the tracers of what has ended.
+"""The tape of a recorder: the list that its entries go to, and how later rules read its tracers.
 
 >>> tape = Tape()
 >>> with tape.aside() as entries:

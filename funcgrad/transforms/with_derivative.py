@@ -212,7 +212,7 @@ def _without_full_masks(program: Program, widths: Sequence[int]) -> tuple[Progra
 
 
 def example(value: Value) -> Value:
-    """Raw numbers that a value stands for: of a batch, those of the first example.
+    """Raw numbers that a value stands for; for a batch, the numbers of the first example.
 
     >>> example(2.0)
     2.0

@@ -368,7 +368,7 @@ def main() -> None:
 
 
 def _first(steps: int) -> str:
-    """Stage a recurrence of so many steps and its gradient, and write it."""
+    """Stage a recurrence of a number of steps and its gradient, and write it."""
     f = _recurrence(steps)
     return fg.program(fg.value_and_grad(lambda c: f(fnp, fg.scan, c)))(np.ones(8)).to_numpy_source()
 

@@ -42,7 +42,7 @@ class Subject(NamedTuple):
 
 
 def candidates(module: ModuleType, size: int) -> Iterator[Subject]:
-    """Calls that may or may not have a meaning, with arrays of so many elements."""
+    """Calls that may or may not have a meaning, with arrays of ``size`` elements."""
     rng = np.random.default_rng(0)
     vector, other = rng.uniform(0.2, 0.9, (2, size))
     tall = vector.reshape(size // 100, 100)

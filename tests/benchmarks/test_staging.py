@@ -121,7 +121,7 @@ def calls(work):
 
 
 def work_of(steps):
-    """The stages for a loop of so many steps."""
+    """The stages for a loop of a number of steps."""
     f, x = fg.grad(loop(steps)), np.ones(10)  # too small for some passes to do anything
     program = fg.program(f)(x)
     less = optimize(program)

@@ -15,7 +15,7 @@ LENGTHS = [0, 1, 2, 3, 5]
 
 
 def _chain(count: int) -> Any:
-    """A loop whose last result depends on what came in so many steps before."""
+    """A loop whose last result depends on an input some steps before."""
 
     def chained(scan: Any, w: Any, start: Any, xs: Any, reverse: bool = False) -> Any:
         def step(carry: Any, x: Any) -> Any:

@@ -65,7 +65,7 @@ class Draw:
         return self.dtype("biufc" if exact else "fc")
 
     def shape(self, low: int = 0, high: int = 3, empty: bool = True) -> tuple[int, ...]:
-        """A shape of so many axes."""
+        """A shape of a number of axes."""
         fits = [s for s in SHAPES if low <= len(s) <= high and (empty or 0 not in s)]
         return tuple(self.pick(*fits))
 

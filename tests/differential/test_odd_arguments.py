@@ -91,7 +91,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def working_calls(name: str, wanted: int) -> Iterator[Call]:
-    """So many drawn calls with which ours and NumPy's function work."""
+    """Drawn calls with which our function and NumPy's work."""
     generator = generator_of(name)
     assert generator is not None
     for number in range(400):

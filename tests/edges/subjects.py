@@ -71,7 +71,7 @@ def _called_last(distribution: Any, method: str, values: list[float], p: Any) ->
 
 @cache
 def elementwise(count: int) -> dict[str, Function]:
-    """The functions of so many numbers."""
+    """The functions of a number of arguments."""
     fewer = elementwise(count - 1) if count > 1 else {}
     return {
         name: function

@@ -116,7 +116,7 @@ class Search:
         seconds: float | None = None,
         tell: Callable[[Finding], None] = lambda finding: None,
     ) -> Report:
-        """Make and check so many programs, or for so long; ``tell`` hears of new findings."""
+        """Make and check a number of programs, or for some time; ``tell`` gets new findings."""
         end = None if seconds is None else time.monotonic() + seconds
         while programs is None or self.report.programs < programs:
             if end is not None and time.monotonic() > end:

@@ -248,7 +248,7 @@ def is_inexact_type(value: Any) -> bool:
 
 
 def stacked(rng: np.random.Generator, args: Sequence[Any], size: int) -> list[list[Any]]:
-    """So many lists of arguments of one kind; numbers of Python are the same in all."""
+    """A number of argument lists of one kind; Python numbers are the same in all."""
 
     def one(k: int, arg: Any) -> Any:
         same = k == 0 or isinstance(arg, (bool, int, float, complex))

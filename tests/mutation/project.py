@@ -216,9 +216,9 @@ def mutants_of_project(root: Path) -> list[Planned]:
 
 
 def sampled(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
-    """So many, spread evenly over folders, over their files, and over the kinds each file has.
+    """Choose ``count`` mutants, evenly over folders, their files, and the kinds each file has.
 
-    The first of a sample are a smaller one, as evenly spread: a run that is cut short says most.
+    The first ones of a sample are a smaller sample, as evenly spread, for runs that are cut short.
     """
     left: dict[str, dict[str, dict[str, list[Planned]]]] = {}
     for each in random.Random(seed).sample(planned, len(planned)):

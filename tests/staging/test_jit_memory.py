@@ -34,7 +34,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def assert_nothing_left(work: Callable[[], Any], calls: int, least: int = 2000) -> None:
-    """Check that so many calls leave no memory behind, and no cycles.
+    """Check that a number of calls leaves no memory behind, and no cycles.
 
     What a call leaves behind it leaves every time, so one round of several that leaves nothing is
     enough: the test runner's own threads allocate too. Python keeps freed tuples and the like for

@@ -1,4 +1,4 @@
-"""A program inside: a function of several values, applied so many times."""
+"""A program inside: a function of several values, applied a number of times."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

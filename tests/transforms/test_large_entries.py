@@ -36,7 +36,7 @@ Values = list[Any]
 
 @contextmanager
 def limit(size: int) -> Iterator[None]:
-    """From so many bytes on arrays count as large."""
+    """The number of bytes from which on arrays count as large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record, "LARGE", size)
         patch.setattr(large_entries, "_BLOCK", max(64, size // 2))

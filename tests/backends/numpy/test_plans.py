@@ -134,7 +134,7 @@ def test_lives_of_memory(start: int) -> None:
 
 
 def bytes_of_slots(*lives: tuple[int, int, int]) -> int:
-    """What the slots take of results of so many bytes from step to step."""
+    """The bytes of the slots for results, each given as (bytes, first step, last step)."""
     byte = np.dtype(np.uint8)
     placed = [Life(k, Spec((size,), byte), *steps) for k, (size, *steps) in enumerate(lives)]
     sizes: dict[int, int] = {}
