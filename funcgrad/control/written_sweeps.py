@@ -1,10 +1,10 @@
 """Sweeps as loops that a compiler writes out, one after the other.
 
-The way forth is a ``while`` that stacks what later sweeps read of its steps. Each turn is a ``for``
-along those stacks, from one end to the other, which stacks what sweeps after it read of its own
-steps. How many steps there are is known when they have run: a stack has ``ROWS`` rows where its
-spec is asked for, and as many as there were steps where it is an array. So these two operations are
-for compilers alone, and nothing but such a loop reads a stack.
+The way forth is a ``while`` that stacks the values that later sweeps read of its steps. Each turn
+is a ``for`` along those stacks, from one end to the other, which stacks the values that sweeps
+after it read of its own steps. The number of steps is known when they have run: the spec of a stack
+has ``ROWS`` rows, and its array as many as there were steps. So these two operations are for
+compilers alone, and nothing but such a loop reads a stack.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ ROWS: Final = 1024
 _PYTHONS: Final = frozenset(np.dtype(kind).char for kind in (bool, int, float, complex))
 
 _MARK: Final = -1
-"""The place of a stack that only says how many steps there are."""
+"""The place of a stack that only gives the number of steps."""
 
 _SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
 
 
 def written(params: Mapping[str, Any]) -> Program | None:
-    """A program of loops for the operands of sweeps, to the end of the loop and to their results.
+    """Write sweeps as a program of loops, which returns the loop's last carry and the results.
 
-    None for sweeps that hold few states at once, for a stack has all of them.
+    None for sweeps that hold few states at once, since a stack holds all of them.
     """
     sweeps = Sweeps.of(params)
     places = _read(sweeps)
@@ -69,7 +69,7 @@ def _sweep(
     consts: Sequence[Value],
     carry: Sequence[Value],
 ) -> list[Value]:
-    """The results of a sweep; ``known`` are the stacks by operand, to which it adds its own."""
+    """Append a sweep, and return its last carry. It adds its stacks to ``known``, by operand."""
     program = sweeps.programs[number]
     start = len(program.inputs) - len(program.outputs)
     before = [k for k in places if k < start] if number else []
@@ -84,10 +84,10 @@ def _sweep(
 
 
 def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int]) -> Program:
-    """A step of a sweep.
+    """The program of a step of a sweep.
 
-    A program of what all steps share, of what it carries, and of what it reads of the sweeps before
-    it; to what it carries on, and what is stacked of its operands.
+    It takes the values that all steps share, its carry, and the values that it reads of the sweeps
+    before it. It returns the next carry, and those of its operands that are stacked.
     """
     program, count = sweeps.programs[number], sweeps.loop.consts
     start = len(program.inputs) - len(program.outputs)
@@ -111,7 +111,7 @@ def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int
 def _forth(
     body: Program, cond: Program, consts: Sequence[Value], carry: Sequence[Value]
 ) -> list[Value]:
-    """The last carry of a loop, and stacks."""
+    """Append a loop that stacks; its last carry, and the stacks."""
     before, rest, kept = _apart(body, len(consts))
     more = [] if before is None else before.evaluate(consts)
     stop = len(consts) + len(more)
@@ -137,7 +137,7 @@ def _along(
     stacks: Sequence[Value],
     reverse: bool,
 ) -> list[Value]:
-    """The last carry of a loop along stacks, and stacks of its own."""
+    """Append a loop along stacks; its last carry, and its own stacks."""
     before, rest, kept = _apart(body, len(consts))
     own = [consts[k] for k in kept] + ([] if before is None else before.evaluate(consts))
     settings = {"consts": len(own), "carry": len(carry), "reverse": reverse}
@@ -145,7 +145,8 @@ def _along(
 
 
 def _apart(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
-    """A body and what all steps compute alike, unless that might refuse: there may be no step."""
+    """Split a body as ``split_invariants`` does, unless the part before the loop might refuse its
+    numbers: there may be no step."""
     before, rest, kept = split_invariants(body, consts)
     if before is not None and may_refuse(before):
         return None, body, [*range(consts)]
@@ -153,15 +154,15 @@ def _apart(body: Program, consts: int) -> tuple[Program | None, Program, list[in
 
 
 def _is_double(sweeps: Sweeps) -> bool:
-    """Whether all numbers are as precise as Python's, so that these may be an array's."""
+    """Whether all numbers have Python's precision, so that arrays may hold the Python numbers."""
     specs = [spec for program in sweeps.programs for spec in program.specs()]
     return all(spec.dtype.char in _PYTHONS for spec in specs)
 
 
 def _read(sweeps: Sweeps) -> list[int]:
-    """The operands, of those that are carried, that turns read of the sweeps before them.
+    """The carried operands that some turn reads of the sweeps before it.
 
-    A turn that reads none goes along the stack that says how many steps there are.
+    A turn that reads none goes along the stack that only gives the number of steps.
     """
     found: set[int] = set()
     for turn in sweeps.turns:
@@ -179,7 +180,7 @@ def _stacked(specs: Sequence[Spec]) -> list[Spec]:
 
 
 def _stacks(rows: Sequence[Sequence[Value]], specs: Sequence[Spec]) -> list[Value]:
-    """Rows by step as arrays, which have a row for each."""
+    """Stack the rows of all steps, as arrays with a row for each step."""
     found = [np.empty((len(rows), *spec.shape), spec.dtype) for spec in specs]
     for step, row in enumerate(rows):
         for array, value in zip(found, row, strict=True):
@@ -251,7 +252,7 @@ FORTH: Final = _loop(
     _results_forth,
     lambda body, cond, consts: Loop(body, consts, len(body.inputs) - consts, None, cond),
 )
-"""A loop of as many steps as it takes, which stacks what each step gives besides the carry."""
+"""A loop whose length depends on the data, which stacks the results of steps besides the carry."""
 
 ALONG: Final = _loop(
     "stacking_scan",

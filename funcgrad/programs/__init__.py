@@ -1,4 +1,4 @@
-"""Programs: computations as values, and what is asked of any of them.
+"""Programs: computations as values, and the questions that one asks of any program.
 
 Not called ``program``, since ``fg.program`` is the function that makes one, and would hide it.
 """

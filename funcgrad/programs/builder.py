@@ -25,9 +25,9 @@ from funcgrad.shape import Shape, Spec
 
 
 class Draft:
-    """A program in the making.
+    """An unfinished program.
 
-    Its variables are numbered as a program's are, so that what does not change need not be copied;
+    Its variables are numbered as a program's are, so that unchanged equations need not be copied;
     constants that a pass adds count down from -1.
     """
 
@@ -71,7 +71,7 @@ class Draft:
         return number
 
     def append(self, equation: Equation) -> list[int]:
-        """The variables that one more equation defines."""
+        """Append an equation, and return the variables that it defines."""
         first = len(self._specs)
         self._equations.append(equation)
         self._specs += equation.results
@@ -85,14 +85,14 @@ class Draft:
         params: Mapping[str, Any],
         result: Spec | None = None,
     ) -> int:
-        """The variable of one more equation, which comes from where another one came from.
+        """Append an equation, with the origin of another one, and return its variable.
 
         Parameters
         ----------
         like : Equation
         operation, operands, params
         result : Spec, optional
-            What the operation makes of the operands, where that is known.
+            The spec of the result, where it is known.
         """
         if result is None:
             (result,) = operation.results(*map(self.spec, operands), **params)
@@ -108,7 +108,7 @@ class Draft:
         return self.put(like, reshape, [variable], {"shape": shape})
 
     def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
-        """The variables of another program's outputs, whose equations and guards are appended."""
+        """Append the equations and guards of another program; the variables of its outputs."""
         known = [*inputs, *[self.constant(constant) for constant in program.constants]]
         for equation in program.equations:
             body, own = equation.called, _with_operands(equation, known.__getitem__)

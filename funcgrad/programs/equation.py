@@ -67,12 +67,12 @@ class Equation:
     params : tuple of pairs
         Programs inside, such as the body of a loop, are parameters like others.
     results : tuple of Spec
-        What it defines.
+        The specs of its results.
     source : str
         The user's line that it came from; it plays no part in comparisons.
     epoch : int
-        0, or the number of the run in which a checkpointed function does again what it has done
-        before. An equation is no repetition of one of another epoch: it saves memory.
+        0, or the number of the run in which a checkpointed function repeats its operations. Equal
+        equations of different epochs are not merged: that would need the memory again.
     """
 
     operation: Primitive
@@ -173,9 +173,9 @@ class Guard:
     ----------
     variable : int
     use : str
-        What the function did with it, such as ``bool(t)``.
+        The conversion that the function used, such as ``bool(t)``.
     value : bool, int, float or complex
-        What it found. The program holds for inputs for which it finds the same.
+        Its result. The program holds for inputs for which it is the same.
     source : str
         The user's line; it plays no part in comparisons.
     """

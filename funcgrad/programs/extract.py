@@ -1,8 +1,9 @@
-"""Parts of programs: what some variables of a program are computed with from others.
+"""Parts of programs: the equations that compute some variables of a program from others.
 
-A gradient is staged as one program of arguments and cotangents. ``extract`` takes it apart: what
-runs when the function is called, and what runs when cotangents come. ``value_numbers`` tells which
-variables of two programs are the same, so that one program can go on from what another computed.
+A gradient is staged as one program of arguments and cotangents. ``extract`` takes it apart: a
+program that runs when the function is called, and one that runs when cotangents come.
+``value_numbers`` tells which variables of two programs are the same, so that one program can go on
+from the values that another one computed.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: (x * x) * y + 1.0)(3.0, 4.0)
@@ -34,7 +35,7 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
     ----------
     program : Program
     early : int
-        How many of the inputs count; what depends on the others has no number.
+        The number of inputs that count; variables that depend on the others have no number.
     known : dict
         The numbers given so far, by programs with the same early inputs; it is added to.
     """

@@ -21,7 +21,7 @@ class Index:
     Attributes
     ----------
     given : int
-        How many variables are inputs and constants.
+        The number of variables that are inputs and constants.
     specs : tuple of Spec
         Their shapes and dtypes.
     results : tuple of range
@@ -80,8 +80,8 @@ class Index:
     def last_uses(self) -> tuple[int, ...]:
         """The position of the last equation that reads a variable.
 
-        Of a variable that none reads it is the position of the equation that makes it, and -1 where
-        it is given; of an output it is the number of equations.
+        For a variable that none reads, it is the position of the equation that makes it, and -1
+        where it is given; for an output, it is the number of equations.
         """
         found = list(self.makers)
         for position, equation in enumerate(self._equations):
@@ -102,7 +102,7 @@ class Index:
 
     @cached_property
     def guards(self) -> dict[int, list[Guard]]:
-        """The guards to check when a variable is known; under -1 those of what is given."""
+        """The guards by the variable that they check; under -1 those of inputs and constants."""
         found: dict[int, list[Guard]] = {}
         for guard in self._guards:
             variable = -1 if guard.variable < self.given else guard.variable

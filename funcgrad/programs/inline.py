@@ -1,9 +1,9 @@
-"""Calls: what they do takes their place, in the program that runs.
+"""Inlining: calls are replaced by their equations, in the program that runs.
 
 A call of a function with a custom derivative, or of a checkpointed one, is one equation, so that
 its rules are there when the program is differentiated. To run the program nobody needs them, and
 the equations inside are better fused and shared with those around. So passes leave calls alone;
-what is compiled, and what is shown as source, has none.
+programs that are compiled, or shown as source, have none.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: fg.checkpoint(lambda y: y * y)(x) + x)(3.0)
@@ -36,7 +36,7 @@ def inlined(program: Program) -> Program:
     -------
     Program
         It computes the same; its derivatives are those of the operations, whatever rules the calls
-        had. Guards of the calls are its own now. Calls of which nobody knows what they do stay.
+        had. Guards of the calls are its own now. Calls without a program stay.
     """
     if not any(equation.called for equation in program.equations):
         return program

@@ -1,4 +1,4 @@
-"""Which variables share memory.
+"""The variables of a program that may share memory.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x + 1.0)[1:] * 2.0)(fg.tensor([1.0, 2.0, 3.0]))

@@ -1,4 +1,4 @@
-"""Which line of the user's an operation comes from, also while a program is evaluated.
+"""The user's line that an operation comes from, also while a program is evaluated.
 
 >>> import funcgrad as fg
 >>> staged_line().startswith("<doctest")
@@ -21,7 +21,7 @@ def operations_line() -> str:
     -------
     str
         File and line; inside of a program, such as a jitted function's, the line that was staged.
-        Empty where there is none. Of the code of the transformation, which asks, it is none.
+        Empty where there is none. Lines of the transformation that asks do not count.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):

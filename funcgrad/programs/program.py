@@ -105,7 +105,7 @@ class Program:
         return self._index
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Keep what follows from the program alone, as its derivative: made once, under a key."""
+        """Keep an object that follows from the program alone, as its derivative, under a key."""
         if self._derived is None:
             object.__setattr__(self, "_derived", {})
         known: Any = self._derived
@@ -119,12 +119,12 @@ class Program:
         return self.index.specs
 
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
-        """The shapes and dtypes of the outputs, for inputs of these, which are to be its own.
+        """The shapes and dtypes of the outputs. Those of the inputs have to be the program's own.
 
         Raises
         ------
         ProgramError
-            The inputs are of others.
+            The inputs have other shapes or dtypes.
         """
         if specs != self.inputs:
             given, own = [
@@ -480,7 +480,7 @@ def _gives_way(own: Spec, spec: Spec) -> bool:
 
 
 def _fitted(value: Value, spec: Spec) -> Value:
-    """A value as strong as the program's input is, so that promotion goes the same way."""
+    """Convert a value to the weakness of the program's input, so that promotion is the same."""
     if type(value) not in RAW:
         return value if spec.weak else cast(value, dtype=spec.dtype)
     strong = spec.dtype.type(value)

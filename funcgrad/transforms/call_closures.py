@@ -1,9 +1,9 @@
 """Calls with rules that close over values of transformations inside of those of their arguments.
 
 Such a value is made an argument of the call, since reverse mode runs a rule when that
-transformation has ended. That the function closes over one is seen by its results. A rule that is
-to run later may do so alone; it is staged to find out where values inside stand for many, as in a
-batch. Where they have numbers, rules read those.
+transformation has ended. The results of the function show whether it closes over one. A rule that
+runs later may close over one alone; it is staged to find out, if values inside stand for many, as
+in a batch. Where they have numbers, rules read those.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp

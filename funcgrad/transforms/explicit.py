@@ -58,7 +58,7 @@ CUSTOM_CALL: Final = call_primitive(
     Control(lambda *, body, call: [(body, 1)], inlines=True),
     label=lambda *, body, call: call.name,
 )
-"""A call with rules: ``body`` is the program of what it computes, ``call`` holds the rules."""
+"""A call with rules: ``body`` is the program of its function, ``call`` holds the rules."""
 
 
 FOREIGN_CALL: Final = call_primitive(
@@ -174,7 +174,7 @@ class FrozenCall(Call):
     Attributes
     ----------
     kind : type
-        Of call.
+        The class of calls that it belongs to.
     signature : CallSignature
     function : _Rule
     rules : tuple of _Rule

@@ -1,4 +1,4 @@
-"""Examples of a batch that take part in what runs, while a function runs for all of them.
+"""The examples of a batch that take part in a function, while it runs for all of them.
 
 Where each example of ``vmap`` chooses a branch, or ends a loop, by itself, functions run for all
 examples, and some do not take part. An operation that may refuse numbers gets those of an example
@@ -77,7 +77,7 @@ def refuses_numbers(operation: Primitive) -> bool:
 
 
 def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
-    """Values that for examples which do not take part are those of one that does."""
+    """Replace the values of examples that do not take part by those of one that does."""
     mask = _TAKING_PART.get()
     if mask is None:
         return tuple(values)

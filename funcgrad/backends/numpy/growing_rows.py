@@ -1,4 +1,4 @@
-"""Memory of stacks whose rows are counted by making them.
+"""Memory of stacks whose number of rows is not known before they are made.
 
 >>> import numpy as np
 >>> stack = np.array([[1.0], [2.0]])
@@ -33,6 +33,6 @@ def first_rows(spec: Spec) -> int:
 def lengthen(stack: np.ndarray[Any, Any]) -> None:
     """Make room for half as many more rows, in place.
 
-    Nothing else may have the memory, which may move: that of large stacks without a copy.
+    Nothing else may hold the memory, which may move. That of large stacks moves without a copy.
     """
     stack.resize((len(stack) * 3 // 2, *stack.shape[1:]), refcheck=False)

@@ -55,10 +55,10 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
 
 
 def _written_out(program: Program) -> Program:
-    """A program with loops in the place of operations that a compiler could not write.
+    """Replace operations that a compiler could not write by loops.
 
-    What such an operation begins with may be there as an operation of its own, as a loop is before
-    the way back through it. The same loop stands then in the place of both.
+    Such an operation may begin with the work of another one, as the way back through a loop begins
+    with that loop. Then one loop replaces both.
     """
     loops: dict[int, Program] = {}
     begun: dict[Hashable, Program] = {}
