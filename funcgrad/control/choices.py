@@ -106,9 +106,9 @@ def cond(
     ----------
     pred : array_like of bool, shape ()
     true_fun, false_fun : callable
-        Of the operands; they return pytrees of one structure, with leaves of the same shapes and
-        dtypes. A Python number gives way to what the other returns: an array or a number of its
-        kind or a later one (bool, int, float, complex).
+        Take the operands and return pytrees of one structure, with leaves of the same shapes and
+        dtypes. A Python number gives way to the other function's result: an array or a number of
+        its kind or a later one (bool, int, float, complex).
     *operands : pytrees
 
     Returns
@@ -166,7 +166,7 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
     index : array_like of int, shape ()
         Below 0 it counts as 0, and from ``len(branches)`` on as the last.
     branches : sequence of callables
-        Of the operands; they return pytrees of one structure, with leaves of the same shapes and
+        Take the operands and return pytrees of one structure, with leaves of the same shapes and
         dtypes.
     *operands : pytrees
 

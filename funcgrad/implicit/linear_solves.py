@@ -78,7 +78,7 @@ def custom_linear_solve(
         Whether A is its own adjoint; then ``solve`` gets ``matvec`` for both.
     has_aux : bool
         Whether ``solve`` returns a pair ``(solution, aux)``, whose second part, a pytree of arrays
-        without derivatives, is handed through.
+        without derivatives, is returned as it is.
     failed : {"raise", "nan"}
         What becomes of a system that a solver says to have failed at, by ``info`` or by an error of
         a singular matrix or of steps that lead nowhere: with "raise" an error where the numbers are

@@ -134,7 +134,7 @@ def custom_root(
         a pair ``(x, info)``, as ``cg`` does: see ``custom_linear_solve``.
     has_aux : bool
         Whether ``solve`` returns a pair ``(x, aux)``, whose second part, a pytree of arrays without
-        derivatives, is handed through.
+        derivatives, is returned as it is.
     failed : {"raise", "nan"}
         What becomes of an equation that a solver says to have failed at, as by an error of steps
         that lead nowhere, and of a singular derivative: with "raise" an error where the numbers are

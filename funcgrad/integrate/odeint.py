@@ -80,8 +80,8 @@ def odeint(
     Parameters
     ----------
     func : callable
-        Of y, the time and ``args``; it returns the slope of y, of the same structure, shapes and
-        dtypes.
+        Takes y, the time and ``args``, and returns the slope of y, of the same structure, shapes
+        and dtypes.
     y0 : pytree of array_like
         y at the first time. Integers count as float64.
     ts : array_like of float, shape (n,)

@@ -33,8 +33,8 @@ def apply_along_axis(
     Parameters
     ----------
     func1d : callable
-        Of a row, which is 1-d, and of ``args`` and ``kwargs``. Its results are of one shape; those
-        behind the first are converted to the dtype of that one.
+        Takes a row, which is 1-d, and ``args`` and ``kwargs``. Its results are of one shape; all
+        are converted to the dtype of the first.
     axis : int
     arr : array_like
 

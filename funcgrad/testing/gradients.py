@@ -62,7 +62,7 @@ def check_grads(
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a pytree, all with real or complex arrays. Leaves of integers and
+        Takes pytrees and returns a pytree, all with real or complex arrays. Leaves of integers and
         booleans are held fixed, and ignored in the result.
     args : tuple of pytrees
         The point. It should not be at a kink of the function, nor so near the edge of its domain

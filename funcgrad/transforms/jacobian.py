@@ -93,11 +93,11 @@ def jacfwd(
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a pytree, or ``(pytree, aux)`` with ``has_aux``.
+        Takes pytrees and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     argnums : int or sequence of int
         The positional arguments to differentiate in.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
     holomorphic : bool
         For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
         results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
@@ -189,11 +189,11 @@ def jacrev(
     Parameters
     ----------
     f : callable
-        Of pytrees, returning a pytree, or ``(pytree, aux)`` with ``has_aux``.
+        Takes pytrees and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     argnums : int or sequence of int
         The positional arguments to differentiate in.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
     holomorphic : bool
         For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
         results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
@@ -281,12 +281,12 @@ def hessian(
     Parameters
     ----------
     f : callable
-        Of pytrees of real arrays; it returns a pytree of real arrays, usually one number, or
-        ``(pytree, aux)`` with ``has_aux``. Of complex ones with ``holomorphic``.
+        Takes pytrees of real arrays and returns a pytree of real arrays, usually one number, or
+        ``(pytree, aux)`` with ``has_aux``. With ``holomorphic`` all arrays are complex.
     argnums : int or sequence of int
         The positional arguments to differentiate in.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
     holomorphic : bool
         Whether ``f`` is holomorphic, and f''(z) is wanted.
 
@@ -315,7 +315,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     Parameters
     ----------
     f : callable
-        Of the primals, returning a real scalar.
+        Takes the primals and returns a real scalar.
     primals : tuple or list of pytrees
     tangents : tuple or list of pytrees
         The vector, with the trees, shapes and dtypes of the primals.

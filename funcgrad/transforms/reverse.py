@@ -335,7 +335,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     *primals : pytrees
         With leaves of an inexact dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is handed through.
+        Whether ``f`` returns a pair, whose second part is returned as it is.
 
     Returns
     -------
