@@ -1,0 +1,35 @@
+"""A contract for the linter of imports: files of a package are layers, each file is in one.
+
+Two values offer as methods what stands above them: a tensor the array functions, a program its
+forms. These imports, at the time of a call, are no dependencies of a package on what uses it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from importlinter.contracts.layers import LayersContract
+
+OF_METHODS: Final = (
+    "funcgrad.tensor -> funcgrad.dispatch",
+    "funcgrad.tensor -> funcgrad.numpy",
+    "funcgrad.programs.program -> funcgrad.forms.*",
+    "funcgrad.programs.program -> funcgrad.backends.numpy.writer",
+    "funcgrad.programs.program -> funcgrad.transforms.saved",
+)
+
+
+class OneWay(LayersContract):
+    """Layers of ``containers``, from high to low, with what all contracts of the house share."""
+
+    type_name = "one way"
+
+    def __init__(
+        self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]
+    ) -> None:
+        shared = {
+            "exhaustive": "true",
+            "ignore_imports": list(OF_METHODS),
+            "unmatched_ignore_imports_alerting": "none",
+        }
+        super().__init__(name, session_options, {**shared, **contract_options})
