@@ -353,8 +353,9 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 
     Notes
     -----
-    Operations on arguments, and on traced values that the function closes over, are repeated.
-    Values that it makes without these, such as a mask of ones and zeros, are made once and kept.
+    Operations on arguments are repeated, also where these meet traced values that the function
+    closes over. All others, such as those that make a mask of ones and zeros, run once, and their
+    results are kept.
 
     Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.
