@@ -74,13 +74,13 @@ def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
     Tensor(11.0)
     """
     x, y = strong(operand(a, "dot")), strong(operand(b, "dot"))
-    own, other = len(shape_of(x)), len(shape_of(y))
-    if not own or not other:
+    x_rank, y_rank = len(shape_of(x)), len(shape_of(y))
+    if not x_rank or not y_rank:
         return apply2(ew.multiply, x, y)
-    summed = max(other - 2, 0)
-    if (other == 1 or max(own, other) == 2) and shape_of(x)[-1] == shape_of(y)[summed]:
+    summed = max(y_rank - 2, 0)
+    if (y_rank == 1 or max(x_rank, y_rank) == 2) and shape_of(x)[-1] == shape_of(y)[summed]:
         return apply2(matmul_primitive, x, y)
-    return _contract("dot", x, y, (own - 1,), (summed,))
+    return _contract("dot", x, y, (x_rank - 1,), (summed,))
 
 
 def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -103,10 +103,10 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
     Tensor([21., 43.])
     """
     x, y = strong(operand(a, "inner")), strong(operand(b, "inner"))
-    own, other = len(shape_of(x)), len(shape_of(y))
-    if not own or not other:
+    x_rank, y_rank = len(shape_of(x)), len(shape_of(y))
+    if not x_rank or not y_rank:
         return apply2(ew.multiply, x, y)
-    return _contract("inner", x, y, (own - 1,), (other - 1,))
+    return _contract("inner", x, y, (x_rank - 1,), (y_rank - 1,))
 
 
 def outer(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -180,28 +180,28 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     Tensor(7.0)
     """
     x, y = operand(a, "tensordot"), operand(b, "tensordot")
-    own, other = len(shape_of(x)), len(shape_of(y))
+    x_rank, y_rank = len(shape_of(x)), len(shape_of(y))
     if not is_integer(axes):
         pair = sequence(axes, "tensordot", "axes")
         if len(pair) != 2:
             raise ShapeError(f"tensordot: axes is a number or a pair, not {axes!r}.")
-        first, second = (integers(part, "tensordot", "axes") for part in pair)
+        first, second = (integers(numbers, "tensordot", "axes") for numbers in pair)
     else:
         count = integer(axes, "tensordot", "axes")
-        if not 0 <= count <= min(own, other):
+        if not 0 <= count <= min(x_rank, y_rank):
             raise ShapeError(
                 f"tensordot: axes={count} is not possible for arguments of the shapes {shape_of(x)}"
-                f" and {shape_of(y)}; it has to be in 0 .. {min(own, other)}."
+                f" and {shape_of(y)}; it has to be in 0 .. {min(x_rank, y_rank)}."
             )
-        first, second = tuple(range(own - count, own)), tuple(range(count))
+        first, second = tuple(range(x_rank - count, x_rank)), tuple(range(count))
     if len(first) != len(second):
         raise ShapeError(f"tensordot: axes={axes!r} names {len(first)} and {len(second)} axes.")
     return _contract(
         "tensordot",
         x,
         y,
-        tuple([normalize_axis(axis, own, "tensordot") for axis in first]),
-        tuple([normalize_axis(axis, other, "tensordot") for axis in second]),
+        tuple([normalize_axis(axis, x_rank, "tensordot") for axis in first]),
+        tuple([normalize_axis(axis, y_rank, "tensordot") for axis in second]),
     )
 
 
@@ -225,7 +225,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tens
     >>> fnp.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
     Tensor([21., 43.])
     """
-    x, y = (_last(operand(each, "vecdot"), axis, "vecdot") for each in (x1, x2))
+    x, y = (_last(operand(array, "vecdot"), axis, "vecdot") for array in (x1, x2))
     return _broadcast("vecdot", _conjugated(x), ".i", y, ".i", ".")
 
 
@@ -301,7 +301,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
     """
     x, y = operand(a, "kron"), operand(b, "kron")
     rank = max(len(shape_of(x)), len(shape_of(y)))
-    first, second = (_lengthened(shape_of(each), rank) for each in (x, y))
+    first, second = (_lengthened(shape_of(value), rank) for value in (x, y))
     blocks = reshape(x, shape=tuple([n for size in first for n in (size, 1)]))
     inside = reshape(y, shape=tuple([n for size in second for n in (1, size)]))
     products = ew.multiply(blocks, inside)
@@ -394,11 +394,11 @@ def _contract(
                 f"{name}: axis {i} of the first argument, of shape {shape_of(x)}, and axis {j} of"
                 f" the second, of shape {shape_of(y)}, differ in size."
             )
-    own, other = len(shape_of(x)), len(shape_of(y))
-    if own + other - len(first) > len(LETTERS):
+    x_rank, y_rank = len(shape_of(x)), len(shape_of(y))
+    if x_rank + y_rank - len(first) > len(LETTERS):
         raise ShapeError(f"{name}: the arguments have more than 52 axes together.")
-    letters = list(LETTERS[:own])
-    others = list(LETTERS[own : own + other])
+    letters = list(LETTERS[:x_rank])
+    others = list(LETTERS[x_rank : x_rank + y_rank])
     for i, j in zip(first, second, strict=True):
         others[j] = letters[i]
     out = [letter for i, letter in enumerate(letters) if i not in first]

@@ -391,7 +391,7 @@ def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult
         return flip(sort(absolute(eigvalsh(matrix, failed=failed))), axis=-1)
     w, v = eigh(matrix, failed=failed)
     order = flip(argsort(absolute(w), axis=-1), axis=-1)
-    s, signs = (take_along_axis(each, order, axis=-1) for each in (absolute(w), sign(w)))
+    s, signs = (take_along_axis(values, order, axis=-1) for values in (absolute(w), sign(w)))
     u = take_along_axis(v, order[..., None, :], axis=-1)
     return SVDResult(u, s, adjoint(u * signs[..., None, :]))
 

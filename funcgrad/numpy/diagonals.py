@@ -126,10 +126,10 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
         raise ShapeError(f"{operation}: the array has no axes (0-d).")
     # NumPy takes a 1-d array for the matrix of equal rows.
     rows, columns = (shape[-1], *shape)[-2:]
-    return value, np.tri(rows, columns, _within(k, rows, columns), np.bool_)
+    return value, np.tri(rows, columns, _clipped_offset(k, rows, columns), np.bool_)
 
 
-def _within(k: int, rows: int, columns: int) -> int:
+def _clipped_offset(k: int, rows: int, columns: int) -> int:
     """The number of a diagonal, or the nearest one that is all or nothing: NumPy's integers end."""
     return max(-rows - 1, min(k, columns))
 
@@ -185,7 +185,7 @@ def _triangle_indices(
 ) -> tuple[Tensor, ...]:
     rows = natural(n, operation, "n")
     columns = rows if m is None else natural(m, operation, "m")
-    offset = _within(integer(k, operation, "k"), rows, columns)
+    offset = _clipped_offset(integer(k, operation, "k"), rows, columns)
     try:
         return tuple([wrap(array) for array in find(rows, offset, columns)])
     except (ValueError, OverflowError) as error:

@@ -53,8 +53,8 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     >>> result_type(int64, float32)
     dtype('float64')
     """
-    found: np.dtype[Any] = np.result_type(*map(_bare, arrays_and_dtypes))
-    return found
+    dtype: np.dtype[Any] = np.result_type(*map(_bare, arrays_and_dtypes))
+    return dtype
 
 
 def can_cast(from_: Any, to: DTypeLike, casting: Any = "safe") -> Any:
@@ -101,8 +101,8 @@ def common_type(*arrays: ArrayLike) -> type[np.inexact[Any]]:
     dtypes = [dtype_of(operand(a, "common_type")) for a in arrays]
     if any(dtype.kind == "b" for dtype in dtypes):
         raise DtypeError("common_type: truth values are no numbers; cast them.")
-    found: type[np.inexact[Any]] = np.common_type(*[np.empty(0, dtype) for dtype in dtypes])
-    return found
+    scalar_type: type[np.inexact[Any]] = np.common_type(*[np.empty(0, dtype) for dtype in dtypes])
+    return scalar_type
 
 
 def min_scalar_type(a: ArrayLike) -> np.dtype[Any]:

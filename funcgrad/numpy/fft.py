@@ -425,18 +425,18 @@ def _plan(
     shape = shape_of(value)
     sizes = None if s is None else list(integers(s, name, "s"))
     if axes is not None:
-        given = list(integers(axes, name, "axes"))
+        signed_axes = list(integers(axes, name, "axes"))
     elif sizes is None:
-        given = list(range(len(shape)))
+        signed_axes = list(range(len(shape)))
     else:
-        given = list(range(-len(sizes), 0))
-    places = [normalize_axis(axis, len(shape), name) for axis in given]
+        signed_axes = list(range(-len(sizes), 0))
+    places = [normalize_axis(axis, len(shape), name) for axis in signed_axes]
     if sizes is None:
         return [shape[place] for place in places], places
     if len(sizes) != len(places):
         raise ShapeError(
             f"{name}: s has {len(sizes)} lengths, {tuple(sizes)}, for {len(places)} axes,"
-            f" {tuple(given)}. Give one for each; -1 leaves an axis as it is."
+            f" {tuple(signed_axes)}. Give one for each; -1 leaves an axis as it is."
         )
     pairs = zip(sizes, places, strict=True)
     return [shape[place] if size == -1 else size for size, place in pairs], places

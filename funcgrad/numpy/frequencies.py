@@ -133,19 +133,19 @@ def _frequencies(
     name: str,
 ) -> Tensor:
     checked_device(device, name)
-    found: Tensor = tensor(steps) * (1.0 / (count * tensor(d)))
+    frequencies: Tensor = tensor(steps) * (1.0 / (count * tensor(d)))
     if dtype is None:
-        return found
+        return frequencies
     kind = checked_dtype(dtype, name)
     if kind.kind != "f":
         raise DtypeError(f"{name}: frequencies are real floating numbers, not {kind}.")
-    return astype(found, kind)
+    return astype(frequencies, kind)
 
 
 def _shifted(x: ArrayLike, axes: AxisLike, direction: int, name: str) -> Tensor:
     value = operand(x, name)
     shape = shape_of(value)
-    given = range(len(shape)) if axes is None else integers(axes, name, "axes")
-    places = tuple([normalize_axis(axis, len(shape), name) for axis in given])
+    signed_axes = range(len(shape)) if axes is None else integers(axes, name, "axes")
+    places = tuple([normalize_axis(axis, len(shape), name) for axis in signed_axes])
     shifts = [size // 2 if direction > 0 else -(size // 2) for size in (shape[k] for k in places)]
     return roll(wrap(value), tuple(shifts), places)

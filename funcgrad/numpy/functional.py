@@ -99,8 +99,8 @@ def apply_over_axes(
     _check_callable(func, "apply_over_axes")
     value = asarray(operand(a, "apply_over_axes"))
     rank = value.ndim
-    for given in integers(axes, "apply_over_axes", "axes"):
-        axis = normalize_axis(given, rank, "apply_over_axes")
+    for number in integers(axes, "apply_over_axes", "axes"):
+        axis = normalize_axis(number, rank, "apply_over_axes")
         result = tensor(func(value, axis))
         value = expand_dims(result, axis) if result.ndim == rank - 1 else result
         if value.ndim != rank:
@@ -177,8 +177,8 @@ class vectorize:  # noqa: N801 - NumPy's name
             excluded, signature = self.excluded, self.signature
             return vectorize(function, self.otypes, self._doc, excluded, signature=signature)
         keys: list[int | str] = [*range(len(args)), *kwargs]
-        given = dict(zip(keys, [*args, *kwargs.values()], strict=True))
-        arrays = {k: tensor(given[k]) for k in keys if k not in self.excluded}
+        arguments = dict(zip(keys, [*args, *kwargs.values()], strict=True))
+        arrays = {k: tensor(arguments[k]) for k in keys if k not in self.excluded}
         cores = self._cores[0] if self._cores else [()] * len(arrays)
         if len(cores) != len(arrays):
             raise ArgumentError(
@@ -191,22 +191,22 @@ class vectorize:  # noqa: N801 - NumPy's name
             for (k, x), core in zip(arrays.items(), cores, strict=True)
         }
         results = [
-            self._one({k: spread[k][place] if k in spread else given[k] for k in keys})
+            self._one({k: spread[k][place] if k in spread else arguments[k] for k in keys})
             for place in np.ndindex(lead)
         ]
         if not results:
             return self._nothing(lead, sizes)
-        found = tuple(
-            _together(part, lead, "vectorize", self._otype(n))
-            for n, part in enumerate(zip(*results, strict=True))
+        outputs = tuple(
+            _together(column, lead, "vectorize", self._otype(n))
+            for n, column in enumerate(zip(*results, strict=True))
         )
-        return found[0] if len(found) == 1 else found
+        return outputs[0] if len(outputs) == 1 else outputs
 
-    def _one(self, given: dict[int | str, Any]) -> tuple[Any, ...]:
+    def _one(self, arguments: dict[int | str, Any]) -> tuple[Any, ...]:
         """The results of one call."""
         assert self.pyfunc is not None
-        positional = [value for key, value in given.items() if isinstance(key, int)]
-        named = {key: value for key, value in given.items() if isinstance(key, str)}
+        positional = [value for key, value in arguments.items() if isinstance(key, int)]
+        named = {key: value for key, value in arguments.items() if isinstance(key, str)}
         result = self.pyfunc(*positional, **named)
         return result if isinstance(result, tuple) else (result,)
 
@@ -221,11 +221,11 @@ class vectorize:  # noqa: N801 - NumPy's name
                 f"vectorize: there are no elements in the shape {lead} to call the function with;"
                 " give otypes, and sizes of all core axes, to say what the result is."
             )
-        found = tuple(
+        results = tuple(
             tensor(np.zeros((*lead, *[sizes[name] for name in core]), dtype))
             for core, dtype in zip(outputs, self.otypes, strict=True)
         )
-        return found[0] if len(found) == 1 else found
+        return results[0] if len(results) == 1 else results
 
 
 def _parsed(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -267,13 +267,13 @@ def _together(
 ) -> Tensor:
     """Results in the shape that was looped over, in the dtype of the first one."""
     parts = [tensor(result) for result in results]
-    shapes = {part.shape for part in parts}
+    shapes = {value.shape for value in parts}
     if len(shapes) > 1:
         raise ShapeError(
             f"{operation}: the function returned different shapes, {sorted(shapes)[:3]}."
         )
     kind = parts[0].dtype if dtype is None else dtype
-    return stack([astype(part, kind) for part in parts]).reshape((*lead, *parts[0].shape))
+    return stack([astype(value, kind) for value in parts]).reshape((*lead, *parts[0].shape))
 
 
 def _check_callable(function: object, operation: str) -> None:

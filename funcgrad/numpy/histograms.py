@@ -182,15 +182,15 @@ def histogram2d(
     Tensor([[1., 0.],
             [0., 2.]])
     """
-    parts = [asarray(operand(part, "histogram2d")) for part in (x, y)]
+    parts = [asarray(operand(coordinates, "histogram2d")) for coordinates in (x, y)]
     if parts[0].shape != parts[1].shape or parts[0].ndim != 1:
         raise ShapeError(
             f"histogram2d: x and y have to be 1-d, of one length; their shapes are {parts[0].shape}"
             f" and {parts[1].shape}."
         )
     if not is_integer(bins):
-        each = sequence(bins, "histogram2d", "bins")
-        bins = each if len(each) in (1, 2) else [bins, bins]  # the bounds for both
+        entries = sequence(bins, "histogram2d", "bins")
+        bins = entries if len(entries) in (1, 2) else [bins, bins]  # the bounds for both
     counts, (first, second) = histogramdd(stack(parts, axis=1), bins, range, density, weights)
     return counts, first, second
 
@@ -237,14 +237,16 @@ def histogramdd(
     points = _points(sample)
     count, rank = points.shape
     axes = tuple(points.swapaxes(0, 1))
-    each = [bins] * rank if is_integer(bins) else sequence(bins, "histogramdd", "bins")
+    bins_by_axis = [bins] * rank if is_integer(bins) else sequence(bins, "histogramdd", "bins")
     limits = [None] * rank if range is None else sequence(range, "histogramdd", "range")
-    if len(each) != rank or len(limits) != rank:
+    if len(bins_by_axis) != rank or len(limits) != rank:
         raise ShapeError(
             f"histogramdd: points of {rank} dimensions need as many bins and ranges, not"
-            f" {len(each)} and {len(limits)}."
+            f" {len(bins_by_axis)} and {len(limits)}."
         )
-    edges = tuple([_bounds(*given) for given in zip(axes, each, limits, strict=True)])
+    edges = tuple(
+        [_bounds(*arguments) for arguments in zip(axes, bins_by_axis, limits, strict=True)]
+    )
     amounts = ones(count) if weights is None else asarray(operand(weights, "histogramdd"))
     if amounts.shape != (count,) or amounts.dtype.kind == "c":
         raise ShapeError(
@@ -291,8 +293,8 @@ def _amounts(a: ArrayLike, weights: ArrayLike | None, operation: str) -> Tensor 
 def _points(sample: ArrayLike) -> Tensor:
     """The points in rows."""
     if isinstance(sample, (list, tuple)):
-        given = [asarray(operand(part, "histogramdd")) for part in sample]
-        table = stack(given, axis=-1) if given else zeros((0, 0))
+        coordinates = [asarray(operand(coordinate, "histogramdd")) for coordinate in sample]
+        table = stack(coordinates, axis=-1) if coordinates else zeros((0, 0))
     else:
         table = asarray(operand(sample, "histogramdd"))
         table = table.reshape(-1, 1) if table.ndim < 2 else table
@@ -309,16 +311,16 @@ def _places(x: Tensor, edges: Tensor) -> Tensor:
     count = edges.size - 1
     place = searchsorted(edges, x, "right") - 1
     place = where(x == edges[-1], count - 1, place)
-    found: Tensor = where((place < 0) | (place >= count) | (x != x), count, place)
-    return found
+    bins: Tensor = where((place < 0) | (place >= count) | (x != x), count, place)
+    return bins
 
 
 def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:
     """The sums of amounts, or the counts, of bins; of truth values, whether one is true."""
-    given = ones(places.shape, np.intp) if amounts is None else amounts.reshape(-1)
-    dtype = np.dtype(np.intp) if given.dtype.kind == "b" else given.dtype
-    total = zeros(count + 1, dtype).at[places].add(astype(given, dtype))
-    return astype(total[:count], given.dtype)
+    weights = ones(places.shape, np.intp) if amounts is None else amounts.reshape(-1)
+    dtype = np.dtype(np.intp) if weights.dtype.kind == "b" else weights.dtype
+    total = zeros(count + 1, dtype).at[places].add(astype(weights, dtype))
+    return astype(total[:count], weights.dtype)
 
 
 # ----------------------------------------------------------------------------------------- bounds

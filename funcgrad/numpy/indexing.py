@@ -67,7 +67,7 @@ def take(
         axis = 0
     shape = shape_of(value)
     axis = normalize_axis(axis, len(shape), "take")
-    chosen = _within(chosen, shape[axis], mode, "take")
+    chosen = _inside_by_mode(chosen, shape[axis], mode, "take")
     try:
         return wrap(gather(value, chosen, axis=axis, unique=False))
     except (IndexError, ValueError) as error:
@@ -304,8 +304,8 @@ def argwhere(a: ArrayLike) -> Tensor:
     Tensor([[0, 1],
             [1, 0]])
     """
-    found: Tensor = wrap(np.argwhere(revealed(a, "argwhere")))
-    return found
+    positions: Tensor = wrap(np.argwhere(revealed(a, "argwhere")))
+    return positions
 
 
 def flatnonzero(a: ArrayLike) -> Tensor:
@@ -316,8 +316,8 @@ def flatnonzero(a: ArrayLike) -> Tensor:
     >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]])
     Tensor([1, 2])
     """
-    found: Tensor = wrap(np.flatnonzero(revealed(a, "flatnonzero")))
-    return found
+    positions: Tensor = wrap(np.flatnonzero(revealed(a, "flatnonzero")))
+    return positions
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
@@ -343,15 +343,15 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
         raise AxisError(
             f"unravel_index: positions have to be from 0 to {count - 1}, for the shape {sizes}."
         )
-    rest = wrap(cast(flat, dtype=np.dtype(np.intp)))
-    found: list[Tensor] = []
+    quotient = wrap(cast(flat, dtype=np.dtype(np.intp)))
+    positions: list[Tensor] = []
     for size in sizes[::-1]:
-        rest, place = divmod(rest, size)
-        found.append(place)
-    return tuple(found[::-1])
+        quotient, place = divmod(quotient, size)
+        positions.append(place)
+    return tuple(positions[::-1])
 
 
-def _within(indices: Value, size: int, mode: str, operation: str) -> Value:
+def _inside_by_mode(indices: Value, size: int, mode: str, operation: str) -> Value:
     """Positions of which those outside are brought inside, where that is asked for."""
     choice(mode, ("raise", "wrap", "clip"), operation, "mode")
     if mode == "raise":
@@ -385,21 +385,24 @@ def ravel_multi_index(
     """
     sizes = integers(dims, "ravel_multi_index", "dims")
     several = sequence(multi_index, "ravel_multi_index", "multi_index")
-    parts = [as_integers(part, "ravel_multi_index", "multi_index") for part in several]
+    parts = [as_integers(positions, "ravel_multi_index", "multi_index") for positions in several]
     if len(parts) != len(sizes):
         raise ShapeError(
             f"ravel_multi_index: {len(parts)} index arrays do not fit {len(sizes)} sizes."
         )
-    each = (
+    modes = (
         [mode] * len(sizes)
         if isinstance(mode, str)
         else sequence(mode, "ravel_multi_index", "mode")
     )
-    if len(each) != len(sizes):
-        raise ShapeError(f"ravel_multi_index: {len(each)} modes do not fit {len(sizes)} sizes.")
-    parts = [_within(*given, "ravel_multi_index") for given in zip(parts, sizes, each, strict=True)]
-    known = [concrete(part) for part in parts]
-    if any(type(part) in RAW and np.any(part < 0) for part in known):
+    if len(modes) != len(sizes):
+        raise ShapeError(f"ravel_multi_index: {len(modes)} modes do not fit {len(sizes)} sizes.")
+    parts = [
+        _inside_by_mode(*entry, "ravel_multi_index")
+        for entry in zip(parts, sizes, modes, strict=True)
+    ]
+    known = [concrete(positions) for positions in parts]
+    if any(type(positions) in RAW and np.any(positions < 0) for positions in known):
         raise AxisError("ravel_multi_index: positions must not be negative, unless mode wraps.")
     if choice(order, ("C", "F"), "ravel_multi_index", "order") == "F":
         parts, sizes = parts[::-1], sizes[::-1]

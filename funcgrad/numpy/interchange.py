@@ -48,7 +48,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     True
     """
     checked_device(device, "from_dlpack")
-    if not any(copy is each for each in (None, True, False)):
+    if not any(copy is option for option in (None, True, False)):
         raise ArgumentError(f"from_dlpack: copy has to be True, False or None, not {copy!r}.")
     if isinstance(x, Tensor):
         return x
@@ -60,8 +60,8 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
             "from_dlpack: copy=False, but somebody could write to the array, and a tensor never"
             " changes. Leave copy out."
         )
-    given: Any = x
+    array: Any = x
     try:
-        return tensor(given if shared else np.from_dlpack(given))
+        return tensor(array if shared else np.from_dlpack(array))
     except (BufferError, RuntimeError) as error:
         raise DlpackError(f"from_dlpack: {error} (Only main memory can be read.)") from error

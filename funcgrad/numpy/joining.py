@@ -26,7 +26,7 @@ from funcgrad.users_values import checked_dtype, operand
 # -------------------------------------------------------------------------------------- together
 
 
-def _parts(arrays: Sequence[ArrayLike], operation: str) -> list[Value]:
+def _values_to_join(arrays: Sequence[ArrayLike], operation: str) -> list[Value]:
     """The values to join: a sequence of arrays, or the slices of one along its first axis."""
     if isinstance(arrays, (Tensor, np.ndarray)):
         arrays = unstack(arrays)
@@ -71,7 +71,7 @@ def concatenate(
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    values = _parts(arrays, "concatenate")
+    values = _values_to_join(arrays, "concatenate")
     if axis is None:
         values = [reshape(x, shape=(int(np.prod(shape_of(x))),)) for x in values]
         axis = 0
@@ -121,7 +121,7 @@ def stack(
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    values = _parts(arrays, "stack")
+    values = _values_to_join(arrays, "stack")
     shapes = [shape_of(x) for x in values]
     if len(set(shapes)) > 1:
         raise ShapeError(f"stack: the shapes have to be equal: {', '.join(map(str, shapes))}.")
@@ -138,7 +138,7 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tenso
     Tensor([[1., 2.],
             [3., 4.]])
     """
-    rows = [atleast_2d(x) for x in _parts(tup, "vstack")]
+    rows = [atleast_2d(x) for x in _values_to_join(tup, "vstack")]
     return concatenate(rows, 0, dtype=dtype)
 
 
@@ -153,7 +153,7 @@ def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tenso
     >>> hstack([[1.0], [2.0, 3.0]])
     Tensor([1., 2., 3.])
     """
-    parts = [atleast_1d(x) for x in _parts(tup, "hstack")]
+    parts = [atleast_1d(x) for x in _values_to_join(tup, "hstack")]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
 
 
@@ -166,7 +166,7 @@ def dstack(tup: Sequence[ArrayLike]) -> Tensor:
     Tensor([[[1., 3.],
              [2., 4.]]])
     """
-    return concatenate([atleast_3d(x) for x in _parts(tup, "dstack")], 2)
+    return concatenate([atleast_3d(x) for x in _values_to_join(tup, "dstack")], 2)
 
 
 def column_stack(tup: Sequence[ArrayLike]) -> Tensor:
@@ -178,7 +178,7 @@ def column_stack(tup: Sequence[ArrayLike]) -> Tensor:
     Tensor([[1., 3.],
             [2., 4.]])
     """
-    columns = [wrap(x) for x in _parts(tup, "column_stack")]
+    columns = [wrap(x) for x in _values_to_join(tup, "column_stack")]
     columns = [
         x if len(shape_of(x)) > 1 else wrap(reshape(x, shape=(int(np.prod(shape_of(x))), 1)))
         for x in columns
@@ -216,8 +216,8 @@ def _block(arrays: ArrayLike, depth: int, rank: int) -> Tensor:
     if depth:
         raise ShapeError("block: the lists have to be nested equally deep everywhere.")
     value = operand(arrays, "block")
-    own = shape_of(value)
-    result: Tensor = wrap(reshape(value, shape=(1,) * (rank - len(own)) + own))
+    shape = shape_of(value)
+    result: Tensor = wrap(reshape(value, shape=(1,) * (rank - len(shape)) + shape))
     return result
 
 
@@ -275,8 +275,8 @@ def array_split(
     count = integer(indices_or_sections, "array_split", "indices_or_sections")
     if count <= 0:
         raise ShapeError(f"array_split: the number of parts has to be positive, not {count}.")
-    each, longer = divmod(shape_of(value)[place], count)
-    sizes = [each + 1] * longer + [each] * (count - longer)
+    size, longer = divmod(shape_of(value)[place], count)
+    sizes = [size + 1] * longer + [size] * (count - longer)
     return _sections(value, np.cumsum(sizes)[:-1].tolist(), place)
 
 

@@ -49,18 +49,18 @@ def as_columns(a: Value, b: Value, operation: str) -> tuple[Value, bool]:
     ShapeError
         The rows of a and b differ in number, or their stacks do not broadcast.
     """
-    own, shape = shape_of(a), shape_of(b)
+    matrix_shape, shape = shape_of(a), shape_of(b)
     is_vector = len(shape) == 1
     rows = shape[0] if is_vector else shape[-2] if shape else -1
-    if rows != own[-2]:
+    if rows != matrix_shape[-2]:
         raise ShapeError(
-            f"{operation}: b has to have as many rows as a; the shapes are {own} and {shape}. A b"
-            " of one axis is a vector, of more axes a stack of matrices: give stacks of vectors a"
-            " last axis, as b[..., None]."
+            f"{operation}: b has to have as many rows as a; the shapes are {matrix_shape} and"
+            f" {shape}. A b of one axis is a vector, of more axes a stack of matrices: give stacks"
+            " of vectors a last axis, as b[..., None]."
         )
     if is_vector:
         return reshape(b, shape=(rows, 1)), True
-    broadcast_shapes(operation, own[:-2], shape[:-2])
+    broadcast_shapes(operation, matrix_shape[:-2], shape[:-2])
     return b, False
 
 

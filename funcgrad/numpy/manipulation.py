@@ -78,16 +78,16 @@ def reshape(
     return _reshaped(value, _resolved(wanted, shape_of(value)))
 
 
-def _resolved(wanted: Shape, own: Shape) -> Shape:
+def _resolved(wanted: Shape, shape: Shape) -> Shape:
     """A shape with its -1 replaced."""
-    count = int(np.prod(own))
+    count = int(np.prod(shape))
     unknown = [n for n in wanted if n < 0]
     known = int(np.prod([n for n in wanted if n >= 0]))
     if unknown == [-1] and known and count % known == 0:
         return tuple([count // known if n < 0 else n for n in wanted])
     if unknown or known != count:
         raise ShapeError(
-            f"reshape: {count} elements, of the shape {own}, do not fit the shape {wanted}."
+            f"reshape: {count} elements, of the shape {shape}, do not fit the shape {wanted}."
         )
     return wanted
 
@@ -117,17 +117,17 @@ def squeeze(a: ArrayLike, axis: AxisLike = None) -> Tensor:
     Tensor([1., 2.])
     """
     value = operand(a, "squeeze")
-    own = shape_of(value)
+    shape = shape_of(value)
     if axis is None:
-        return _reshaped(value, tuple([n for n in own if n != 1]))
-    axes = normalize_axes(axis, len(own), "squeeze")
+        return _reshaped(value, tuple([n for n in shape if n != 1]))
+    axes = normalize_axes(axis, len(shape), "squeeze")
     for place in axes:
-        if own[place] != 1:
+        if shape[place] != 1:
             raise ShapeError(
-                f"squeeze: axis {place} of the shape {own} has the size {own[place]}, not 1, and"
-                " cannot be left out."
+                f"squeeze: axis {place} of the shape {shape} has the size {shape[place]}, not 1,"
+                " and cannot be left out."
             )
-    return _reshaped(value, tuple([n for place, n in enumerate(own) if place not in axes]))
+    return _reshaped(value, tuple([n for place, n in enumerate(shape) if place not in axes]))
 
 
 def expand_dims(a: ArrayLike, axis: AxisLike = 0) -> Tensor:
@@ -139,11 +139,11 @@ def expand_dims(a: ArrayLike, axis: AxisLike = 0) -> Tensor:
     (2, 1)
     """
     value = operand(a, "expand_dims")
-    own = iter(shape_of(value))
+    sizes = iter(shape_of(value))
     count = 1 if axis is None or not isinstance(axis, Sequence) else len(axis)
     rank = len(shape_of(value)) + count
     axes = normalize_axes(0 if axis is None else axis, rank, "expand_dims")
-    return _reshaped(value, tuple([1 if place in axes else next(own) for place in range(rank)]))
+    return _reshaped(value, tuple([1 if place in axes else next(sizes) for place in range(rank)]))
 
 
 def _at_least(name: str, arrays: tuple[ArrayLike, ...], widen: Any) -> Any:
@@ -162,7 +162,7 @@ def atleast_1d(*arrays: ArrayLike) -> Any:
     >>> atleast_1d(1.0)
     Tensor([1.])
     """
-    return _at_least("atleast_1d", arrays, lambda own: own or (1,))
+    return _at_least("atleast_1d", arrays, lambda shape: shape or (1,))
 
 
 def atleast_2d(*arrays: ArrayLike) -> Any:
@@ -173,7 +173,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
     >>> atleast_2d([1.0, 2.0])
     Tensor([[1., 2.]])
     """
-    return _at_least("atleast_2d", arrays, lambda own: (1,) * (2 - len(own)) + own)
+    return _at_least("atleast_2d", arrays, lambda shape: (1,) * (2 - len(shape)) + shape)
 
 
 def atleast_3d(*arrays: ArrayLike) -> Any:
@@ -185,8 +185,12 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
     (1, 2, 1)
     """
 
-    def widen(own: Shape) -> Shape:
-        return own if len(own) > 2 else ((1,) * (2 - len(own)) + own + (1,) if own else (1, 1, 1))
+    def widen(shape: Shape) -> Shape:
+        return (
+            shape
+            if len(shape) > 2
+            else ((1,) * (2 - len(shape)) + shape + (1,) if shape else (1, 1, 1))
+        )
 
     return _at_least("atleast_3d", arrays, widen)
 
@@ -210,11 +214,11 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Tensor:
 
 
 def _widened(x: Value, wanted: Shape, operation: str) -> Tensor:
-    own = shape_of(x)
-    if own == wanted:
+    shape = shape_of(x)
+    if shape == wanted:
         return wrap(x)
-    if broadcast_shapes(operation, own, wanted) != wanted:
-        raise ShapeError(f"{operation}: the shape {own} does not broadcast to {wanted}.")
+    if broadcast_shapes(operation, shape, wanted) != wanted:
+        raise ShapeError(f"{operation}: the shape {shape} does not broadcast to {wanted}.")
     return wrap(_broadcast_to(x, shape=wanted))
 
 
@@ -417,13 +421,13 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     Tensor([3., 1., 2.])
     """
     value, shifts = operand(a, "roll"), integers(shift, "roll", "shift")
-    own = shape_of(value)
+    shape = shape_of(value)
     if axis is None:
         total = sum(shifts)
-        flat = _p.reshape(value, shape=(int(np.prod(own)),))
-        return _reshaped(_p.roll(flat, shift=(total,), axis=(0,)), own)
+        flat = _p.reshape(value, shape=(int(np.prod(shape)),))
+        return _reshaped(_p.roll(flat, shift=(total,), axis=(0,)), shape)
     named = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    axes = tuple([normalize_axis(place, len(own), "roll") for place in named])
+    axes = tuple([normalize_axis(place, len(shape), "roll") for place in named])
     if len(shifts) == 1:
         shifts *= len(axes)
     elif len(axes) == 1:

@@ -111,7 +111,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Tensor:
     """
     if out is not None:
         raise MissingOptionError("multi_dot: out= has no use, as tensors never change.")
-    values = [operand(each, "multi_dot") for each in sequence(arrays, "multi_dot", "arrays")]
+    values = [operand(array, "multi_dot") for array in sequence(arrays, "multi_dot", "arrays")]
     if len(values) < 2:
         raise ShapeError(f"multi_dot: there have to be two arrays or more, not {len(values)}.")
     is_row, is_column = len(shape_of(values[0])) == 1, len(shape_of(values[-1])) == 1
@@ -133,8 +133,8 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Tensor:
     sizes = [*[shape_of(value)[0] for value in values], shape_of(values[-1])[1]]
     product = _multiplied(values, _cuts(sizes))
     shape = shape_of(product)
-    kept = shape[:1] * (not is_row) + shape[1:] * (not is_column)
-    return wrap(product if kept == shape else reshape(product, shape=kept))
+    result_shape = shape[:1] * (not is_row) + shape[1:] * (not is_column)
+    return wrap(product if result_shape == shape else reshape(product, shape=result_shape))
 
 
 def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
@@ -147,8 +147,8 @@ def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
             last = first + length
 
             def cost(cut: int, first: int = first, last: int = last) -> int:
-                own = prod((sizes[first], sizes[cut + 1], sizes[last + 1]))
-                return costs[first, cut] + costs[cut + 1, last] + own
+                multiplications = prod((sizes[first], sizes[cut + 1], sizes[last + 1]))
+                return costs[first, cut] + costs[cut + 1, last] + multiplications
 
             cuts[first, last] = min(range(first, last), key=cost)
             costs[first, last] = cost(cuts[first, last])
@@ -158,14 +158,14 @@ def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
 def _multiplied(values: Sequence[Value], cuts: dict[tuple[int, int], int]) -> Value:
     """The product of a run by its cuts, the shortest runs first: a chain may be long."""
     products = {(k, k): value for k, value in enumerate(values)}
-    pending, found = [(0, len(values) - 1)], []
+    pending, runs = [(0, len(values) - 1)], []
     while pending:
         first, last = pending.pop()
         if first < last:
-            found.append((first, last))
+            runs.append((first, last))
             cut = cuts[first, last]
             pending += [(first, cut), (cut + 1, last)]
-    for first, last in sorted(found, key=lambda run: run[1] - run[0]):
+    for first, last in sorted(runs, key=lambda run: run[1] - run[0]):
         cut = cuts[first, last]
         products[first, last] = matmul(products[first, cut], products[cut + 1, last])
     return products[0, len(values) - 1]

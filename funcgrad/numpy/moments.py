@@ -100,9 +100,9 @@ def _shared(total: Tensor, count: Value) -> Tensor:
     return wrap(cast(quotient, dtype=dtype)) if is_inexact(dtype) else quotient
 
 
-def _squeezed(kept: Tensor, x: Value, axis: AxisLike) -> Tensor:
+def _squeezed(values: Tensor, x: Value, axis: AxisLike) -> Tensor:
     shape = shape_of(x)
-    return kept.reshape(reduced_shape(shape, normalize_axes(axis, len(shape), "mean"), False))
+    return values.reshape(reduced_shape(shape, normalize_axes(axis, len(shape), "mean"), False))
 
 
 def var(
@@ -298,14 +298,14 @@ def _check_total(total: Tensor) -> None:
 
 def _weights(weights: Value, shape: tuple[int, ...], axis: AxisLike) -> Tensor:
     """Weights in the shape of what they weigh."""
-    own = shape_of(weights)
-    if own == shape:
+    weights_shape = shape_of(weights)
+    if weights_shape == shape:
         return wrap(weights)
     axes = normalize_axes(axis, len(shape), "average")
-    if axis is None or own != tuple([shape[a] for a in axes]):
+    if axis is None or weights_shape != tuple([shape[a] for a in axes]):
         raise ShapeError(
-            f"average: weights of the shape {own} do not fit an array of the shape {shape} with"
-            f" axis={axis!r}: they need the array's shape, or its sizes along axis."
+            f"average: weights of the shape {weights_shape} do not fit an array of the shape"
+            f" {shape} with axis={axis!r}: they need the array's shape, or its sizes along axis."
         )
     order = sorted(range(len(axes)), key=axes.__getitem__)
     ordered = wrap(weights).transpose(*order) if len(order) > 1 else wrap(weights)
@@ -375,8 +375,8 @@ def cov(
         divisor = total - subtracted * lost
     adjoint = reverse_axes(wrap(conj(weighted)) if weighted.dtype.kind == "c" else weighted)
     matrix = wrap(matmul(apart, adjoint)) / wrap(sel.maximum(divisor, 0))
-    found = matrix.reshape(()) if matrix.shape == (1, 1) else matrix
-    return found if dtype is None else in_dtype(found, checked_dtype(dtype, "cov"))
+    covariance = matrix.reshape(()) if matrix.shape == (1, 1) else matrix
+    return covariance if dtype is None else in_dtype(covariance, checked_dtype(dtype, "cov"))
 
 
 def _observation_weights(

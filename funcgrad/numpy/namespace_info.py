@@ -56,11 +56,11 @@ class ArrayNamespaceInfo:
     ) -> dict[str, np.dtype[Any]]:
         """The standard's dtypes by name, all or those of a kind or of several."""
         checked_device(device, "dtypes")
-        found = {name: np.dtype(name) for name in _DTYPES}
+        dtypes = {name: np.dtype(name) for name in _DTYPES}
         if kind is None:
-            return found
+            return dtypes
         try:
-            return {name: dtype for name, dtype in found.items() if isdtype(dtype, kind)}
+            return {name: dtype for name, dtype in dtypes.items() if isdtype(dtype, kind)}
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"dtypes: {error}") from None
 

@@ -181,8 +181,8 @@ def _extremum(
     x, valid = _numbers(a, name, counts)
     if dtype_of(x).kind not in "fc":
         return function(x, axis, keepdims=keepdims, initial=initial, where=valid)
-    kept = choose(isnan(x), least, x)
-    result = function(kept, axis, keepdims=keepdims, initial=initial, where=counts)
+    filled = choose(isnan(x), least, x)
+    result = function(filled, axis, keepdims=keepdims, initial=initial, where=counts)
     if initial is not None:
         return result
     missing = broadcast_to(logical_not(valid), shape=shape_of(x))

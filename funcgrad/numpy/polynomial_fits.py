@@ -68,13 +68,13 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     if count < 1:
         return zeros(0, dtype=dtype)
     try:
-        found: Tensor = wrap(polynomial_zeros(coefficients, count=count))
+        solutions: Tensor = wrap(polynomial_zeros(coefficients, count=count))
     except (ValueError, TypeError) as error:
         raise explained(error, "roots", coefficients) from error
     if dtype is not None:
-        return astype(found, complex_dtype(dtype, "roots"))
-    is_real = coefficients.dtype.kind == "f" and not bool(any(found.imag != 0))
-    return found.real if is_real else found
+        return astype(solutions, complex_dtype(dtype, "roots"))
+    is_real = coefficients.dtype.kind == "f" and not bool(any(solutions.imag != 0))
+    return solutions.real if is_real else solutions
 
 
 def polyfit(
@@ -147,14 +147,14 @@ def polyfit(
         goal = goal * (weights if goal.ndim == 1 else weights[:, None])
     scale = sqrt(sum(table * table, 0))
     table = table / scale
-    found, residuals, rank, values = lstsq(table, goal, cutoff)
-    found = found / (scale if found.ndim == 1 else scale[:, None])
+    coefficients, residuals, rank, values = lstsq(table, goal, cutoff)
+    coefficients = coefficients / (scale if coefficients.ndim == 1 else scale[:, None])
     known = concrete(rank)
     if type(known) in RAW and known != count and not full:
         warnings.warn("Polyfit may be poorly conditioned", RankWarning, stacklevel=2)
     if full:
-        return found, residuals, rank, values, cutoff
-    return (found, _covariance(table, scale, residuals, goal, cov)) if cov else found
+        return coefficients, residuals, rank, values, cutoff
+    return (coefficients, _covariance(table, scale, residuals, goal, cov)) if cov else coefficients
 
 
 def _covariance(

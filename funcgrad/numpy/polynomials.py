@@ -126,19 +126,19 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
     >>> polydiv([3.0, 5.0, 2.0], [2.0, 1.0])
     (Tensor([1.5 , 1.75]), Tensor([0.25]))
     """
-    rest, divisor = (_coefficients(a, "polydiv") + 0.0 for a in (u, v))
-    if not (rest.size and divisor.size):
+    remainder, divisor = (_coefficients(a, "polydiv") + 0.0 for a in (u, v))
+    if not (remainder.size and divisor.size):
         raise ShapeError("polydiv: a polynomial needs a coefficient, but got an empty array.")
-    dtype = (rest[0] + divisor[0]).dtype
-    steps = rest.size - divisor.size + 1
-    scale, rest, quotient = 1.0 / divisor[0], astype(rest, dtype), []
+    dtype = (remainder[0] + divisor[0]).dtype
+    steps = remainder.size - divisor.size + 1
+    scale, remainder, terms = 1.0 / divisor[0], astype(remainder, dtype), []
     for k in range(steps):
-        quotient.append(scale * rest[k])
-        rest = rest.at[k : k + divisor.size].subtract(astype(quotient[-1] * divisor, dtype))
-    while rest.size > 1 and bool(abs(rest[0]) <= 1e-8):
-        rest = rest[1:]
-    found = astype(tensor(quotient), dtype) if quotient else zeros(1, dtype)
-    return found, rest
+        terms.append(scale * remainder[k])
+        remainder = remainder.at[k : k + divisor.size].subtract(astype(terms[-1] * divisor, dtype))
+    while remainder.size > 1 and bool(abs(remainder[0]) <= 1e-8):
+        remainder = remainder[1:]
+    quotient = astype(tensor(terms), dtype) if terms else zeros(1, dtype)
+    return quotient, remainder
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Tensor:
@@ -159,10 +159,10 @@ def polyder(p: ArrayLike, m: int = 1) -> Tensor:
     >>> polyder([1.0, 1.0, 1.0, 1.0])
     Tensor([3., 2., 1.])
     """
-    found = _coefficients(p, "polyder", 1)
-    for _ in range(min(natural(m, "polyder", "m"), found.size + 1)):
-        found = found[:-1] * np.arange(found.size - 1, 0, -1)
-    return found
+    coefficients = _coefficients(p, "polyder", 1)
+    for _ in range(min(natural(m, "polyder", "m"), coefficients.size + 1)):
+        coefficients = coefficients[:-1] * np.arange(coefficients.size - 1, 0, -1)
+    return coefficients
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
@@ -196,10 +196,12 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
         constants = constants * np.ones(order)
     if constants.size < order:
         raise ShapeError(f"polyint: k has {constants.size} constants, of {order} that are needed.")
-    found = _coefficients(p, "polyint", 1)
+    coefficients = _coefficients(p, "polyint", 1)
     for place in range(order):
-        found = concatenate((found / np.arange(found.size, 0, -1), constants[place : place + 1]))
-    return found
+        coefficients = concatenate(
+            (coefficients / np.arange(coefficients.size, 0, -1), constants[place : place + 1])
+        )
+    return coefficients
 
 
 def poly(seq_of_zeros: ArrayLike) -> Tensor:
@@ -221,9 +223,9 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
     >>> poly([1.0, -2.0])
     Tensor([ 1.,  1., -2.])
     """
-    given = asarray(operand(seq_of_zeros, "poly"))
-    square = given.ndim == 2 and given.shape[0] == given.shape[1] > 0
-    points = eigvals(given) if square else _coefficients(given, "poly", 1)
+    array = asarray(operand(seq_of_zeros, "poly"))
+    square = array.ndim == 2 and array.shape[0] == array.shape[1] > 0
+    points = eigvals(array) if square else _coefficients(array, "poly", 1)
     if not points.size:
         return tensor(1.0)
     if points.dtype.char not in "fdFD":
@@ -246,11 +248,13 @@ def _coefficients(p: ArrayLike, operation: str, least: int = 0) -> Tensor:
 
 def _of_one_length(a1: ArrayLike, a2: ArrayLike, operation: str) -> list[Tensor]:
     """Both with zeros in front, up to the length of the longer one."""
-    parts = [_coefficients(a, operation) for a in (a1, a2)]
-    size = max(part.size for part in parts)
+    polynomials = [_coefficients(a, operation) for a in (a1, a2)]
+    size = max(coefficients.size for coefficients in polynomials)
     return [
-        concatenate((zeros(size - part.size, part.dtype), part)) if part.size < size else part
-        for part in parts
+        concatenate((zeros(size - coefficients.size, coefficients.dtype), coefficients))
+        if coefficients.size < size
+        else coefficients
+        for coefficients in polynomials
     ]
 
 

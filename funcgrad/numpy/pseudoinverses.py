@@ -83,12 +83,12 @@ def pinv(
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise ArgumentError("pinv: give rcond or rtol, not both.")
     shape, dtype = shape_of(matrix), dtype_of(matrix)
-    own = np.dtype(dtype.char.lower())
+    real_dtype = np.dtype(dtype.char.lower())
     if rcond is None:
         rcond = 1e-15 if rtol is _NOT_GIVEN else rtol
     if rcond is None:
-        rcond = max(shape[-2:]) * np.finfo(own).eps
-    bound = cast(unfollowed(operand(rcond, "pinv")), dtype=own)
+        rcond = max(shape[-2:]) * np.finfo(real_dtype).eps
+    bound = cast(unfollowed(operand(rcond, "pinv")), dtype=real_dtype)
     if broadcast_shapes("pinv", shape_of(bound), shape[:-2]) != shape[:-2]:
         raise ShapeError(
             f"pinv: {'rcond' if rtol is _NOT_GIVEN else 'rtol'} has the shape {shape_of(bound)},"
@@ -144,21 +144,21 @@ def lstsq(
     Tensor([2.])
     """
     matrix, right = operand(a, "lstsq"), operand(b, "lstsq")
-    own, shape = shape_of(matrix), shape_of(right)
-    if len(own) != 2 or len(shape) not in (1, 2):
+    matrix_shape, shape = shape_of(matrix), shape_of(right)
+    if len(matrix_shape) != 2 or len(shape) not in (1, 2):
         raise MatrixShapeError(
-            f"lstsq: a has to have two axes, and b one or two; the shapes are {own} and {shape}."
-            " Use fg.vmap for stacks."
+            f"lstsq: a has to have two axes, and b one or two; the shapes are {matrix_shape}"
+            f" and {shape}. Use fg.vmap for stacks."
         )
-    if shape[0] != own[0]:
+    if shape[0] != matrix_shape[0]:
         raise ShapeError(
-            f"lstsq: a and b have to have as many rows; the shapes are {own} and {shape}."
+            f"lstsq: a and b have to have as many rows; the shapes are {matrix_shape} and {shape}."
         )
     dtype = linalg_dtype("lstsq", dtype_of(matrix), dtype_of(right))
     matrix, right = (x if dtype_of(x) == dtype else cast(x, dtype=dtype) for x in (matrix, right))
     columns = right if len(shape) == 2 else reshape(right, shape=(*shape, 1))
     if rcond is None:
-        tolerance = float(np.finfo(dtype).eps) * max(own)
+        tolerance = float(np.finfo(dtype).eps) * max(matrix_shape)
     else:
         tolerance = real_number(rcond, "lstsq", "rcond")
         if not 0 < tolerance < 1:  # as LAPACK has it
@@ -167,14 +167,18 @@ def lstsq(
     x = pseudoinverses.least_squares(matrix, columns, rcond=tolerance, failed=failed)
     s = svdvals(matrix, failed=failed)
     held = unfollowed(s._value if type(s) is Tensor else s)
-    rank = wrap(held > tolerance * held[:1]).sum() if own[1] and own[0] else wrap(np.int64(0))
+    rank = (
+        wrap(held > tolerance * held[:1]).sum()
+        if matrix_shape[1] and matrix_shape[0]
+        else wrap(np.int64(0))
+    )
     rank = wrap(cast(rank, dtype=np.dtype(np.int32)))
     known = concrete(rank)
-    full = failed == "nan" or type(known) not in RAW or int(known) == own[1]
-    rest = columns - matrix @ x
-    squares = reduce_sum(real_part(conjugate(rest) * rest), axis=(0,), keepdims=False)
-    if not full or own[0] <= own[1]:
+    full = failed == "nan" or type(known) not in RAW or int(known) == matrix_shape[1]
+    residual = columns - matrix @ x
+    squares = reduce_sum(real_part(conjugate(residual) * residual), axis=(0,), keepdims=False)
+    if not full or matrix_shape[0] <= matrix_shape[1]:
         squares = np.zeros(0, np.dtype(dtype.char.lower()))
     if len(shape) == 1:
-        x = reshape(x, shape=(own[1],))
+        x = reshape(x, shape=(matrix_shape[1],))
     return wrap(x), wrap(squares), rank, s

@@ -131,13 +131,13 @@ def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     >>> fg.grad(median)(fg.tensor([3.0, 1.0, 2.0, 10.0]))
     Tensor([0.5, 0. , 0.5, 0. ])
     """
-    value, kept, size = _flattened(operand(a, "median"), axis, keepdims, "median")
+    value, other_sizes, size = _flattened(operand(a, "median"), axis, keepdims, "median")
     if not size:
-        return mean(value, 0).reshape(kept)
+        return mean(value, 0).reshape(other_sizes)
     table = sort(value, axis=0, descending=False)
     middle = np.arange((size - 1) // 2, size // 2 + 1)
     result = mean(gather(table, middle, axis=0, unique=True), 0)
-    return _unless_nan(result, table, size, kept)
+    return _unless_nan(result, table, size, other_sizes)
 
 
 def nanquantile(
@@ -197,13 +197,13 @@ def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
     >>> fg.grad(nanmedian)(fg.tensor([3.0, float("nan"), 2.0]))
     Tensor([0.5, 0. , 0.5])
     """
-    value, kept, size = _flattened(operand(a, "nanmedian"), axis, keepdims, "nanmedian")
+    value, other_sizes, size = _flattened(operand(a, "nanmedian"), axis, keepdims, "nanmedian")
     if dtype_of(value).kind != "f" or not size:
         return median(a, axis, keepdims=keepdims)
     table = sort(value, axis=0, descending=False)
     count = _numbers_in(table)
     both = [_elements(table, maximum(k, 0), count) for k in ((count - 1) // 2, count // 2)]
-    return _unless_none(mean(stack(*both, axis=0), 0), count, kept)
+    return _unless_none(mean(stack(*both, axis=0), 0), count, other_sizes)
 
 
 def _nanquantile(
@@ -215,7 +215,7 @@ def _nanquantile(
     keepdims: bool,
     operation: str,
 ) -> Tensor:
-    value, kept, size = _flattened(operand(x, operation), axis, keepdims, operation)
+    value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if dtype_of(value).kind != "f" or not size:
         return _quantile(x, q, weak, axis, method, keepdims, operation)
     table = sort(value, axis=0, descending=False)
@@ -223,7 +223,7 @@ def _nanquantile(
     among = cast(count, dtype=dtype_of(q)) if dtype_of(q).kind == "f" else count
     order = reshape(q, shape=shape_of(q) + (1,) * len(shape_of(count)))
     result = _interpolated(table, order, weak, among, method, operation)
-    return _unless_none(result, count, shape_of(q) + kept)
+    return _unless_none(result, count, shape_of(q) + other_sizes)
 
 
 def _numbers_in(table: Value) -> Value:
@@ -261,12 +261,12 @@ def _quantile(
     keepdims: bool,
     operation: str,
 ) -> Tensor:
-    value, kept, size = _flattened(operand(x, operation), axis, keepdims, operation)
+    value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if not size:
         raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
     table = sort(value, axis=0, descending=False)
     result = _interpolated(table, q, weak, size, method, operation)
-    return _unless_nan(result, table, size, shape_of(q) + kept)
+    return _unless_nan(result, table, size, shape_of(q) + other_sizes)
 
 
 def _weighted(
@@ -283,7 +283,7 @@ def _weighted(
         raise ArgumentError(f'{operation}: weights are for method="inverted_cdf", not {method!r}.')
     array = operand(x, operation)
     spread = _spread_weights(weights, shape_of(array), axis, operation)
-    value, kept, size = _flattened(array, axis, keepdims, operation)
+    value, other_sizes, size = _flattened(array, axis, keepdims, operation)
     amounts, _, _ = _flattened(spread, axis, keepdims, operation)
     if not size:
         raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
@@ -304,8 +304,8 @@ def _weighted(
     count = _numbers_in(table) if leaves_nan_out else np.asarray(size)
     result = _elements(table, minimum(place, maximum(count - 1, 0)), count)
     if leaves_nan_out:
-        return _unless_none(result, count, shape_of(q) + kept)
-    return _unless_nan(result, table, size, shape_of(q) + kept)
+        return _unless_none(result, count, shape_of(q) + other_sizes)
+    return _unless_nan(result, table, size, shape_of(q) + other_sizes)
 
 
 def _spread_weights(
@@ -345,12 +345,12 @@ def _interpolated(
     choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
     if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
         place = _step(q, size, method) if method in _STEPS else (size - 1) * q
-        return _unless_order_is_nan(_elements(table, _within(place, size), size), q, size)
+        return _unless_order_is_nan(_elements(table, _clipped_to_size(place, size), size), q, size)
     if dtype_of(table).kind == "b":
         raise DtypeError(f"{operation}: between booleans there is nothing; cast them to numbers.")
     position = _position(q, size, method)
     below = floor(position)  # both are the end where the position is beyond it
-    low, high = (_within(place, size) for place in (below, below + 1))
+    low, high = (_clipped_to_size(place, size) for place in (below, below + 1))
     fraction = position - low
     if method == "averaged_inverted_cdf":
         fraction = cast(where(equal(fraction, 0), 0.5, 1.0), dtype=dtype_of(position))
@@ -375,7 +375,7 @@ def _unless_order_is_nan(result: Value, q: Value, size: Value) -> Value:
     return where(none, kind.type(np.nan), result)
 
 
-def _within(place: Value, size: Value) -> Value:
+def _clipped_to_size(place: Value, size: Value) -> Value:
     """A place from the first element to the last; the first for an order that is NaN."""
     return fmin(fmax(place, 0), size - 1)
 

@@ -427,5 +427,5 @@ def _find(primitive: Primitive, a: ArrayLike, axis: int | None, keepdims: bool) 
     if axis is not None:
         along = normalize_axis(axis, len(shape_of(x)), primitive.name)
         return reduced(primitive, x, along, keepdims)
-    found = reduced(primitive, flat(x), 0, False)
-    return found.reshape((1,) * len(shape_of(x))) if keepdims else found
+    position = reduced(primitive, flat(x), 0, False)
+    return position.reshape((1,) * len(shape_of(x))) if keepdims else position

@@ -251,11 +251,11 @@ def _constant(constants: ArrayLike, rank: int) -> Value:
 
 def _stacked(constants: ArrayLike) -> Value:
     flat = [
-        _stacked(each) if isinstance(each, (tuple, list)) else operand(each, "pad")
-        for each in constants
+        _stacked(constant) if isinstance(constant, (tuple, list)) else operand(constant, "pad")
+        for constant in constants
     ]
     shape = np.broadcast_shapes(*map(shape_of, flat))
-    rows = [wrap(broadcast_to(each, shape=shape)) for each in flat]
+    rows = [wrap(broadcast_to(constant, shape=shape)) for constant in flat]
     return concatenate([row[None] for row in rows])
 
 
@@ -267,10 +267,12 @@ def _positions(obj: ArrayLike, operation: str) -> np.ndarray[Any, Any]:
 
     Small integers widen: where sizes are added to them, NumPy's own ``insert`` refuses them.
     """
-    found = revealed(obj, operation, "obj")
-    if found.size and found.dtype.kind not in "biu":
-        raise IndexKindError(f"{operation}: obj has to be of integers, not of {found.dtype}.")
-    return found if found.dtype.kind == "b" and found.size else found.astype(np.intp)
+    positions = revealed(obj, operation, "obj")
+    if positions.size and positions.dtype.kind not in "biu":
+        raise IndexKindError(f"{operation}: obj has to be of integers, not of {positions.dtype}.")
+    return (
+        positions if positions.dtype.kind == "b" and positions.size else positions.astype(np.intp)
+    )
 
 
 def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
@@ -292,10 +294,10 @@ def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) ->
     value, a, shape = _on_axis(arr, axis, "delete")
     gone = obj if isinstance(obj, slice) else _positions(obj, "delete")
     try:
-        kept = np.delete(np.arange(shape[a]), gone)
+        remaining = np.delete(np.arange(shape[a]), gone)
     except (IndexError, ValueError) as error:
         raise explained(error, "delete", value, obj=obj) from error
-    return _chosen(value, kept, a, unique=True)
+    return _chosen(value, remaining, a, unique=True)
 
 
 def insert(
@@ -319,21 +321,23 @@ def insert(
     Tensor([1., 2., 3.])
     """
     value, a, shape = _on_axis(arr, axis, "insert")
-    given = converted(operand(values, "insert"), dtype_of(value), "insert")
-    given = reshape(given, shape=(1,) * (len(shape) - len(shape_of(given))) + shape_of(given))
+    inserted = converted(operand(values, "insert"), dtype_of(value), "insert")
+    inserted = reshape(
+        inserted, shape=(1,) * (len(shape) - len(shape_of(inserted))) + shape_of(inserted)
+    )
     marks = np.arange(shape[a])
     spots = marks[obj] if isinstance(obj, slice) else _positions(obj, "insert")
     if spots.dtype.kind == "b":
         spots = np.flatnonzero(spots)
     if not spots.ndim:  # several values for one position come along the first axis, as x[i] = v
-        given = move_axis(given, 0, a)
-    count = shape_of(given)[a] if spots.size == 1 else spots.size
+        inserted = move_axis(inserted, 0, a)
+    count = shape_of(inserted)[a] if spots.size == 1 else spots.size
     try:
         # Positions in x count from 0; those in the new elements are negative.
         order = np.insert(marks, spots, -1 - np.arange(count))
-        new = broadcast_to(given, shape=(*shape[:a], count, *shape[a + 1 :]))
+        new = broadcast_to(inserted, shape=(*shape[:a], count, *shape[a + 1 :]))
     except (IndexError, ValueError) as error:
-        raise explained(error, "insert", value, given, obj=obj) from error
+        raise explained(error, "insert", value, inserted, obj=obj) from error
     both = concatenate([wrap(value), wrap(new)], a)
     return _chosen(both, np.where(order < 0, shape[a] - 1 - order, order), a, unique=True)
 

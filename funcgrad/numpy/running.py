@@ -252,9 +252,9 @@ def diff(
     x = operand(a, "diff")
     along = normalize_axis(axis, len(shape_of(x)), "diff")
     parts = [
-        part if part is x else _slab(operand(part, "diff"), shape_of(x), along)
-        for part in (prepend, x, append)
-        if part is not None
+        array if array is x else _slab(operand(array, "diff"), shape_of(x), along)
+        for array in (prepend, x, append)
+        if array is not None
     ]
     if len(parts) > 1 and order:
         try:
@@ -311,7 +311,7 @@ def ediff1d(
     ends = [
         None if end is None else _end(operand(end, "ediff1d"), dtype) for end in (to_begin, to_end)
     ]
-    parts = [part for part in (ends[0], differences, ends[1]) if part is not None]
+    parts = [array for array in (ends[0], differences, ends[1]) if array is not None]
     return wrap(concatenate(*parts, axis=0))
 
 

@@ -182,7 +182,7 @@ def gradient(
         )
     widths = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     dtype = samples.dtype if samples.dtype.kind in "fc" else np.dtype(np.float64)
-    found = []
+    slopes = []
     for along, width in zip(axes, widths, strict=True):
         if samples.shape[along] <= order:
             raise ShapeError(
@@ -191,8 +191,8 @@ def gradient(
             )
         front = samples.astype(dtype).swapaxes(0, along)
         gaps = _gaps(width, front.shape[0], along).reshape((-1,) + (1,) * (front.ndim - 1))
-        found.append(astype(_slopes_of(front, gaps, order), dtype).swapaxes(0, along))
-    return found[0] if len(found) == 1 else tuple(found)
+        slopes.append(astype(_slopes_of(front, gaps, order), dtype).swapaxes(0, along))
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
 def _gaps(width: ArrayLike, count: int, axis: int) -> Tensor:

@@ -248,7 +248,7 @@ def nan_to_num(
     value = operand(x, "nan_to_num")
     if dtype_of(value).kind == "c":
         parts = (real(value), imag(value))
-        first, second = [nan_to_num(part, copy, nan, posinf, neginf) for part in parts]
+        first, second = [nan_to_num(component, copy, nan, posinf, neginf) for component in parts]
         return apply2(join_parts, first, second)
     fills = {"nan": nan, "posinf": posinf, "neginf": neginf}
     arrays = {key: fill for key, fill in fills.items() if not _is_number(fill)}
@@ -321,9 +321,9 @@ def select(
             raise DtypeError(
                 f"select: condition {place} has to be of bool, not of {dtype_of(condition)}."
             )
-    rest = operand(default, "select")
-    kind = common_dtype(*choices, rest)
-    result = converted(rest, kind, "select")
+    fallback = operand(default, "select")
+    kind = common_dtype(*choices, fallback)
+    result = converted(fallback, kind, "select")
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = where(condition, converted(choice, kind, "select"), result)
     return tensor(result)
@@ -381,8 +381,8 @@ def piecewise(
         )
 
     def value(piece: Any) -> Any:
-        found = piece(at, *args, **kwargs) if callable(piece) else piece
-        return converted(operand(found, "piecewise"), at.dtype, "piecewise")
+        values = piece(at, *args, **kwargs) if callable(piece) else piece
+        return converted(operand(values, "piecewise"), at.dtype, "piecewise")
 
     result = where(True, value(default), np.zeros(at.shape, at.dtype))
     for condition, piece in zip(conditions, pieces, strict=True):

@@ -44,7 +44,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Tensor:
     Tensor([1. , 2.5, 4. ])
     """
     choice(mode, _MODES, "convolve", "mode")
-    x, y = (_sequence(part, "convolve") for part in (a, v))
+    x, y = (_sequence(array, "convolve") for array in (a, v))
     return _middle(x, y, mode, (min(_length(x), _length(y)) - 1) // 2)
 
 
@@ -71,7 +71,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Tensor:
     Tensor([2. , 3.5, 3. ])
     """
     choice(mode, _MODES, "correlate", "mode")
-    x, y = (_sequence(part, "correlate") for part in (a, v))
+    x, y = (_sequence(array, "correlate") for array in (a, v))
     n, m = _length(x), _length(y)
     start = (m - 1) // 2 if m <= n else n // 2
     return _middle(x, flip(conjugate(y), axis=(0,)), mode, start)

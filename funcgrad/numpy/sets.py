@@ -52,8 +52,8 @@ def isin(
     >>> isin([1, 2, 3], [3, 1])
     Tensor([ True, False,  True])
     """
-    found = apply(is_in, operand(element, "isin"), operand(test_elements, "isin"), lead=0)
-    return logical_not(found) if invert else found
+    is_element = apply(is_in, operand(element, "isin"), operand(test_elements, "isin"), lead=0)
+    return logical_not(is_element) if invert else is_element
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Tensor:

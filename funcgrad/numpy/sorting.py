@@ -80,10 +80,10 @@ def sort_complex(a: ArrayLike) -> Tensor:
     >>> sort_complex([2.0, 1 + 1j, 1 - 1j])
     Tensor([1.-1.j, 1.+1.j, 2.+0.j])
     """
-    found = sort(a)
-    if found.dtype.kind == "c":
-        return found
-    return wrap(cast(found, dtype=np.dtype("F" if found.dtype.char in "bhBH" else "D")))
+    ordered = sort(a)
+    if ordered.dtype.kind == "c":
+        return ordered
+    return wrap(cast(ordered, dtype=np.dtype("F" if ordered.dtype.char in "bhBH" else "D")))
 
 
 def argsort(
@@ -330,8 +330,8 @@ def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     >>> unique_counts([2, 1, 2]).values
     Tensor([1, 2])
     """
-    found = _unique_all(x, "unique_counts")
-    return UniqueCountsResult(found.values, found.counts)
+    distinct = _unique_all(x, "unique_counts")
+    return UniqueCountsResult(distinct.values, distinct.counts)
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
@@ -342,8 +342,8 @@ def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     >>> unique_inverse([2, 1, 2]).inverse_indices
     Tensor([1, 0, 1])
     """
-    found = _unique_all(x, "unique_inverse")
-    return UniqueInverseResult(found.values, found.inverse_indices)
+    distinct = _unique_all(x, "unique_inverse")
+    return UniqueInverseResult(distinct.values, distinct.inverse_indices)
 
 
 def unique_values(x: ArrayLike) -> Tensor:
@@ -398,12 +398,12 @@ def unique(
     value = operand(ar, "unique")
     array = revealed(value, "unique")
     try:
-        found: Any = np.unique(
+        results: Any = np.unique(
             array, True, return_inverse, return_counts, axis, equal_nan=equal_nan
         )  # type: ignore[call-overload,unused-ignore]  # NumPy's stubs know literal flags only
     except (ValueError, TypeError, IndexError) as error:
         raise explained(error, "unique", array, axis=axis) from error
-    _, places, *others = found
+    _, places, *others = results
     values = take(value, places, axis)
     shown = [places, *others] if return_index else others
     return (values, *map(wrap, shown)) if shown else values

@@ -99,8 +99,8 @@ def einsum_path(
     ['einsum_path', (1, 2), (0, 1)]
     """
     plain = [
-        stand_in(spec_of(operand(each, "einsum_path"))) if isinstance(each, Tensor) else each
-        for each in operands
+        stand_in(spec_of(operand(entry, "einsum_path"))) if isinstance(entry, Tensor) else entry
+        for entry in operands
     ]
     try:
         find: Any = np.einsum_path

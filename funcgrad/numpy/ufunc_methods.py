@@ -70,10 +70,10 @@ def accumulate(ufunc: np.ufunc, function: Binary, array: ArrayLike, axis: int = 
             rows = concatenate((rows[:step], function(rows[:-step], rows[step:])))
             step *= 2
     elif rows.shape[0]:
-        found = [rows[0]]
+        accumulated = [rows[0]]
         for row in rows[1:]:
-            found.append(function(found[-1], row))
-        rows = stack(found)
+            accumulated.append(function(accumulated[-1], row))
+        rows = stack(accumulated)
     return moveaxis(rows, 0, along)
 
 
@@ -109,13 +109,13 @@ def reduce(
     rows = front.reshape((int(np.prod([x.shape[k] for k in axes])), *others))
     if ufunc.identity is not None:  # NumPy begins with it: hypot of one number is its size
         start = full(tuple(others), ufunc.identity, rows.dtype)
-        found = _folded(function, [start, *rows])
+        folded = _folded(function, [start, *rows])
     elif rows.shape[0]:
-        found = _folded(function, list(rows))
+        folded = _folded(function, list(rows))
     else:
         raise ShapeError(f"{name}: there are no elements, and no number that stands for none.")
-    kept = [1 if k in axes else n for k, n in enumerate(x.shape)]
-    return found.reshape(kept) if keepdims else found
+    shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
+    return folded.reshape(shape) if keepdims else folded
 
 
 def reduceat(
@@ -144,18 +144,18 @@ def reduceat(
         raise AxisError(f"{name}: indices are 1-d, from 0 to {count - 1}, not {places.tolist()}.")
     ends = [*places[1:].tolist(), count]
     closed = _closed(function, rows, name)
-    found = [
+    folds = [
         _folded(function, list(closed[start : max(end, start + 1)]))
         for start, end in zip(places.tolist(), ends, strict=True)
     ]
-    return moveaxis(stack(found) if found else closed[:0], 0, along)
+    return moveaxis(stack(folds) if folds else closed[:0], 0, along)
 
 
 def _folded(function: Binary, rows: list[Tensor]) -> Tensor:
-    found = rows[0]
+    carry = rows[0]
     for row in rows[1:]:
-        found = function(found, row)
-    return found
+        carry = function(carry, row)
+    return carry
 
 
 def _closed(function: Binary, x: Tensor, name: str) -> Tensor:

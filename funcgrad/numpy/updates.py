@@ -142,38 +142,38 @@ def _updated(
     _check_cast(operation, dtype_of(u), dtype_of(x))
     try:
         plan = plan_index(shape_of(x), key)
-        part = indexed_part(x, plan)
-        u = _fitted(operation, u, part, plan)
+        selected = indexed_part(x, plan)
+        u = _updates_for(operation, u, selected, plan)
         if plan.indices:
-            part = scattered(part, u, *plan.indices, axis=plan.axis, unique=plan.unique)
+            selected = scattered(selected, u, *plan.indices, axis=plan.axis, unique=plan.unique)
         else:
-            part = plain(part, u)
+            selected = plain(selected, u)
     except (IndexError, ValueError) as error:
         raise explain_index(shape_of(x), key, error) from None
-    if dtype_of(part) != dtype_of(x):  # a quotient of integers
-        _check_cast(operation, dtype_of(part), dtype_of(x))
-        part = cast(part, dtype=dtype_of(x))
+    if dtype_of(selected) != dtype_of(x):  # a quotient of integers
+        _check_cast(operation, dtype_of(selected), dtype_of(x))
+        selected = cast(selected, dtype=dtype_of(x))
     if plan.order is not None:
-        part = transpose(part, axes=inverse_axes(plan.order))
-    return wrap(part if plan.key is None else _s.replace(x, part, key=plan.key))
+        selected = transpose(selected, axes=inverse_axes(plan.order))
+    return wrap(selected if plan.key is None else _s.replace(x, selected, key=plan.key))
 
 
-def _fitted(operation: str, u: Value, part: Value, plan: IndexPlan) -> Value:
+def _updates_for(operation: str, u: Value, selected: Value, plan: IndexPlan) -> Value:
     """Updates in the shape and the dtype of what they update."""
-    shape: Shape = shape_of(part)
+    shape: Shape = shape_of(selected)
     if plan.indices:
         chosen = np.broadcast_shapes(*[shape_of(i) for i in plan.indices])
         shape = shape[: plan.axis] + chosen + shape[plan.axis + len(plan.indices) :]
-    if dtype_of(u) != dtype_of(part):
-        u = cast(u, dtype=dtype_of(part))
-    own = shape_of(u)
-    if own == shape:
+    if dtype_of(u) != dtype_of(selected):
+        u = cast(u, dtype=dtype_of(selected))
+    values_shape = shape_of(u)
+    if values_shape == shape:
         return u
-    while len(own) > len(shape) and own[0] == 1:  # as NumPy's assignment does
-        own = own[1:]
-        u = reshape(u, shape=own)
-    fits = len(own) <= len(shape) and all(
-        n in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)
+    while len(values_shape) > len(shape) and values_shape[0] == 1:  # as NumPy's assignment does
+        values_shape = values_shape[1:]
+        u = reshape(u, shape=values_shape)
+    fits = len(values_shape) <= len(shape) and all(
+        n in (1, m) for n, m in zip(values_shape[::-1], shape[::-1], strict=False)
     )
     if not fits:
         raise ShapeError(

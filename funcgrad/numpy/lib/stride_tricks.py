@@ -60,8 +60,8 @@ def sliding_window_view(
     name = "sliding_window_view"
     value = asarray(operand(x, name))
     sizes = integers(window_shape, name, "window_shape")
-    given = range(value.ndim) if axis is None else integers(axis, name, "axis")
-    axes = [normalize_axis(each, value.ndim, name) for each in given]
+    signed_axes = range(value.ndim) if axis is None else integers(axis, name, "axis")
+    axes = [normalize_axis(number, value.ndim, name) for number in signed_axes]
     if len(sizes) != len(axes):
         raise ShapeError(f"{name}: a window of {len(sizes)} axes does not fit {len(axes)} axes.")
     for along, size in zip(axes, sizes, strict=True):
@@ -72,8 +72,8 @@ def sliding_window_view(
             )
         if size:
             rows = moveaxis(value, along, -1)
-            found = sliding_windows(rows, sizes=(size,), strides=(1,), dilations=(1,))
-            value = moveaxis(wrap(found), -1, along)
+            windows = sliding_windows(rows, sizes=(size,), strides=(1,), dilations=(1,))
+            value = moveaxis(wrap(windows), -1, along)
         else:
             lead, behind = value.shape[:along], value.shape[along + 1 :]
             value = zeros((*lead, value.shape[along] + 1, *behind, 0), value.dtype)
