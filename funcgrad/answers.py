@@ -399,7 +399,7 @@ def advice_of_name(module: str, name: str) -> str:
     if hasattr(sys.modules[module], "__path__"):
         if find_spec(f"{module}.{name}"):  # a module that is being imported
             return ""
-        advice = _of_a_part(module, name)
+        advice = _of_a_submodule(module, name)
     return advice or _of_the_original(module)
 
 
@@ -414,13 +414,13 @@ def as_written(module: str) -> str:
     return module.replace("funcgrad", "fg", 1)
 
 
-def _of_a_part(module: str, name: str) -> str:
+def _of_a_submodule(module: str, name: str) -> str:
     """Advice about a name that a public module of a package has."""
     package = sys.modules[module]
-    for part in sorted(package.__all__, key=lambda part: part != "numpy"):
-        value = getattr(package, part) if find_spec(f"{module}.{part}") else None
+    for submodule in sorted(package.__all__, key=lambda submodule: submodule != "numpy"):
+        value = getattr(package, submodule) if find_spec(f"{module}.{submodule}") else None
         if name in getattr(value, "__all__", ()):
-            return f"it is {as_written(f'{module}.{part}')}.{name}"
+            return f"it is {as_written(f'{module}.{submodule}')}.{name}"
     return ""
 
 

@@ -87,7 +87,7 @@ class BufferPool:
         del arrays[:-_MOST]
         return array
 
-    def rest(self) -> None:
+    def trim(self) -> None:
         """Forget arrays until few bytes are held: the owner has done its work for now."""
         total, count = 0, 0
         for array in reversed(self.arrays):

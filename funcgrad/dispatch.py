@@ -112,18 +112,18 @@ def dispatch_ufunc(
     """Call a ufunc, or a method of it such as ``reduce``, of which an argument is a tensor."""
     if method == "at" or kwargs.get("out") is not None:
         return _written_by_ufunc(ufunc, method, inputs, kwargs)
-    given = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
-    own, args = None, inputs
+    options = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
+    counterpart, args = None, inputs
     if method == "__call__":
-        if "where" in given:
+        if "where" in options:
             raise ArgumentError(
                 f"{_path(ufunc)}: where= leaves the other elements undefined, where no array is"
                 " given as out=. Write fnp.where(mask, f(t), t), with the ufunc as f."
             )
-        own = _counterpart_of_ufunc(ufunc)
+        counterpart = _counterpart_of_ufunc(ufunc)
     elif (method, ufunc) in _SHORT:
-        own = getattr(fnp, _SHORT[method, ufunc])
-        given.setdefault("axis", inputs[1] if len(inputs) > 1 else 0)
+        counterpart = getattr(fnp, _SHORT[method, ufunc])
+        options.setdefault("axis", inputs[1] if len(inputs) > 1 else 0)
         args = inputs[:1]
     elif (
         method in METHODS
@@ -132,13 +132,13 @@ def dispatch_ufunc(
         and any(map(_is_traced, inputs))
     ):
         function = _counterpart_of_ufunc(ufunc)
-        own = None if function is None else partial(METHODS[method], ufunc, function)
+        counterpart = None if function is None else partial(METHODS[method], ufunc, function)
     reason = ""
-    if own is not None:
+    if counterpart is not None:
         try:
-            return own(*args, **given)
+            return counterpart(*args, **options)
         except TypeError:
-            reason = _misfit(own, args, given)
+            reason = _misfit(counterpart, args, options)
             if not reason:
                 raise
     unknown = partial(_unknown, ufunc, method, reason)
@@ -159,17 +159,17 @@ def dispatch_function(
         return function(*[np.array(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if function in _WRITERS:
         return _written(function, _path(function), args[:1], args, kwargs)
-    own = _counterpart(*_homes(function), function)
+    counterpart = _counterpart(*_homes(function), function)
     reason = ""
-    if own is not None and kwargs.get("out") is None:
-        given = {key: value for key, value in kwargs.items() if key != "out"}
+    if counterpart is not None and kwargs.get("out") is None:
+        options = {key: value for key, value in kwargs.items() if key != "out"}
         try:
-            return own(*args, **given)
+            return counterpart(*args, **options)
         except LeafError as error:  # None, text and other objects, of which NumPy makes arrays
             refused = error
             return _foreign(function, args, kwargs, lambda: refused)
         except TypeError:
-            reason = _misfit(own, args, given)
+            reason = _misfit(counterpart, args, options)
             if not reason:
                 raise
     args, kwargs = _by_name(function, args, kwargs) or (args, kwargs)
@@ -177,8 +177,8 @@ def dispatch_function(
     if out is not None:
         targets = out if isinstance(out, tuple) else (out,)
         return _written(function, _path(function), targets, args, kwargs)
-    if own is not None and not _misfit(own, args, kwargs):
-        return own(*args, **kwargs)
+    if counterpart is not None and not _misfit(counterpart, args, kwargs):
+        return counterpart(*args, **kwargs)
     return _foreign(function, args, kwargs, partial(_unknown, function, "__call__", reason))
 
 
@@ -195,10 +195,10 @@ def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., A
 
 def _counterpart_of_ufunc(ufunc: np.ufunc) -> Any:
     """Our function for a ufunc of NumPy's or of SciPy's; None if there is none."""
-    own = _counterpart(fnp, np, ufunc)
+    counterpart = _counterpart(fnp, np, ufunc)
     special = sys.modules.get("scipy.special")  # there, if somebody has a ufunc of it in hand
-    if own is not None or getattr(special, ufunc.__name__, None) is not ufunc:
-        return own
+    if counterpart is not None or getattr(special, ufunc.__name__, None) is not ufunc:
+        return counterpart
     import funcgrad.scipy.special as ours  # which a script without SciPy need not load
 
     return getattr(ours, ufunc.__name__, None) if ufunc.__name__ in ours.__all__ else None
@@ -208,8 +208,8 @@ def _homes(function: Callable[..., Any]) -> tuple[Any, Any]:
     """Our module and NumPy's for the functions of the module that a function is from."""
     ours: Any = fnp
     theirs: Any = np
-    for part in function.__module__.split(".")[1:]:
-        ours, theirs = getattr(ours, part, None), getattr(theirs, part, None)
+    for name in function.__module__.split(".")[1:]:
+        ours, theirs = getattr(ours, name, None), getattr(theirs, name, None)
     return ours, theirs
 
 
@@ -232,12 +232,12 @@ def _module_of(ufunc: np.ufunc) -> str:
     Ufuncs do not know where they are from.
     """
     name = ufunc.__name__
-    found = [
+    candidates = [
         (name not in getattr(module, "__all__", ()), "._" in home, len(home), home)
         for home, module in tuple(sys.modules.items())
         if getattr(module, "__dict__", {}).get(name) is ufunc
     ]
-    return min(found)[-1] if found else ""
+    return min(candidates)[-1] if candidates else ""
 
 
 def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -319,8 +319,8 @@ def _plain(x: Any) -> Any:
 
 def _wrapped(result: Any) -> Any:
     """Results with their arrays, in tuples and lists too, as tensors, where there are such."""
-    found, structure = flatten(result)
-    return unflatten(structure, [_as_tensor(each) for each in found])
+    leaves, structure = flatten(result)
+    return unflatten(structure, [_as_tensor(leaf) for leaf in leaves])
 
 
 def _as_tensor(x: Any) -> Any:

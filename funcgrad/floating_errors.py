@@ -46,7 +46,7 @@ class ErrorState:
     silent: Any
 
 
-def _found() -> ErrorState | None:
+def _error_state() -> ErrorState | None:
     """Find the context variable, in an empty context; None if NumPy keeps its state elsewhere."""
     with np.errstate(**_SILENT):
         chosen = list(copy_context().items())
@@ -60,7 +60,7 @@ def _found() -> ErrorState | None:
     return ErrorState(variable.get, variable.set, variable.reset, usual, silent)
 
 
-ERROR_STATE: Final = Context().run(_found)
+ERROR_STATE: Final = Context().run(_error_state)
 """None where NumPy keeps the state elsewhere than in a context variable."""
 
 

@@ -218,7 +218,11 @@ def refusal(
     parameters = dict(signature(function).parameters)
     if parameters.pop("self", None):  # of a class whose name may be that of one derived from it
         name, args = type(args[0]).__name__, args[1:]
-    options = [each.name for each in parameters.values() if each.kind is not each.VAR_POSITIONAL]
+    options = [
+        declared.name
+        for declared in parameters.values()
+        if declared.kind is not declared.VAR_POSITIONAL
+    ]
     for option in kwargs:
         if option not in options:
             return missing_option(name, options, option)

@@ -124,7 +124,7 @@ def standard_uniform(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operati
 def standard_normal(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:
     """Normally distributed with mean 0 and variance 1; that of complex numbers is E|z|²."""
     if dtype.kind == "c":
-        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-        parts = draw(bits_to_normal, key, (*shape, 2), part, operation) * math.sqrt(0.5)
+        component_dtype = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        parts = draw(bits_to_normal, key, (*shape, 2), component_dtype, operation) * math.sqrt(0.5)
         return parts[..., 0] + 1j * parts[..., 1]
     return draw(bits_to_normal, key, shape, dtype, operation)

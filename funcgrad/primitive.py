@@ -212,8 +212,8 @@ def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]])
     """
 
     def push(tangents: tuple[Value, ...], out: Value, x: Value, **params: Hashable) -> Value:
-        operation, others, own = carry(out, x, **params)
-        return operation(tangents[0], *others, **own)
+        operation, others, settings = carry(out, x, **params)
+        return operation(tangents[0], *others, **settings)
 
     return Linearized(push, carry=carry)
 

@@ -74,8 +74,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     for kind, default in _PYTHON_DTYPES:
         if isinstance(x, kind):
             return default
-    found: np.dtype[Any] = np.asarray(x).dtype
-    return found
+    numpy_dtype: np.dtype[Any] = np.asarray(x).dtype
+    return numpy_dtype
 
 
 def spec_of(x: Any) -> Spec:

@@ -156,11 +156,11 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     >>> dense_strides((4, 1, 3))
     (3, 0, 1)
     """
-    found, step = [], 1
+    strides, step = [], 1
     for size in reversed(shape):
-        found.append(0 if size == 1 else step)
+        strides.append(0 if size == 1 else step)
         step *= size
-    return tuple(reversed(found))
+    return tuple(reversed(strides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,30 +202,30 @@ class Movement:
             Those of no elements are left out. None where there is no map for these parameters,
             since a window is no view.
         """
-        out, *given = [np.empty(shape, np.bool_) for shape in (result, *operands)]
-        owners = {id(x): k for k, x in enumerate(given)}
-        found = []
-        for target, part in self.windows(out, *given, **params):
-            operand = owners.get(id(part), owners.get(id(part.base)))
+        out, *arrays = [np.empty(shape, np.bool_) for shape in (result, *operands)]
+        owners = {id(x): k for k, x in enumerate(arrays)}
+        pieces = []
+        for target, source in self.windows(out, *arrays, **params):
+            operand = owners.get(id(source), owners.get(id(source.base)))
             if operand is None or not (target is out or target.base is out):
                 return None
             shape = target.shape
             if 0 not in shape:
-                start, strides = _place(part, given[operand])
+                start, strides = _place(source, arrays[operand])
                 to, to_strides = _place(target, out)
                 strides = (*(0,) * (len(shape) - len(strides)), *strides)
-                found.append(Piece(operand, shape, start, strides, to, to_strides))
-        return tuple(found)
+                pieces.append(Piece(operand, shape, start, strides, to, to_strides))
+        return tuple(pieces)
 
 
-def _place(part: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
+def _place(window: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
     """Where a part of an array begins, and its strides: in bytes, of which an element has one."""
-    strides = part.strides
-    if 1 in part.shape:
-        strides = tuple([0 if n == 1 else s for n, s in zip(part.shape, strides, strict=True)])
-    if part.size == whole.size and part.flags.c_contiguous:  # all of it, without a look
+    strides = window.strides
+    if 1 in window.shape:
+        strides = tuple([0 if n == 1 else s for n, s in zip(window.shape, strides, strict=True)])
+    if window.size == whole.size and window.flags.c_contiguous:  # all of it, without a look
         return 0, strides
-    return part.ctypes.data - whole.ctypes.data, strides
+    return window.ctypes.data - whole.ctypes.data, strides
 
 
 @dataclass(frozen=True, slots=True)

@@ -484,7 +484,6 @@ def _of_numbers(numbers: object, value: Value, dtype: np.dtype[Any]) -> Value:
 def _stacked(parts: Any) -> Value:
     """Nested sequences that hold tensors, as one value."""
     rows = [
-        _stacked(part) if isinstance(part, (list, tuple)) else operand(part, "tensor")
-        for part in parts
+        _stacked(row) if isinstance(row, (list, tuple)) else operand(row, "tensor") for row in parts
     ]
     return wrap(rows[0]).__array_namespace__().stack(rows)

@@ -260,12 +260,12 @@ def current_rerun() -> object | None:
 
 def running_traces() -> list[Trace]:
     """The traces whose functions run in this context, the innermost first."""
-    found: list[Trace] = []
+    traces: list[Trace] = []
     running = _RUNNING.get()
     while running is not None:
-        found += running.traces
+        traces += running.traces
         running = running.outer
-    return found
+    return traces
 
 
 def resume(traces: tuple[Trace, ...]) -> None:

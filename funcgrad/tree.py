@@ -112,23 +112,23 @@ def ravel(tree: Any) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
     (Tensor([[1.],
             [2.]], dtype=float32), Tensor(3))
     """
-    found, form = flatten(tree)
-    values = values_of("ravel", found, form, lambda: "tree")
+    leaves, form = flatten(tree)
+    values = values_of("ravel", leaves, form, lambda: "tree")
     specs = [spec_of(value) for value in values]
     dtype = np.result_type(*[spec.dtype for spec in specs]) if specs else np.dtype(np.float64)
     size = sum(prod(spec.shape) for spec in specs)
 
     def unravel(vector: ArrayLike) -> Any:
         value = _checked(vector, size, dtype)
-        parts = _cut(value, [prod(spec.shape) for spec in specs])
+        segments = _cut(value, [prod(spec.shape) for spec in specs])
         return unflatten(
-            form, [_restored(part, spec) for part, spec in zip(parts, specs, strict=True)]
+            form, [_restored(segment, spec) for segment, spec in zip(segments, specs, strict=True)]
         )
 
-    return _joined(values, specs, dtype), unravel
+    return _vector_of(values, specs, dtype), unravel
 
 
-def _joined(values: Sequence[Value], specs: Sequence[Spec], dtype: np.dtype[Any]) -> Tensor:
+def _vector_of(values: Sequence[Value], specs: Sequence[Spec], dtype: np.dtype[Any]) -> Tensor:
     if not values:
         return wrap(np.zeros(0, dtype))
     parts = []
@@ -169,6 +169,6 @@ def _cut(vector: Value, sizes: Sequence[int]) -> list[Value]:
     return _cut(left, sizes[:middle]) + _cut(right, sizes[middle:])
 
 
-def _restored(part: Value, spec: Spec) -> Tensor:
-    value = reshape(part, shape=spec.shape)
+def _restored(segment: Value, spec: Spec) -> Tensor:
+    value = reshape(segment, shape=spec.shape)
     return wrap(value if dtype_of(value) == spec.dtype else cast(value, dtype=spec.dtype))

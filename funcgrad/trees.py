@@ -96,12 +96,12 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
 def _fields(value: Any) -> tuple[list[Any], _FieldNames]:
     names, children, static = [], [], []
     for field in dataclasses.fields(value):
-        part = getattr(value, field.name)
+        child = getattr(value, field.name)
         if field.metadata.get("static", False):
-            static.append((field.name, type(part), part))
+            static.append((field.name, type(child), child))
         else:
             names.append(field.name)
-            children.append(part)
+            children.append(child)
     return children, _FieldNames(tuple(names), tuple(static))
 
 
@@ -214,7 +214,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
     """
     if is_leaf is not None:
         _check_function("is_leaf", is_leaf)
-    found: list[Any] = []
+    leaves: list[Any] = []
     tokens: list[Token] = []
     leaf_types: set[type[Any]] = set()  # so that each type of leaf is examined once
     pending = [iter((tree,))]
@@ -232,7 +232,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
                     break
                 leaf_types.add(kind)
             tokens.append(None)
-            found.append(value)
+            leaves.append(value)
         else:
             pending.pop()
             around.pop()
@@ -240,7 +240,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
             suspicious_depth *= 2
             if len(set(builtins.map(id, around))) < len(around):
                 raise TreeError("a container contains itself, and a pytree must come to an end")
-    return found, Structure(tuple(tokens))
+    return leaves, Structure(tuple(tokens))
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -255,14 +255,14 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
             f" flatten(tree)[1] is, not {type(structure).__name__}."
         )
     try:
-        given = list(leaves)
+        leaf_list = list(leaves)
     except TypeError:
         raise TreeError(
             f"unflatten: expected a list of leaves, got {type(leaves).__name__}."
         ) from None
-    if len(given) != structure.num_leaves:
-        raise TreeError(f"the structure has {structure.num_leaves} leaves, got {len(given)}")
-    return _build(structure.tokens, given, _close)
+    if len(leaf_list) != structure.num_leaves:
+        raise TreeError(f"the structure has {structure.num_leaves} leaves, got {len(leaf_list)}")
+    return _build(structure.tokens, leaf_list, _close)
 
 
 def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, Any], Any]) -> Any:
@@ -272,10 +272,10 @@ def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, An
         if token is None:
             made.append(leaves.pop())
         else:
-            rest = len(made) - token[1]
-            children = made[rest:]
+            start = len(made) - token[1]
+            children = made[start:]
             children.reverse()
-            made[rest:] = [close(token, children)]
+            made[start:] = [close(token, children)]
     return made[0]
 
 
@@ -308,8 +308,8 @@ def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, A
     >>> leaves_with_path({"a": 1, "b": [2]})
     [(("['a']",), 1), (("['b']", '[0]'), 2)]
     """
-    found, form = flatten(tree, is_leaf)
-    return list(zip(form.key_paths(), found, strict=True))
+    leaves, form = flatten(tree, is_leaf)
+    return list(zip(form.key_paths(), leaves, strict=True))
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
@@ -321,9 +321,9 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     {'a': 11, 'b': (22, 33)}
     """
     _check_function("map", f)
-    found, form = flatten(tree, is_leaf)
+    leaves, form = flatten(tree, is_leaf)
     others = [_align(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
-    return _build(form.tokens, [f(*group) for group in zip(found, *others, strict=True)], _close)
+    return _build(form.tokens, [f(*group) for group in zip(leaves, *others, strict=True)], _close)
 
 
 def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
@@ -344,8 +344,8 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...) -> A
     6
     """
     _check_function("reduce", f)
-    found = leaves(tree)
-    return functools.reduce(f, found if initializer is ... else [initializer, *found])
+    values = leaves(tree)
+    return functools.reduce(f, values if initializer is ... else [initializer, *values])
 
 
 def all(tree: Any) -> bool:
@@ -367,8 +367,8 @@ def transpose(outer: Any, inner: Any, tree: Any) -> Any:
     """
     above, below = _as_structure(outer), _as_structure(inner)
     groups = (below.tokens if token is None else (token,) for token in above.tokens)
-    found = flatten_like(Structure(tuple(token for group in groups for token in group)), tree)
-    columns = [found[i :: below.num_leaves] for i in range(below.num_leaves)]
+    leaves = flatten_like(Structure(tuple(token for group in groups for token in group)), tree)
+    columns = [leaves[i :: below.num_leaves] for i in range(below.num_leaves)]
     return unflatten(below, [unflatten(above, column) for column in columns])
 
 
@@ -384,9 +384,9 @@ def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[An
         ...
     funcgrad.errors.TreeError: params[1]: expected a list of 1, got a leaf of type int
     """
-    found, form = flatten(tree)
+    leaves, form = flatten(tree)
     if form == structure:
-        return found
+        return leaves
     return _align(structure, tree, name, at_leaf=lambda value: _open(value) is None)
 
 
@@ -414,19 +414,19 @@ def _align(
 
     ``at_leaf`` says what may stand there, ``above_leaf`` what stands for all leaves of a container.
     """
-    found: list[Any] = []
+    subtrees: list[Any] = []
     pending = [tree]
     for position, node in enumerate(structure.tokens):
         value = pending.pop()
         if node is None and (at_leaf is None or at_leaf(value)):
-            found.append(value)
+            subtrees.append(value)
         elif node is not None and above_leaf is not None and above_leaf(value):
             pending.extend([value] * node[1])
         elif node is not None and (children := _children(node, value)) is not None:
             pending.extend(reversed(children))
         else:
             raise _mismatch(structure.tokens, position, value, name)
-    return found
+    return subtrees
 
 
 def _children(node: Node, value: Any) -> Sequence[Any] | None:

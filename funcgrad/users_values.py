@@ -273,7 +273,7 @@ def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
 def first_tensor(x: object) -> Any:
     """The first tensor of a nested sequence; None if it has none."""
     if isinstance(x, (list, tuple)):
-        return next((found for part in x if (found := first_tensor(part)) is not None), None)
+        return next((first for entry in x if (first := first_tensor(entry)) is not None), None)
     return x if isinstance(x, TracedValue) else None
 
 
@@ -318,13 +318,13 @@ def explained(error: Exception, operation: str, *args: object, **params: object)
     """The error for NumPy's complaint: it names the operation and its arguments."""
     if isinstance(error, FuncgradError):
         return error
-    given = ", ".join(str(spec_of(arg)) for arg in args)
+    description = ", ".join(str(spec_of(arg)) for arg in args)
     if params:
-        given += "; " + ", ".join(f"{name}={value!r}" for name, value in params.items())
+        description += "; " + ", ".join(f"{name}={value!r}" for name, value in params.items())
     reason = str(error).strip()
     if isinstance(error, TypeError):
         return DtypeError(
-            f"{operation}({given}): the operation is not defined for these dtypes. {reason}"
+            f"{operation}({description}): the operation is not defined for these dtypes. {reason}"
         )
     kind: type[FuncgradError] = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
     if isinstance(error, LinAlgError):
@@ -332,4 +332,4 @@ def explained(error: Exception, operation: str, *args: object, **params: object)
     if isinstance(error, (IndexError, OverflowError)):  # so that they are caught as NumPy's are
         kind = AxisError if isinstance(error, IndexError) else RangeError
     plain = next((words for start, words in _PLAINER if re.search(start, reason)), reason)
-    return kind(f"{operation}({given}): the arguments do not fit. {plain}")
+    return kind(f"{operation}({description}): the arguments do not fit. {plain}")

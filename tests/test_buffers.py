@@ -72,12 +72,12 @@ def test_a_pool_remembers_few_arrays() -> None:
     assert len({array.ctypes.data for array in held}) == 100
 
 
-def test_a_pool_that_rests_holds_few_bytes() -> None:
+def test_a_trimmed_pool_holds_few_bytes() -> None:
     pool = BufferPool()
     sizes = [buffers._IDLE // 32] * 3 + [buffers._IDLE // 8]
     held = [pool.take((size,), np.dtype(float)) for size in sizes]
-    pool.rest()
+    pool.trim()
     assert len(pool.arrays) == 1
     held.append(pool.take((buffers._IDLE,), np.dtype(float)))
-    pool.rest()
+    pool.trim()
     assert pool.arrays == []

@@ -90,10 +90,10 @@ def conv(
     dilations = numbers_of(dilation, rank, 1, "conv", "dilation")
     widths = padding_of(padding, shape[2:], window[2:], strides, dilations, "conv")
     check_window(shape[2:], window[2:], dilations, widths, "conv")
-    found = convolve(
+    convolved = convolve(
         padded(value, widths), weights, strides=strides, dilations=dilations, groups=parts
     )
-    return _finished(found, bias, single, "conv")
+    return _finished(convolved, bias, single, "conv")
 
 
 @answering
@@ -169,7 +169,7 @@ def conv_transpose(
             f"{name}: the result would have a negative size: of {tuple(full)} places the padding"
             f" {widths} is cut off."
         )
-    found = spread(
+    scattered = spread(
         value,
         weights,
         shape=tuple(full),
@@ -177,7 +177,7 @@ def conv_transpose(
         dilations=dilations,
         groups=parts,
     )
-    return _finished(padded(found, cut), bias, single, name)
+    return _finished(padded(scattered, cut), bias, single, name)
 
 
 def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value, bool]:
@@ -190,8 +190,8 @@ def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value,
             " (batch, channels, *sizes), or without a batch, and the kernel has as many axes as"
             " that: filters, channels, and one for each size."
         )
-    for each in (value, weights):
-        if dtype_of(each).kind == "b":
+    for array in (value, weights):
+        if dtype_of(array).kind == "b":
             raise DtypeError(f"{name}: takes numbers, not booleans. Convert them with astype.")
     if rank == len(window):
         return value, weights, False
@@ -205,16 +205,16 @@ def _groups(groups: int, count: int, what: str, name: str) -> int:
     return parts
 
 
-def _finished(found: Value, bias: ArrayLike | None, single: bool, name: str) -> Tensor:
+def _finished(filtered: Value, bias: ArrayLike | None, single: bool, name: str) -> Tensor:
     """With the bias, and without the batch axis if there was none."""
-    shape = shape_of(found)
+    shape = shape_of(filtered)
     if bias is not None:
-        own = operand(bias, name)
-        if shape_of(own) != shape[1:2]:
+        offsets = operand(bias, name)
+        if shape_of(offsets) != shape[1:2]:
             raise ShapeError(
-                f"{name}: the bias has the shape {shape_of(own)}; there are {shape[1]} filters, so"
-                f" it has to have {shape[1:2]}."
+                f"{name}: the bias has the shape {shape_of(offsets)}; there are {shape[1]} filters,"
+                f" so it has to have {shape[1:2]}."
             )
-        found = add(found, reshape(own, shape=(shape[1], *(1,) * (len(shape) - 2))))
-    result: Tensor = wrap(reshape(found, shape=shape[1:]) if single else found)
+        filtered = add(filtered, reshape(offsets, shape=(shape[1], *(1,) * (len(shape) - 2))))
+    result: Tensor = wrap(reshape(filtered, shape=shape[1:]) if single else filtered)
     return result

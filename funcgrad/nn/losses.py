@@ -116,13 +116,13 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
     Tensor(0.8369882)
     """
     value = operand(labels, "cross_entropy")
-    own = real_value(logits, "cross_entropy")
-    shape = shape_of(own)
+    scores = real_value(logits, "cross_entropy")
+    shape = shape_of(scores)
     place = normalize_axis(axis, len(shape), "cross_entropy")
     kind = dtype_of(value).kind
     if kind in "iu":
         _check_labels(value, shape, place)
-        relative = relative_logits(own, (place,), "cross_entropy")
+        relative = relative_logits(scores, (place,), "cross_entropy")
         positions = reshape(value, shape=(*shape[:place], 1, *shape[place + 1 :]))
         chosen = take_along_axis(relative, positions, place, unique=True)
         return _dropped(log_total(relative, (place,), keepdims=True) - chosen, place)
@@ -136,7 +136,7 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
             f"cross_entropy: probabilities of shape {shape_of(value)} do not fit logits of shape"
             f" {shape}; the shapes have to be equal."
         )
-    relative = relative_logits(own, (place,), "cross_entropy")
+    relative = relative_logits(scores, (place,), "cross_entropy")
     costs = log_total(relative, (place,), keepdims=True) - relative
     impossible = logical_and(equal(value, 0), equal(costs, np.inf))  # 0 * inf, and costs nothing
     total = reduce_sum(value * where(impossible, 0, costs), axis=(place,), keepdims=False)

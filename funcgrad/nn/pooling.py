@@ -121,12 +121,12 @@ def avg_pool(
     """
     value = operand(x, "avg_pool")
     shape = shape_of(value)
-    found, sizes = _slid(window_sums, _summable(value), window, stride, padding, 1, 0, "avg_pool")
+    sums, sizes = _slid(window_sums, _summable(value), window, stride, padding, 1, 0, "avg_pool")
     counts: Any = prod(sizes)
     if not count_include_pad:
-        ones = np.ones(shape[len(shape) - len(sizes) :], dtype_of(found))
+        ones = np.ones(shape[len(shape) - len(sizes) :], dtype_of(sums))
         counts, _ = _slid(window_sums, ones, sizes, stride, padding, 1, 0, "avg_pool")
-    return _as_mean(wrap(found) / counts, value)
+    return _as_mean(wrap(sums) / counts, value)
 
 
 @answering
@@ -160,17 +160,19 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     value = operand(x, "adaptive_avg_pool")
     axes = _stretches(value, output_size, "adaptive_avg_pool")
 
-    def mean(part: Value, sizes: Shape, strides: Shape) -> Tensor:
-        found = window_sums(part, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
-        means: Tensor = wrap(found) / prod(sizes)
+    def mean(region: Value, sizes: Shape, strides: Shape) -> Tensor:
+        sums = window_sums(region, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
+        means: Tensor = wrap(sums) / prod(sizes)
         return means
 
-    found = _summable(value)
-    for axis, own in enumerate(axes):  # the mean of a box is one of means along its axes
-        others = shape_of(found)[len(shape_of(found)) - len(axes) :]
+    pooled = _summable(value)
+    for axis, stretches in enumerate(axes):  # the mean of a box is one of means along its axes
+        others = shape_of(pooled)[len(shape_of(pooled)) - len(axes) :]
         single = [[_Stretch(0, 1, 1, n)] for n in others]
-        found = operand(_put_together(found, [*single[:axis], own, *single[axis + 1 :]], mean), "")
-    return _as_mean(wrap(found), value)
+        pooled = operand(
+            _put_together(pooled, [*single[:axis], stretches, *single[axis + 1 :]], mean), ""
+        )
+    return _as_mean(wrap(pooled), value)
 
 
 @answering
@@ -187,10 +189,10 @@ def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     """
     value = operand(x, "adaptive_max_pool")
 
-    def greatest(part: Value, sizes: Shape, strides: Shape) -> Tensor:
-        found = sliding_windows(part, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
-        lead = len(shape_of(part)) - len(sizes)
-        maxima: Tensor = fnp.max(wrap(found), tuple(range(lead, lead + len(sizes))))
+    def greatest(region: Value, sizes: Shape, strides: Shape) -> Tensor:
+        windows = sliding_windows(region, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
+        lead = len(shape_of(region)) - len(sizes)
+        maxima: Tensor = fnp.max(wrap(windows), tuple(range(lead, lead + len(sizes))))
         return maxima
 
     return _put_together(value, _stretches(value, output_size, "adaptive_max_pool"), greatest)
@@ -219,12 +221,12 @@ def _stretches(value: Value, output_size: Sizes, name: str) -> list[list[_Stretc
     sizes = shape_of(value)[len(shape_of(value)) - rank :]
     if 0 in sizes:
         raise ShapeError(f"{name}: the sizes {sizes} leave nothing to make windows of.")
-    found = []
+    axes = []
     for size, count in zip(sizes, counts, strict=True):
         times = gcd(size, count)
         starts = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count // times)]
-        found.append([_Stretch(a, b - a, size // times, times) for a, b in starts])
-    return found
+        axes.append([_Stretch(a, b - a, size // times, times) for a, b in starts])
+    return axes
 
 
 def _put_together(
@@ -237,15 +239,19 @@ def _put_together(
     parts = []
     for chosen in product(*axes):
         slices = [slice(s.start, s.start + (s.times - 1) * s.stride + s.size) for s in chosen]
-        part = view(value, key=Key((..., *slices)))
-        parts.append(pool(part, tuple([s.size for s in chosen]), tuple([s.stride for s in chosen])))
+        region = view(value, key=Key((..., *slices)))
+        parts.append(
+            pool(region, tuple([s.size for s in chosen]), tuple([s.stride for s in chosen]))
+        )
     if len(parts) == 1:
         return parts[0]
     lead = parts[0].shape[: len(parts[0].shape) - rank]
     together = fnp.stack(parts).reshape((*map(len, axes), *parts[0].shape))
-    order = [each for axis in range(rank) for each in (rank + len(lead) + axis, axis)]
+    order = [position for axis in range(rank) for position in (rank + len(lead) + axis, axis)]
     turned = fnp.transpose(together, (*range(rank, rank + len(lead)), *order))
-    result: Tensor = turned.reshape((*lead, *[len(own) * own[0].times for own in axes]))
+    result: Tensor = turned.reshape(
+        (*lead, *[len(stretches) * stretches[0].times for stretches in axes])
+    )
     return result
 
 
@@ -257,9 +263,9 @@ def _summable(value: Value) -> Value:
     return cast(value, dtype=np.dtype(np.float32)) if dtype == np.float16 else value
 
 
-def _as_mean(found: Tensor, value: Value) -> Tensor:
+def _as_mean(means: Tensor, value: Value) -> Tensor:
     """Means in the precision of the numbers that they are of."""
-    result: Tensor = found.astype(np.float16) if dtype_of(value) == np.float16 else found
+    result: Tensor = means.astype(np.float16) if dtype_of(value) == np.float16 else means
     return result
 
 
@@ -298,13 +304,13 @@ def _slid(
     sizes = numbers_of(window, rank, 1, name, "window")
     strides = sizes if stride is None else numbers_of(stride, rank, 1, name, "stride")
     dilations = numbers_of(dilation, rank, 1, name, "dilation")
-    own = shape_of(value)[len(shape_of(value)) - rank :]
-    widths = padding_of(padding, own, sizes, strides, dilations, name)
-    check_window(own, sizes, dilations, widths, name)
+    lengths = shape_of(value)[len(shape_of(value)) - rank :]
+    widths = padding_of(padding, lengths, sizes, strides, dilations, name)
+    check_window(lengths, sizes, dilations, widths, name)
     if any(map(any, widths)):
         value = _filled(value, widths, filler)
-    found = operation(value, sizes=sizes, strides=strides, dilations=dilations)
-    return found, sizes
+    pooled = operation(value, sizes=sizes, strides=strides, dilations=dilations)
+    return pooled, sizes
 
 
 def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: float) -> Value:

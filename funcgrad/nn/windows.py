@@ -26,19 +26,19 @@ def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -
     ShapeError
         There are not as many as axes, or one is too small or too large.
     """
-    found = integers(x, operation, argument)
-    if len(found) == 1:
-        found *= rank
-    if len(found) != rank:
+    numbers = integers(x, operation, argument)
+    if len(numbers) == 1:
+        numbers *= rank
+    if len(numbers) != rank:
         raise ShapeError(
-            f"{operation}: {argument} has {len(found)} numbers, {found}, for {rank} axes. Give one"
-            " for each, or one for all."
+            f"{operation}: {argument} has {len(numbers)} numbers, {numbers}, for {rank} axes. Give"
+            " one for each, or one for all."
         )
-    if min(found, default=least) < least:
-        raise ShapeError(f"{operation}: {argument} has to be at least {least}, but is {found}.")
-    if max(found, default=0) > _MOST:
-        raise ShapeError(f"{operation}: {argument} is {found}, which is more than {_MOST}.")
-    return found
+    if min(numbers, default=least) < least:
+        raise ShapeError(f"{operation}: {argument} has to be at least {least}, but is {numbers}.")
+    if max(numbers, default=0) > _MOST:
+        raise ShapeError(f"{operation}: {argument} is {numbers}, which is more than {_MOST}.")
+    return numbers
 
 
 def padding_of(
@@ -66,16 +66,16 @@ def padding_of(
             raise ArgumentError(
                 f"{operation}: padding has to be 'valid', 'same', or numbers, not {padding!r}."
             )
-        found = []
+        margins = []
         for size, width, stride, dilation in zip(sizes, window, strides, dilations, strict=True):
             count = -(-size // stride)
             total = max((count - 1) * stride + dilation * (width - 1) + 1 - size, 0)
-            found.append((total // 2, total - total // 2))
-        return tuple(found)
+            margins.append((total // 2, total - total // 2))
+        return tuple(margins)
     if not is_integer(padding):
         parts = sequence(padding, operation, "padding")
         if not all(map(is_integer, parts)):
-            pairs = [numbers_of(part, 2, 0, operation, "padding") for part in parts]
+            pairs = [numbers_of(pair, 2, 0, operation, "padding") for pair in parts]
             if len(pairs) != rank:
                 raise ShapeError(
                     f"{operation}: padding has {len(pairs)} pairs for {rank} axes. Give one each."
@@ -87,19 +87,19 @@ def padding_of(
 def padded(value: Value, widths: Sequence[tuple[int, int]]) -> Value:
     """A value with zeros around its last axes; where a width is negative, cut off there."""
     shape = shape_of(value)
-    lead, own = shape[: len(shape) - len(widths)], shape[len(shape) - len(widths) :]
+    lead, sizes = shape[: len(shape) - len(widths)], shape[len(shape) - len(widths) :]
     if any(before < 0 or behind < 0 for before, behind in widths):
         inner = [
             slice(max(-before, 0), size + min(behind, 0))
-            for size, (before, behind) in zip(own, widths, strict=True)
+            for size, (before, behind) in zip(sizes, widths, strict=True)
         ]
         value = view(value, key=Key((..., *inner)))
         widths = [(max(before, 0), max(behind, 0)) for before, behind in widths]
-        own = shape_of(value)[len(lead) :]
+        sizes = shape_of(value)[len(lead) :]
     if not any(map(any, widths)):
         return value
-    key = [slice(before, before + size) for size, (before, _) in zip(own, widths, strict=True)]
-    outer = [size + sum(width) for size, width in zip(own, widths, strict=True)]
+    key = [slice(before, before + size) for size, (before, _) in zip(sizes, widths, strict=True)]
+    outer = [size + sum(width) for size, width in zip(sizes, widths, strict=True)]
     return place(value, key=Key((*(slice(None),) * len(lead), *key)), shape=(*lead, *outer))
 
 

@@ -380,10 +380,10 @@ def _along(
         _transformed, kind=kind, scale=scale, orthogonal=is_orthogonal, is_sine=family is _SINE
     )
     if value.dtype.kind == "c":
-        found = transformed(fnp.real(value)) + 1j * transformed(fnp.imag(value))
+        coefficients = transformed(fnp.real(value)) + 1j * transformed(fnp.imag(value))
     else:
-        found = transformed(value)
-    return fnp.moveaxis(found, -1, place)
+        coefficients = transformed(value)
+    return fnp.moveaxis(coefficients, -1, place)
 
 
 def _resized(value: Tensor, n: int, kind: _Kind, name: str) -> Tensor:
@@ -423,12 +423,12 @@ def _transformed(x: Tensor, *, kind: _Kind, scale: str, orthogonal: bool, is_sin
     whole = b == int(b)
     if whole:
         start = int(b)
-        found = fnp.fft.rfft(x * weights.astype(real), 2 * m)[..., start : start + n]
+        spectrum = fnp.fft.rfft(x * weights.astype(real), 2 * m)[..., start : start + n]
     else:
         before = weights * np.exp(-1j * np.pi * b * steps / m)
-        found = fnp.fft.fft(x * before.astype(turned), 2 * m)[..., :n]
-    found = found * after.astype(turned)
-    result = -fnp.imag(found) if is_sine else fnp.real(found)
+        spectrum = fnp.fft.fft(x * before.astype(turned), 2 * m)[..., :n]
+    spectrum = spectrum * after.astype(turned)
+    result = -fnp.imag(spectrum) if is_sine else fnp.real(spectrum)
     return result.astype(x.dtype)
 
 

@@ -339,11 +339,11 @@ def _gradient(f: Function) -> Function:
 
 
 def _batched(f: Function) -> Function:
-    return lambda x, *rest: vmap(lambda x: f(x, *rest))(fnp.stack([x, x * 0.5]))
+    return lambda x, *others: vmap(lambda x: f(x, *others))(fnp.stack([x, x * 0.5]))
 
 
-def _compare_trees(where: str, found: object, expected: object) -> None:
-    (leaves, tree), (others, other) = trees.flatten(found), trees.flatten(expected)
+def _compare_trees(where: str, actual: object, expected: object) -> None:
+    (leaves, tree), (others, other) = trees.flatten(actual), trees.flatten(expected)
     if tree != other:
         raise _Wrong(f"{where}: the result's tree is {tree}, evaluation's is {other}")
     for number, (leaf, wanted) in enumerate(zip(leaves, others, strict=True)):
@@ -392,9 +392,11 @@ def _check_errors(backend: Backend) -> bool:
     kind = _error_of(f, singular)
     for _ in range(_CALLS):
         _compare_numbers("a call beside one that raises", np.asarray(staged(good)), expected)
-        found = _error_of(staged, singular)
-        if found is not kind:
-            names = [each.__name__ if each else "no error" for each in (found, kind)]
+        raised = _error_of(staged, singular)
+        if raised is not kind:
+            names = [
+                error_type.__name__ if error_type else "no error" for error_type in (raised, kind)
+            ]
             raise _Wrong(f"an operation that fails: {names[0]} by jit, {names[1]} by evaluation")
     return True
 

@@ -67,8 +67,8 @@ SQUARE: Final = tensor([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
 def every_program() -> Iterator[ProgramOfAKind]:
     """The programs, kind by kind, the simplest first."""
     for kind, programs in _KINDS:
-        for name, function, given in programs():
-            args = _arrays(given)
+        for name, function, inputs in programs():
+            args = _arrays(inputs)
             yield ProgramOfAKind(kind, name, function, args, (trees.map(_halved, args),))
     for name, function, first, *others in _branching():
         yield ProgramOfAKind("guards", name, function, _arrays(first), _arrays(tuple(others)))

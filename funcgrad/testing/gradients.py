@@ -218,9 +218,9 @@ def _check(subject: Subject, options: _Options, order: int, rng: np.random.Gener
         direction=tuple([_drawn(rng, np.asarray(x), scaled=True) for x in subject.point]),
         cts=tuple([_drawn(rng, value, scaled=False) for value in subject.values]),
     )
-    given = estimate(subject, trial.direction, options.eps)
+    numerical = estimate(subject, trial.direction, options.eps)
     for mode in options.modes:
-        trial.check(mode, given)
+        trial.check(mode, numerical)
     if order > 1:
         for mode in options.modes:
             inner_subject = derivative(subject, mode, trial.direction, trial.cts)
@@ -248,14 +248,14 @@ class _Trial:
     direction: tuple[Array, ...]
     cts: tuple[Array, ...]
 
-    def check(self, mode: str, given: Estimate) -> None:
+    def check(self, mode: str, numerical: Estimate) -> None:
         """Compare the derivative by one mode with the numerical one."""
-        values, found = self.derivative(mode, self.direction)
+        values, analytic = self.derivative(mode, self.direction)
         self.check_values(mode, values)
-        expected = given if mode == "fwd" else contract(given, self.cts)
-        comparison = compare(found, expected, self.options.tolerance)
+        expected = numerical if mode == "fwd" else contract(numerical, self.cts)
+        comparison = compare(analytic, expected, self.options.tolerance)
         if comparison is not None and not comparison.agrees:
-            raise CheckError(self.message(mode, comparison, given))
+            raise CheckError(self.message(mode, comparison, numerical))
 
     def derivative(self, mode: str, direction: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """The values by which a mode goes along, and its derivative along a direction."""
@@ -295,7 +295,7 @@ class _Trial:
             )
         )
 
-    def message(self, mode: str, comparison: Comparison, given: Estimate) -> str:
+    def message(self, mode: str, comparison: Comparison, numerical: Estimate) -> str:
         """All that is known of a wrong derivative."""
         subject = self.subject
         modes = (*subject.modes, mode)
@@ -308,7 +308,7 @@ class _Trial:
             lines.append(row("result", place(subject, comparison)))
         lines += [
             row("analytic", f"{number(comparison.analytic)}, derivative along {along}"),
-            row("numerical", f"{number(comparison.numerical)}, by {given.method}"),
+            row("numerical", f"{number(comparison.numerical)}, by {numerical.method}"),
         ]
         if np.isfinite(comparison.error):
             lines += [
@@ -323,20 +323,20 @@ class _Trial:
         rows = []
         for k, name in enumerate(self.subject.names):
             alone = [t if i == k else np.zeros_like(t) for i, t in enumerate(self.direction)]
-            given = estimate(self.subject, alone, self.options.eps)
-            _, found = self.derivative(mode, alone)
-            expected = given if mode == "fwd" else contract(given, self.cts)
+            numerical = estimate(self.subject, alone, self.options.eps)
+            _, analytic = self.derivative(mode, alone)
+            expected = numerical if mode == "fwd" else contract(numerical, self.cts)
             if mode == "fwd":  # only the element that is at fault
-                found = [found[comparison.result][comparison.index]]
+                analytic = [analytic[comparison.result][comparison.index]]
                 expected = Estimate(
                     [expected.values[comparison.result][comparison.index]],
                     [expected.noise[comparison.result][comparison.index]],
                     expected.method,
                     expected.precision,
                 )
-            part = compare(found, expected, self.options.tolerance)
-            if part is not None:
-                rows.append((name, part))
+            comparison_alone = compare(analytic, expected, self.options.tolerance)
+            if comparison_alone is not None:
+                rows.append((name, comparison_alone))
         return rows
 
     def hints(self, mode: str, comparison: Comparison) -> list[str]:

@@ -85,11 +85,11 @@ def estimate(subject: Subject, direction: Sequence[Array], eps: float | None) ->
     return Estimate(values, noise, f"central differences, step {step:.2g}", precision)
 
 
-def contract(given: Estimate, cts: Sequence[Array]) -> Estimate:
+def contract(numerical: Estimate, cts: Sequence[Array]) -> Estimate:
     """The inner product of an estimate with cotangents: the real part of <ct, value>."""
-    value = sum(inner(ct, v) for ct, v in zip(cts, given.values, strict=True))
-    noise = sum(float(np.sum(abs(ct) * n)) for ct, n in zip(cts, given.noise, strict=True))
-    return Estimate([np.asarray(value)], [np.asarray(noise)], given.method, given.precision)
+    value = sum(inner(ct, v) for ct, v in zip(cts, numerical.values, strict=True))
+    noise = sum(float(np.sum(abs(ct) * n)) for ct, n in zip(cts, numerical.noise, strict=True))
+    return Estimate([np.asarray(value)], [np.asarray(noise)], numerical.method, numerical.precision)
 
 
 def inner(first: Array, second: Array) -> float:

@@ -24,15 +24,15 @@ class Tolerance:
     absolute: float | None
     relative: float | None
 
-    def parts(self, given: Estimate) -> tuple[float, float]:
+    def parts(self, numerical: Estimate) -> tuple[float, float]:
         """The absolute and the relative tolerance for an estimate.
 
         Differences lose a third of the digits, and the extrapolation returns some; a complex step
         loses none, but a derivative computed in another order of operations does.
         """
-        exact = given.method == "complex step"
-        relative = given.precision ** (0.45 if exact else 0.38)
-        absolute = given.precision ** (0.6 if exact else 0.5)
+        exact = numerical.method == "complex step"
+        relative = numerical.precision ** (0.45 if exact else 0.38)
+        absolute = numerical.precision ** (0.6 if exact else 0.5)
         return (
             absolute if self.absolute is None else self.absolute,
             relative if self.relative is None else self.relative,
@@ -69,13 +69,17 @@ class Comparison:
         return bool(self.error <= self.tolerance)
 
 
-def compare(analytic: Sequence[Array], given: Estimate, tolerance: Tolerance) -> Comparison | None:
+def compare(
+    analytic: Sequence[Array], numerical: Estimate, tolerance: Tolerance
+) -> Comparison | None:
     """The worst element; None where there are no elements at all."""
-    absolute, relative = tolerance.parts(given)
+    absolute, relative = tolerance.parts(numerical)
     worst: Comparison | None = None
     worst_ratio = -1.0
     with np.errstate(all="ignore"):
-        for k, (a, n, noise) in enumerate(zip(analytic, given.values, given.noise, strict=True)):
+        for k, (a, n, noise) in enumerate(
+            zip(analytic, numerical.values, numerical.noise, strict=True)
+        ):
             if not n.size:
                 continue
             error = abs(a.astype(complex) - n)

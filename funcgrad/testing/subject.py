@@ -109,15 +109,15 @@ def subject_of(
             " to differentiate in. Pass 2.0 rather than 2."
         )
 
-    def run(*given: Any) -> tuple[list[Tensor], list[str]]:
+    def evaluate(*differentiated: Any) -> tuple[list[Tensor], list[str]]:
         replaced = list(leaves)
-        for k, leaf in zip(followed, given, strict=True):
+        for k, leaf in zip(followed, differentiated, strict=True):
             replaced[k] = leaf
         return _results(operation, f(*trees.unflatten(structure, replaced), **keywords))
 
     point = tuple([leaves[k] for k in followed])
     with quiet():
-        values, result_names = run(*point)
+        values, result_names = evaluate(*point)
     title = getattr(f, "__name__", type(f).__name__)
     if not values:
         raise DifferentiationError(
@@ -125,7 +125,7 @@ def subject_of(
         )
     return Subject(
         title="the function" if title == "<lambda>" else title,
-        function=lambda *given: run(*given)[0],
+        function=lambda *differentiated: evaluate(*differentiated)[0],
         point=point,
         names=tuple([names[k] for k in followed]),
         modes=(),
@@ -140,9 +140,9 @@ def _leaves(
     leaves: list[Tensor] = []
     names: list[str] = []
     for position, arg in enumerate(args):
-        found, structure = trees.flatten(arg)
+        arg_leaves, structure = trees.flatten(arg)
         name = argument_name(f, position)
-        values = values_of(operation, found, structure, partial(str, name))
+        values = values_of(operation, arg_leaves, structure, partial(str, name))
         leaves += [tensor(value) for value in values]
         names += [name + path for path in structure.paths()]
     return leaves, names, trees.structure(tuple(args))
@@ -151,12 +151,12 @@ def _leaves(
 def _results(operation: str, out: Any) -> tuple[list[Tensor], list[str]]:
     leaves, structure = trees.flatten(out)
     values = [wrap(operand(leaf, f"{operation}: the function's result")) for leaf in leaves]
-    kept = [
+    inexact = [
         (value, f"result{path}")
         for value, path in zip(values, structure.paths(), strict=True)
         if is_inexact(value.dtype)
     ]
-    return [value for value, _ in kept], [name for _, name in kept]
+    return [value for value, _ in inexact], [name for _, name in inexact]
 
 
 def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequence[Array]) -> Any:
@@ -175,15 +175,15 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
     """
 
     def forward(*point: Tensor) -> list[Tensor]:
-        given = [_fitted(t, x) for t, x in zip(tangents, point, strict=True)]
-        pushed: list[Tensor] = jvp(subject.function, point, given)[1]
+        directions = [_in_dtype_of(t, x) for t, x in zip(tangents, point, strict=True)]
+        pushed: list[Tensor] = jvp(subject.function, point, directions)[1]
         return pushed
 
     def reverse(*point: Tensor) -> list[Tensor]:
         outs, pullback = vjp(subject.function, *point)
-        given = [_fitted(ct, out) for ct, out in zip(cts, outs, strict=True)]
+        cotangents = [_in_dtype_of(ct, out) for ct, out in zip(cts, outs, strict=True)]
         # Conjugated, a pullback is holomorphic where the function is, as a complex step needs it.
-        return [wrap(conj(g)) if g.dtype.kind == "c" else g for g in pullback(given)]
+        return [wrap(conj(g)) if g.dtype.kind == "c" else g for g in pullback(cotangents)]
 
     function = forward if mode == "fwd" else reverse
     names = subject.result_names if mode == "fwd" else subject.names
@@ -200,6 +200,6 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
     )
 
 
-def _fitted(array: Array, x: Tensor) -> Tensor:
+def _in_dtype_of(array: Array, x: Tensor) -> Tensor:
     """A constant direction in the dtype that its primal has in this run."""
     return wrap(array.astype(x.dtype))

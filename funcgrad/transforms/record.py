@@ -97,7 +97,7 @@ class Recorder(Readable):
     def close(self, at_once: bool = False) -> Record:
         """End recording; tracers raise from now on. Free memory is kept for a use ``at_once``."""
         if self.pool.arrays and not at_once:
-            self.pool.rest()
+            self.pool.trim()
         entries, self.tape.entries = self.tape.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
         self._append = self.tape.append

@@ -291,7 +291,7 @@ def _gradient_function(
                 ]
             )
             if pool.arrays:
-                pool.rest()
+                pool.trim()
             if probes is not None:
                 grads = grads, probes.gradients(cts)
             if holomorphic:  # df = conj(cotangent of 1) dz
@@ -300,7 +300,7 @@ def _gradient_function(
             return ((result, release(recorder, aux)) if has_aux else result), grads
         finally:
             if pool.arrays:
-                pool.rest()
+                pool.trim()
 
     return value_and_gradient
 

@@ -142,14 +142,14 @@ def solveh_banded(
         )
     sign = 1 if lower else -1
     order = range(1, beside + 1) if lower else range(beside)
-    given = [half[..., k : k + 1, :] for k in order]
+    off_diagonals = [half[..., k : k + 1, :] for k in order]
     distances = order if lower else range(beside, 0, -1)
     turned = [
         wrap(shifted(operand(fnp.conj(row), "solveh_banded"), sign * distance))
-        for row, distance in zip(given, distances, strict=True)
+        for row, distance in zip(off_diagonals, distances, strict=True)
     ]
     middle = half[..., :1, :] if lower else half[..., beside:, :]
     middle = fnp.astype(middle.real, half.dtype)
-    above, below = (turned[::-1], given) if lower else (given, turned[::-1])
+    above, below = (turned[::-1], off_diagonals) if lower else (off_diagonals, turned[::-1])
     bands = fnp.concatenate([*above, middle, *below], -2)
     return _solved(operand(bands, "solveh_banded"), b, beside, beside, "solveh_banded", failed)

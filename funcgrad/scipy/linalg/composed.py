@@ -49,7 +49,7 @@ def block_diag(*arrs: ArrayLike) -> Tensor:
     """
     if not arrs:
         return wrap(np.zeros((1, 0)))
-    values = [operand(each, "block_diag") for each in arrs]
+    values = [operand(array, "block_diag") for array in arrs]
     dtype = common_dtype(*values)
     values = [
         x if len(shape_of(x)) > 1 else reshape(x, shape=(1, *(shape_of(x) or (1,)))) for x in values

@@ -163,8 +163,8 @@ def _pseudoinverse(
     if least:
         greatest = fnp.max(svdvals(stop_gradient(matrix), failed=failed), axis=-1, initial=0.0)
         bound = share + least / fnp.where(greatest > 0, greatest, 1.0)
-    found = plain.pinv(matrix, bound, hermitian=is_hermitian, failed=failed)
+    pseudoinverse = plain.pinv(matrix, bound, hermitian=is_hermitian, failed=failed)
     if not return_rank:
-        return found
+        return pseudoinverse
     held = stop_gradient(matrix)
-    return found, matrix_rank(held, rtol=bound, hermitian=is_hermitian, failed=failed)
+    return pseudoinverse, matrix_rank(held, rtol=bound, hermitian=is_hermitian, failed=failed)

@@ -399,11 +399,11 @@ def _constant(name: str, n: int, **options: object) -> Tensor:
     """SciPy's matrix, or an error in its words."""
     size = integer(n, name, "n")
     try:
-        found = getattr(scipy_linalg(name), name)(size, **options)
+        matrix = getattr(scipy_linalg(name), name)(size, **options)
     except (ValueError, TypeError, IndexError) as error:
         raise ArgumentError(f"{name}: there is no such matrix of size {size}: {error}") from None
-    if found.dtype == object:
+    if matrix.dtype == object:
         raise ArgumentError(
             f"{name}: the exact integers of size {size} do not fit 64 bits. Pass exact=False."
         )
-    return tensor(found)
+    return tensor(matrix)

@@ -206,7 +206,7 @@ def eigvalsh(
     >>> eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     Tensor([1., 3.])
     """
-    found = eigh(
+    eigenvalues = eigh(
         a,
         b,
         lower=lower,
@@ -216,8 +216,8 @@ def eigvalsh(
         subset_by_value=subset_by_value,
         failed=failed,
     )
-    assert isinstance(found, Tensor)
-    return found
+    assert isinstance(eigenvalues, Tensor)
+    return eigenvalues
 
 
 def eigh_tridiagonal(
@@ -303,9 +303,9 @@ def eigvalsh_tridiagonal(
     >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0])
     Tensor([1., 3.])
     """
-    found = eigh_tridiagonal(d, e, True, select, select_range, failed=failed)
-    assert isinstance(found, Tensor)
-    return found
+    eigenvalues = eigh_tridiagonal(d, e, True, select, select_range, failed=failed)
+    assert isinstance(eigenvalues, Tensor)
+    return eigenvalues
 
 
 def eig(

@@ -268,8 +268,8 @@ def lu_solve(
     half = solve_triangular(matrix, wrap(right), trans=trans, failed=failed)
     half = solve_triangular(matrix, half, trans=trans, lower=True, unit_diagonal=True)
     back = fnp.argsort(rows, axis=-1)
-    found = fnp.take_along_axis(_stacked(operand(half, "lu_solve"), back), back[..., None], -2)
-    return plain.without_columns(operand(found, "lu_solve"), is_vector)
+    solution = fnp.take_along_axis(_stacked(operand(half, "lu_solve"), back), back[..., None], -2)
+    return plain.without_columns(operand(solution, "lu_solve"), is_vector)
 
 
 def _exchanged(steps: ArrayLike, matrix: Value) -> Value:

@@ -86,16 +86,16 @@ def least_squares(
     shaped: list[Callable[[Any], Any]] = []
 
     def residuals(vector: Vector) -> Any:
-        found, unravel = tree.ravel(fun(variables.unravel(vector), *more, **named))
+        values, unravel = tree.ravel(fun(variables.unravel(vector), *more, **named))
         shaped[:] = [unravel]
-        return found
+        return values
 
     with progress_bar(progress, "least_squares") as tell:
 
         def jacobian(vector: Vector) -> Any:
-            found = np.asarray(residuals(vector))
-            tell(0.5 * float(found @ found))
-            derivative = jacfwd if len(variables.start) <= len(found) else jacrev
+            values = np.asarray(residuals(vector))
+            tell(0.5 * float(values @ values))
+            derivative = jacfwd if len(variables.start) <= len(values) else jacrev
             return np.array(derivative(residuals)(vector))
 
         result = solvers.least_squares(

@@ -111,7 +111,7 @@ def minimize(
     is_free = isinstance(constraints, Sequence) and not constraints
     name = _method(method, limits is not None, is_free)
     second = name == "trust-constr"
-    given = list(_constraints(constraints, variables, solvers, with_hessians=second))
+    vector_constraints = list(_constraints(constraints, variables, solvers, with_hessians=second))
 
     latest = [np.nan]
 
@@ -119,9 +119,9 @@ def minimize(
         return fun(variables.unravel(vector), *more)
 
     def noted(vector: Vector) -> Any:
-        found = objective(vector)
-        latest[0] = found[0] if isinstance(found, tuple) else found
-        return found
+        evaluation = objective(vector)
+        latest[0] = evaluation[0] if isinstance(evaluation, tuple) else evaluation
+        return evaluation
 
     objective, derivatives = _derived(value, name)
     with progress_bar(progress, "minimize") as tell:
@@ -136,7 +136,7 @@ def minimize(
             variables.start,
             method=name,
             bounds=None if limits is None else solvers.Bounds(*limits),
-            constraints=given,
+            constraints=vector_constraints,
             tol=None if tol is None else real_number(tol, "minimize", "tol"),
             callback=step if progress or callback is not None else None,
             options=mapping(options, "minimize", "options"),
@@ -173,32 +173,36 @@ def _derived(
     both = value_and_grad(value)
 
     def objective(vector: Vector) -> tuple[float, Vector]:
-        found, slope = both(vector)
-        return float(found), np.array(slope)
+        cost, slope = both(vector)
+        return float(cost), np.array(slope)
 
     return objective, derivatives
 
 
 def _constraints(
-    given: Any, variables: Variables, solvers: ModuleType, with_hessians: bool
+    constraints: Any, variables: Variables, solvers: ModuleType, with_hessians: bool
 ) -> Iterator[Any]:
     """Constraints of the vector, with the derivatives that the method uses."""
-    is_one = isinstance(given, Mapping) or not isinstance(given, Sequence)
-    each: Any
-    for each in [given] if is_one else given:
-        if isinstance(each, solvers.LinearConstraint):
-            yield each
+    is_one = isinstance(constraints, Mapping) or not isinstance(constraints, Sequence)
+    constraint: Any
+    for constraint in [constraints] if is_one else constraints:
+        if isinstance(constraint, solvers.LinearConstraint):
+            yield constraint
             continue
-        if isinstance(each, solvers.NonlinearConstraint):
-            function, limits, more = each.fun, (each.lb, each.ub), ()
-        elif isinstance(each, Mapping) and each.get("type") in _TYPES and "fun" in each:
-            function, limits = each["fun"], _TYPES[each["type"]]
-            more = tuple(each.get("args", ()))
+        if isinstance(constraint, solvers.NonlinearConstraint):
+            function, limits, more = constraint.fun, (constraint.lb, constraint.ub), ()
+        elif (
+            isinstance(constraint, Mapping)
+            and constraint.get("type") in _TYPES
+            and "fun" in constraint
+        ):
+            function, limits = constraint["fun"], _TYPES[constraint["type"]]
+            more = tuple(constraint.get("args", ()))
         else:
             raise ArgumentError(
                 "minimize: a constraint has to be a dict with 'type', which is 'eq' or 'ineq', and"
                 " 'fun', or a NonlinearConstraint or a LinearConstraint of SciPy's, not"
-                f" {each!r}."
+                f" {constraint!r}."
             )
         residual = partial(_residual, function, variables, more)
         jacobian = jacrev(residual)
@@ -207,7 +211,7 @@ def _constraints(
             lambda vector, f=residual: np.array(f(vector)),
             *limits,
             jac=lambda vector, f=jacobian: np.array(f(vector)),
-            keep_feasible=getattr(each, "keep_feasible", False),
+            keep_feasible=getattr(constraint, "keep_feasible", False),
             **second,
         )
 

@@ -159,16 +159,16 @@ def _limits(pair: Any, shape: Shape, where: str) -> Limits:
             f"{where}: expected None or a pair (lower, upper) of numbers, arrays or None, not"
             f" {pair!r}."
         )
-    found = []
+    limits = []
     for limit, default in zip(pair, (-inf, inf), strict=True):
         value = np.asarray(default if limit is None else limit, float)
         try:
-            found.append(np.broadcast_to(value, shape))
+            limits.append(np.broadcast_to(value, shape))
         except ValueError:
             raise ShapeError(
                 f"{where}: a limit of shape {value.shape} does not fit a leaf of shape {shape}."
             ) from None
-    return found[0], found[1]
+    return limits[0], limits[1]
 
 
 @contextmanager

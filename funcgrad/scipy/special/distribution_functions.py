@@ -251,9 +251,9 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
     """
     dfn, dfd, p = real_numbers("fdtri", dfn, dfd, p)
     first, second = _half(dfn), _half(dfd)
-    share, rest = betaincinv(first, second, p), betainccinv(second, first, p)
+    share, complement = betaincinv(first, second, p), betainccinv(second, first, p)
     low = share < 0.5
-    small, great = fnp.where(low, share, 0.5), fnp.where(low, 0.5, rest)
+    small, great = fnp.where(low, share, 0.5), fnp.where(low, 0.5, complement)
     odds = fnp.where(low, small / (1 - small), (1 - great) / great)
     result: Tensor = dfd / dfn * odds
     return result
@@ -300,17 +300,17 @@ def _next(k: Tensor) -> Tensor:
 def _of_counts(k: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
     """The shapes of the beta distribution of the share at which more than k of n come."""
     first = _next(k)
-    rest: Tensor = n - first + 1.0
-    return first, rest
+    second: Tensor = n - first + 1.0
+    return first, second
 
 
 def _unless_all(
     function: Callable[..., Tensor], k: Tensor, n: Tensor, p: Tensor, certain: float
 ) -> Tensor:
     """A probability of counts, which is certain of k = n, whatever p is."""
-    first, rest = _of_counts(k, n)
-    found = function(first, fnp.where(rest == 0, 1.0, rest), p)
-    result: Tensor = fnp.where(rest == 0, found * 0 + certain, found)
+    first, second = _of_counts(k, n)
+    probability = function(first, fnp.where(second == 0, 1.0, second), p)
+    result: Tensor = fnp.where(second == 0, probability * 0 + certain, probability)
     return result
 
 

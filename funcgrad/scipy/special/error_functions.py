@@ -6,7 +6,7 @@ it is there or not; SciPy evaluates the others.
 
 from __future__ import annotations
 
-from funcgrad.primitives import special as _own
+from funcgrad.primitives import special as _special
 from funcgrad.primitives.special_functions import error_functions as _p
 from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, apply1
@@ -22,7 +22,7 @@ def erf(z: ArrayLike, /) -> Tensor:
     Tensor([0.        , 0.84270079])
     """
     value = operand(z, "erf")
-    return apply1(_p.erf_of_complex if dtype_of(value).kind == "c" else _own.erf, value)
+    return apply1(_p.erf_of_complex if dtype_of(value).kind == "c" else _special.erf, value)
 
 
 def erfc(x: ArrayLike, /) -> Tensor:
@@ -34,7 +34,7 @@ def erfc(x: ArrayLike, /) -> Tensor:
     Tensor([1.00000000e+00, 2.08848758e-45])
     """
     value = operand(x, "erfc")
-    return apply1(_p.erfc_of_complex if dtype_of(value).kind == "c" else _own.erfc, value)
+    return apply1(_p.erfc_of_complex if dtype_of(value).kind == "c" else _special.erfc, value)
 
 
 def erfcx(x: ArrayLike, /) -> Tensor:
@@ -104,7 +104,7 @@ def ndtr(x: ArrayLike, /) -> Tensor:
     >>> ndtr([-10.0, 0.0])
     Tensor([7.61985302e-24, 5.00000000e-01])
     """
-    return apply1(_own.ndtr, x)
+    return apply1(_special.ndtr, x)
 
 
 def log_ndtr(x: ArrayLike, /) -> Tensor:
@@ -126,7 +126,7 @@ def ndtri(y: ArrayLike, /) -> Tensor:
     >>> ndtri([0.025, 0.5])
     Tensor([-1.95996398,  0.        ])
     """
-    return apply1(_own.ndtri, y)
+    return apply1(_special.ndtri, y)
 
 
 def ndtri_exp(y: ArrayLike, /) -> Tensor:

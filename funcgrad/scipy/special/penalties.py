@@ -19,9 +19,9 @@ def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     >>> huber(1.0, [0.5, 3.0])
     Tensor([0.125, 2.5  ])
     """
-    bound, rest = real_numbers("huber", delta, r)
-    size = fnp.abs(rest)
-    inner = fnp.where(size <= bound, rest, 0.0)
+    bound, residual = real_numbers("huber", delta, r)
+    size = fnp.abs(residual)
+    inner = fnp.where(size <= bound, residual, 0.0)
     outer = bound * (fnp.where(size <= bound, 0.0, size) - bound / 2)
     value = fnp.where(size <= bound, inner * inner / 2, outer)
     result: Tensor = fnp.where(bound < 0, fnp.inf, value)
@@ -38,9 +38,9 @@ def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     >>> pseudo_huber(3.0, [0.0, 4.0])
     Tensor([0., 6.])
     """
-    bound, rest = real_numbers("pseudo_huber", delta, r)
+    bound, residual = real_numbers("pseudo_huber", delta, r)
     outside = bound < 0
-    value = apply2(_p.pseudo_huber, fnp.where(outside, 1.0, bound), rest)
+    value = apply2(_p.pseudo_huber, fnp.where(outside, 1.0, bound), residual)
     result: Tensor = fnp.where(outside, fnp.inf, value)
     return result
 

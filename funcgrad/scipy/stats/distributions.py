@@ -436,7 +436,7 @@ class DiscreteDistribution(AbsentMethods):
         greatest = np.inf if self.greatest is None else self.greatest(*shapes)
         return (n >= self.least) & (n < greatest)
 
-    def _within(
+    def _inside_support(
         self, formula: Formula, n: Tensor, shapes: list[Tensor], inside: Condition
     ) -> Tensor:
         """A formula inside of the support; elsewhere at numbers that do no harm."""
@@ -453,7 +453,7 @@ class DiscreteDistribution(AbsentMethods):
     ) -> Tensor:
         n, shapes, valid = self._standard(method, k, args, kwds)
         inside = holding(self._has_mass, n, *shapes)
-        value = self._within(formula, n, shapes, inside)
+        value = self._inside_support(formula, n, shapes, inside)
         return _completed(value, n, inside, valid, lambda: outside)
 
     def _probability(
@@ -468,5 +468,5 @@ class DiscreteDistribution(AbsentMethods):
         n, shapes, valid = self._standard(method, k, args, kwds)
         whole = fnp.floor(n)
         inside = holding(self._is_before_the_end, whole, *shapes)
-        value = self._within(formula, whole, shapes, inside)
+        value = self._inside_support(formula, whole, shapes, inside)
         return _completed(value, n, inside, valid, lambda: _limits(n, n < self.least, ends))

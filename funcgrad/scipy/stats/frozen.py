@@ -58,9 +58,9 @@ class FrozenDistribution:
                 f" {', '.join(dir(self))}."
             )
         method = getattr(self._distribution, name)
-        return lambda *given: method(*given, **self._parameters)
+        return lambda *arguments: method(*arguments, **self._parameters)
 
     def __dir__(self) -> list[str]:
         """The names of the methods."""
-        own = vars(type(self._distribution)).items()
-        return [name for name, each in own if name[0] != "_" and inspect.isfunction(each)]
+        members = vars(type(self._distribution)).items()
+        return [name for name, member in members if name[0] != "_" and inspect.isfunction(member)]

@@ -129,8 +129,8 @@ class DirichletDistribution(AbsentMethods):
                 " alpha is a vector, and x has its length, or one less, along the first axis."
             )
         if len(value) < len(shape):
-            rest = 1 - fnp.sum(value, axis=0, keepdims=True)
-            value = fnp.concatenate([value, rest])
+            last = 1 - fnp.sum(value, axis=0, keepdims=True)
+            value = fnp.concatenate([value, last])
         weights = fnp.reshape(shape - 1, (-1,) + (1,) * (value.ndim - 1))
         logarithm = special.gammaln(fnp.sum(shape)) - fnp.sum(special.gammaln(shape))
         result: Tensor = fnp.sum(special.xlogy(weights, value), axis=0) + logarithm

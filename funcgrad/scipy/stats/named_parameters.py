@@ -16,7 +16,10 @@ _OPTIONAL: Final = frozenset({"loc", "scale"})
 
 
 def arguments(
-    operation: str, names: Sequence[str], given: Sequence[ArrayLike], named: Mapping[str, ArrayLike]
+    operation: str,
+    names: Sequence[str],
+    positional: Sequence[ArrayLike],
+    named: Mapping[str, ArrayLike],
 ) -> dict[str, ArrayLike]:
     """Parameters by their names; ``loc`` and ``scale`` may be absent.
 
@@ -25,13 +28,13 @@ def arguments(
     MissingOptionError
         A parameter is missing, or given twice, or there is none of its name.
     """
-    values = dict(zip(names, given, strict=False))
+    values = dict(zip(names, positional, strict=False))
     values.update(named)
-    wrong = len(values) < len(given) + len(named) or (named and not named.keys() <= set(names))
-    lacking = [name for name in names[len(given) :] if name not in named]
+    wrong = len(values) < len(positional) + len(named) or (named and not named.keys() <= set(names))
+    lacking = [name for name in names[len(positional) :] if name not in named]
     if wrong or not _OPTIONAL.issuperset(lacking):
         raise MissingOptionError(
-            f"{operation}: the parameters are {', '.join(names)}; got {len(given)} by position"
+            f"{operation}: the parameters are {', '.join(names)}; got {len(positional)} by position"
             f" and {', '.join(named) or 'none'} by name."
         )
     return values

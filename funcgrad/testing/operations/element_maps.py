@@ -37,8 +37,8 @@ def _is_owned(case: Case) -> None:
             for k, arg in enumerate(at.sample.args):
                 shares = isinstance(arg, np.ndarray) and np.may_share_memory(value, arg)
                 require(not shares, f"the result{name} lies in the memory of argument {k}")
-            kept = np.may_share_memory(value, again)
-            require(not kept, f"a second call{name} returns the memory of the first")
+            is_reused = np.may_share_memory(value, again)
+            require(not is_reused, f"a second call{name} returns the memory of the first")
 
 
 def _views_share(primitive: Primitive) -> None:
