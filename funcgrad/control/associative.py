@@ -103,21 +103,21 @@ def associative_scan(
 
     def combine(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
         """Combine two stacks with ``fn``, elementwise along axis 0."""
-        own, other = [
+        first_tree, second_tree = [
             trees.unflatten(
-                structure, [wrap(move_axis(x, 0, a)) for x, a in zip(each, axes, strict=True)]
+                structure, [wrap(move_axis(x, 0, a)) for x, a in zip(operand, axes, strict=True)]
             )
-            for each in (first, second)
+            for operand in (first, second)
         ]
-        found, result = trees.flatten(fn(own, other))
+        out_leaves, result = trees.flatten(fn(first_tree, second_tree))
         if result != structure:
             raise TreeError(
                 placed(f"associative_scan: fn returns {result}, and elems is {structure}.")
             )
-        outs = placed_values("associative_scan", found, result, lambda: "the result of fn")
+        outs = placed_values("associative_scan", out_leaves, result, lambda: "the result of fn")
         moved = []
-        for out, given, a, path in zip(outs, first, axes, paths, strict=True):
-            spec, wanted = spec_inside(out), spec_inside(move_axis(given, 0, a))
+        for out, leaf, a, path in zip(outs, first, axes, paths, strict=True):
+            spec, wanted = spec_inside(out), spec_inside(move_axis(leaf, 0, a))
             if spec != wanted:
                 kind = ShapeError if spec.shape != wanted.shape else DtypeError
                 raise kind(
@@ -145,26 +145,26 @@ def _totals(
     count = shape_of(elems[0])[0]
     if count < 2:
         return elems
-    pairs = combine(_part(elems, 0, count - 1, 2), _part(elems, 1, count, 2))
+    pairs = combine(_strided(elems, 0, count - 1, 2), _strided(elems, 1, count, 2))
     odd = _totals(combine, pairs)  # of all up to elements 1, 3, 5, ...
-    rest = _part(elems, 2, count, 2)
-    before = _part(odd, 0, (count - 1) // 2, 1)
-    even = combine(before, rest) if count > 2 else rest
-    first = _part(elems, 0, 1, 1)
+    even_elems = _strided(elems, 2, count, 2)
+    before = _strided(odd, 0, (count - 1) // 2, 1)
+    even = combine(before, even_elems) if count > 2 else even_elems
+    first = _strided(elems, 0, 1, 1)
     return [
         _interleaved(concatenate(x, y, axis=0), z) for x, y, z in zip(first, even, odd, strict=True)
     ]
 
 
-def _part(values: Sequence[Value], start: int, stop: int, step: int) -> list[Value]:
+def _strided(values: Sequence[Value], start: int, stop: int, step: int) -> list[Value]:
     key = Key((slice(start, stop, step),))
     return [view(value, key=key) for value in values]
 
 
 def _interleaved(even: Value, odd: Value) -> Value:
     """Interleave two arrays along axis 0; the first may have one more element."""
-    count, *rest = shape_of(odd)
+    count, *elem_shape = shape_of(odd)
     pairs = stack(view(even, key=Key((slice(0, count),))), odd, axis=1)
-    both = reshape(pairs, shape=(2 * count, *rest))
+    both = reshape(pairs, shape=(2 * count, *elem_shape))
     last = view(even, key=Key((slice(count, None),)))
     return concatenate(both, last, axis=0) if shape_of(last)[0] else both

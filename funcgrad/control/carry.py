@@ -73,8 +73,8 @@ def described_spec(spec: Spec) -> str:
 
 def gives_way(weak: Spec, spec: Spec) -> bool:
     """Whether a Python number can become an array of a dtype: of its kind or of a later one."""
-    own, other = ["bifc".index(each.dtype.kind.replace("u", "i")) for each in (weak, spec)]
-    return weak.weak and not spec.shape and own <= other
+    weak_rank, rank = ["bifc".index(ranked.dtype.kind.replace("u", "i")) for ranked in (weak, spec)]
+    return weak.weak and not spec.shape and weak_rank <= rank
 
 
 def alike(new: Any, old: Any) -> bool:
@@ -163,8 +163,8 @@ class Kinds:
 
     def tree(self, values: Sequence[Value] | None = None) -> Any:
         """Values as the user's function gets them."""
-        own = self.values if values is None else values
-        return trees.unflatten(self.structure, [wrap(value) for value in own])
+        carried = self.values if values is None else values
+        return trees.unflatten(self.structure, [wrap(value) for value in carried])
 
     def flatten(self, tree: Any, step: str) -> list[Value]:
         """The values of a carry that the user's function returned, of the same structure."""
@@ -186,17 +186,17 @@ class Kinds:
         """
         fitted, promoted = [], False
         for k, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
-            own = spec_inside(value)
-            if own == spec:
+            value_spec = spec_inside(value)
+            if value_spec == spec:
                 fitted.append(value)
-            elif gives_way(own, spec):
+            elif gives_way(value_spec, spec):
                 fitted.append(as_spec(value, spec))
-            elif self._becomes(k, own):
-                self.specs[k] = own if spec.weak else strong(own)
+            elif self._becomes(k, value_spec):
+                self.specs[k] = value_spec if spec.weak else strong(value_spec)
                 promoted = True
                 fitted.append(value)
             else:
-                raise self._changed(k, own, step)
+                raise self._changed(k, value_spec, step)
         return fitted, promoted
 
     def promote(self) -> None:
@@ -233,7 +233,7 @@ class Kinds:
         values, promoted = self.fit(self.flatten(tree, step), step)
         if promoted and not is_first:
             changed = zip(before, self.specs, strict=True)
-            if any(own.dtype != new.dtype for own, new in changed):
+            if any(old.dtype != new.dtype for old, new in changed):
                 raise self.late(before, step)
             return self.tree(values)
         while promoted:
@@ -245,23 +245,23 @@ class Kinds:
     def late(self, before: Sequence[Spec], step: str) -> Exception:
         """The error for a Python number that becomes an array later than at the first step."""
         k = next(k for k, spec in enumerate(before) if spec.dtype != self.specs[k].dtype)
-        found, self.specs[k] = self.specs[k], before[k]
-        return self._changed(k, found, step)
+        late_spec, self.specs[k] = self.specs[k], before[k]
+        return self._changed(k, late_spec, step)
 
-    def _changed(self, k: int, own: Spec, step: str) -> Exception:
+    def _changed(self, k: int, new: Spec, step: str) -> Exception:
         spec = self.specs[k]
-        kind = ShapeError if own.shape != spec.shape else DtypeError
+        kind = ShapeError if new.shape != spec.shape else DtypeError
         remedy = (
             "A loop carries arrays of one shape: put what grows into the second result, or into an"
             " array that is there from the start."
-            if own.shape != spec.shape
+            if new.shape != spec.shape
             else f"Convert it, with .astype({str(spec.dtype)!r}), or begin with an array of"
-            f" {own.dtype}."
+            f" {new.dtype}."
         )
         return kind(
             placed(
                 f"{self.operation}: the carry{self.structure.paths()[k]} came in as"
-                f" {described_spec(spec)} and was returned as {described_spec(own)}{step}. {remedy}"
+                f" {described_spec(spec)} and was returned as {described_spec(new)}{step}. {remedy}"
             )
         )
 
@@ -288,11 +288,11 @@ def common_specs(
                     f" {structures[0]}, and {name} returns {structure}."
                 )
             )
-    found: list[Spec] = list(specs[0])
-    for name, own in zip(names[1:], specs[1:], strict=True):
-        for k, (spec, other) in enumerate(zip(found, own, strict=True)):
+    common: list[Spec] = list(specs[0])
+    for name, branch_specs in zip(names[1:], specs[1:], strict=True):
+        for k, (spec, other) in enumerate(zip(common, branch_specs, strict=True)):
             if gives_way(spec, other):
-                found[k] = other
+                common[k] = other
             elif spec != other and not gives_way(other, spec):
                 kind = ShapeError if spec.shape != other.shape else DtypeError
                 raise kind(
@@ -303,4 +303,4 @@ def common_specs(
                         " of one shape and dtype."
                     )
                 )
-    return [strong(spec) if spec.dtype.kind == "b" else spec for spec in found]
+    return [strong(spec) if spec.dtype.kind == "b" else spec for spec in common]

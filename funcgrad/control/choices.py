@@ -66,23 +66,23 @@ def truth(operation: str, what: str, value: ArrayLike) -> Value:
     """A value that has to be one truth value."""
     if type(value) is Tensor and type(value._value) is np.bool_:  # at every step of a loop
         return value._value
-    own = placed_operand(operation, what, value)
-    if shape_of(own):
+    pred = placed_operand(operation, what, value)
+    if shape_of(pred):
         raise ShapeError(
             placed(
                 f"{operation}: {what} has to be one truth value, got an array of shape"
-                f" {shape_of(own)}. Reduce it with fnp.any or fnp.all; to choose for each element"
+                f" {shape_of(pred)}. Reduce it with fnp.any or fnp.all; to choose for each element"
                 " use fnp.where."
             )
         )
-    if dtype_of(own).kind != "b":
+    if dtype_of(pred).kind != "b":
         raise DtypeError(
             placed(
-                f"{operation}: {what} has to be a truth value, got {dtype_of(own)}. Compare it, as"
+                f"{operation}: {what} has to be a truth value, got {dtype_of(pred)}. Compare it, as"
                 " in x != 0."
             )
         )
-    return own
+    return pred
 
 
 @overload
@@ -146,9 +146,9 @@ def cond(
     """
     for f in (true_fun, false_fun):
         check_function("cond", f)
-    own = truth("cond", "the predicate", pred)
+    predicate = truth("cond", "the predicate", pred)
     names = ["false_fun", "true_fun"]
-    return _chosen("cond", own, (false_fun, true_fun), operands, names)
+    return _chosen("cond", predicate, (false_fun, true_fun), operands, names)
 
 
 @overload
@@ -203,22 +203,23 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
         raise ArgumentError(placed("switch: there is no branch; give at least one."))
     for k, f in enumerate(functions):
         check_function(f"switch: branches[{k}]", f)
-    own = placed_operand("switch", "the index", index)
-    if shape_of(own):
+    index_value = placed_operand("switch", "the index", index)
+    if shape_of(index_value):
         raise ShapeError(
             placed(
-                f"switch: the index has to be one integer, got an array of shape {shape_of(own)}."
+                "switch: the index has to be one integer, got an array of shape"
+                f" {shape_of(index_value)}."
             )
         )
-    if dtype_of(own).kind not in "iu":
+    if dtype_of(index_value).kind not in "iu":
         raise DtypeError(
             placed(
-                f"switch: the index has to be an integer, got {dtype_of(own)}. By a truth value"
-                " fg.cond chooses."
+                f"switch: the index has to be an integer, got {dtype_of(index_value)}. By a truth"
+                " value fg.cond chooses."
             )
         )
     names = [f"branch {k}" for k in range(len(functions))]
-    return _chosen("switch", own, functions, operands, names)
+    return _chosen("switch", index_value, functions, operands, names)
 
 
 def _chosen(
@@ -289,14 +290,14 @@ class Branches:
         """A function as a program, the traced values that it closes over, and its results' tree."""
         structures: list[Structure] = []
 
-        def run(values: Sequence[Value]) -> list[Value]:
+        def branch(values: Sequence[Value]) -> list[Value]:
             outs, structure = self.flat(self.call(k, values))
             structures.append(structure)
             return outs
 
         place, specs = f"fg.{self.operation}", specs_inside(self.values)
-        own = staged_body(running_stager(), place, run, specs, self.names[k], holds_all=True)
-        return *own, structures[0]
+        staged = staged_body(running_stager(), place, branch, specs, self.names[k], holds_all=True)
+        return *staged, structures[0]
 
     def finished(self, k: int, out: object) -> Any:
         """The result of a choice, from what the chosen function returned.
@@ -318,9 +319,9 @@ class Branches:
         ask no further functions: one that calls itself would be asked without end.
         """
         names = [self.names[k] for k in ran]
-        structures, specs = [[*each] for each in zip(*ran.values(), strict=True)]
+        structures, specs = [[*column] for column in zip(*ran.values(), strict=True)]
         chosen = common_specs(self.operation, names, structures, specs)
-        numbers = [spec for own in specs for spec in own if spec.weak]
+        numbers = [spec for branch_specs in specs for spec in branch_specs if spec.weak]
         if _ASKED.get() or not numbers:
             return chosen
         token = _ASKED.set(True)
@@ -346,13 +347,14 @@ class Branches:
             with participating(goers):
                 staged.append(self.staged(k))
         structures = [structure for _, _, structure in staged]
-        closed = list({id(x): x for _, own, _ in staged for x in own}.values())
+        closed = list({id(x): x for _, branch_closed, _ in staged for x in branch_closed}.values())
         specs = [result_specs(program) for program, _, _ in staged]
         wanted = common_specs(self.operation, self.names, structures, specs)
         every = specs_inside([*self.values, *closed])
         count = len(self.values)
         programs = [
-            _joining(program, own, closed, count, every, wanted) for program, own, _ in staged
+            _joining(program, branch_closed, closed, count, every, wanted)
+            for program, branch_closed, _ in staged
         ]
         outs = apply_switch(index, [*self.values, *closed], programs)
         return trees.unflatten(structures[0], [wrap(out) for out in outs])
@@ -389,8 +391,8 @@ def _joining(
     places = {id(value): count + k for k, value in enumerate(every)}
     reads = [*range(count), *[places[id(value)] for value in closed]]
 
-    def run(values: Sequence[Value]) -> list[Value]:
+    def branch(values: Sequence[Value]) -> list[Value]:
         outs = program.evaluate([values[k] for k in reads])
         return [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
 
-    return flat_program(program.name, run, specs)
+    return flat_program(program.name, branch, specs)

@@ -63,19 +63,19 @@ def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
     value = stand_in(spec)
     if type(ct) is not Masked:
         return broadcast(fit(ct, value, spec.shape), spec.shape)
-    own = broadcast(fit(ct.value, value, spec.shape), spec.shape)
+    fitted_value = broadcast(fit(ct.value, value, spec.shape), spec.shape)
     mask = broadcast(ct.mask, spec.shape) if shape_of(ct.mask) else ct.mask
-    return Masked(own, mask)
+    return Masked(fitted_value, mask)
 
 
 def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
     """Convert a fitted cotangent to a kind that its own was joined into."""
-    own = kind_of(ct)
-    if own is kind:
+    ct_kind = kind_of(ct)
+    if ct_kind is kind:
         return ct
     if ct is None:
         ct = Masked(zeros_like(spec), np.False_)
-    elif own is CotangentKind.WHOLE:
+    elif ct_kind is CotangentKind.WHOLE:
         ct = Masked(ct, np.True_)
     if kind is CotangentKind.MASKED and spec.shape != shape_of(ct.mask):
         ct = Masked(ct.value, broadcast_to(ct.mask, shape=spec.shape))
@@ -84,17 +84,17 @@ def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
 
 def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cotangent]:
     """Cotangents of some kinds that take neither time nor memory."""
-    found: list[Cotangent] = []
+    cts: list[Cotangent] = []
     for kind, spec in zip(kinds, specs, strict=True):
         strong = Spec(spec.shape, spec.dtype)
         if kind is CotangentKind.ABSENT:
-            found.append(None)
+            cts.append(None)
         elif kind is CotangentKind.WHOLE:
-            found.append(stand_in(strong))
+            cts.append(stand_in(strong))
         else:
             shape = spec.shape if kind is CotangentKind.MASKED else ()
-            found.append(Masked(stand_in(strong), stand_in(Spec(shape, _BOOL))))
-    return found
+            cts.append(Masked(stand_in(strong), stand_in(Spec(shape, _BOOL))))
+    return cts
 
 
 def restored_kinds(kinds: Sequence[CotangentKind], values: Iterator[Value]) -> list[Cotangent]:
@@ -118,15 +118,15 @@ def total(first: Cotangent, second: Cotangent) -> Cotangent:
     return first + second
 
 
-def part_kinds(part: LinearPart) -> list[CotangentKind]:
+def part_kinds(pullback: LinearPart) -> list[CotangentKind]:
     """The kinds of the cotangents that a pullback returns."""
-    specs = part.program.specs()
-    found = iter([specs[variable] for variable in part.program.outputs])
+    specs = pullback.program.specs()
+    out_specs = iter([specs[variable] for variable in pullback.program.outputs])
     kinds = []
-    for width in part.widths:
-        own = [next(found) for _ in range(width)]
+    for width in pullback.widths:
+        ct_specs = [next(out_specs) for _ in range(width)]
         if width == 2:
-            kinds.append(CotangentKind.MASKED if own[1].shape else CotangentKind.SWITCHED)
+            kinds.append(CotangentKind.MASKED if ct_specs[1].shape else CotangentKind.SWITCHED)
         else:
             kinds.append(CotangentKind.WHOLE if width else CotangentKind.ABSENT)
     return kinds

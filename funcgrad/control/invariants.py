@@ -3,12 +3,12 @@
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> body = fg.program(lambda w, c: fnp.sin(w) * c)(2.0, 3.0)
->>> before, rest, kept = split_invariants(body, 1)
+>>> before, step_body, shared = split_invariants(body, 1)
 >>> print(before.to_text(sources=False))
 program <lambda>(w: float64[]) -> float64[]
   a: float64[] = sin w
   return a
->>> print(rest.to_text(sources=False), kept)
+>>> print(step_body.to_text(sources=False), shared)
 program <lambda>(a: float64[], c: float64[]) -> float64[]
   b: float64[] = multiply a c
   return b []
@@ -25,11 +25,11 @@ def invariant_variables(program: Program, consts: int) -> set[int]:
 
     Results of operations that run foreign Python, and may print, are none of them.
     """
-    found = {*range(consts), *range(len(program.inputs), program.index.given)}
+    invariant = {*range(consts), *range(len(program.inputs), program.index.given)}
     for equation, results in zip(program.equations, program.index.results, strict=True):
-        if found.issuperset(equation.operands) and not equation.operation.is_foreign:
-            found.update(results)
-    return found
+        if invariant.issuperset(equation.operands) and not equation.operation.is_foreign:
+            invariant.update(results)
+    return invariant
 
 
 def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
@@ -45,9 +45,9 @@ def split_invariants(body: Program, consts: int) -> tuple[Program | None, Progra
     -------
     before : Program or None
         Of these inputs.
-    rest : Program
-        Of the inputs in ``kept``, of what ``before`` gives, and of the other inputs.
-    kept : list of int
+    step_body : Program
+        Of the inputs in ``shared``, of what ``before`` gives, and of the other inputs.
+    shared : list of int
         Those of the first inputs that it reads.
     """
     invariant = invariant_variables(body, consts)
@@ -60,8 +60,8 @@ def split_invariants(body: Program, consts: int) -> tuple[Program | None, Progra
             read.update(equation.operands)
     wanted = sorted(moved & read)
     before = extract(body, range(consts), wanted) if wanted else None
-    kept = [variable for variable in range(consts) if variable in read]
-    if not wanted and len(kept) == consts:
-        return None, body, kept
+    shared = [variable for variable in range(consts) if variable in read]
+    if not wanted and len(shared) == consts:
+        return None, body, shared
     others = range(consts, len(body.inputs))
-    return before, extract(body, [*kept, *wanted, *others], body.outputs), kept
+    return before, extract(body, [*shared, *wanted, *others], body.outputs), shared

@@ -96,17 +96,17 @@ class ControlEntry(Entry):
     operands: Sequence[int]
 
     def push(self, tangents: Variables) -> list[Value]:
-        given = [tangents[operand] for operand in self.operands]
-        if all(tangent is None for tangent in given):
+        operand_tangents = [tangents[operand] for operand in self.operands]
+        if all(tangent is None for tangent in operand_tangents):
             return [None] * len(self.recording.connected)
-        pushed = self.recording.push(given)
+        pushed = self.recording.push(operand_tangents)
         return [pushed[k] for k in self.recording.connected]
 
     def pull_from(self, cotangents: Variables, ct: Sequence[Cotangent]) -> None:
-        given: list[Cotangent] = [None] * len(self.recording.outs)
-        for k, own in zip(self.recording.connected, ct, strict=True):
-            given[k] = own
-        for operand, g in zip(self.operands, self.recording.pull(given), strict=True):
+        result_cts: list[Cotangent] = [None] * len(self.recording.outs)
+        for k, connected_ct in zip(self.recording.connected, ct, strict=True):
+            result_cts[k] = connected_ct
+        for operand, g in zip(self.operands, self.recording.pull(result_cts), strict=True):
             if operand >= 0 and g is not None:
                 accumulate(cotangents, operand, g)
 
@@ -147,16 +147,16 @@ def control_primitive(
             return rules.evaluate([concrete(value) for value in values], params)
         trace.check()
         if isinstance(trace, Recorder):
-            own = None if trace.is_plain else delegate(trace)
-            if own is None:
+            deputy = None if trace.is_plain else delegate(trace)
+            if deputy is None:
                 return _record(rules, trace, values, params)
-            trace = own
+            trace = deputy
         if isinstance(trace, Pusher):
             return _push(rules, trace, values, params)
         if isinstance(trace, Batcher):
             return _batch(rules, trace, values, params)
-        own_values, own_params = _of_arrays(values, params, first)
-        return list(trace.process(primitive, own_values, own_params))
+        fitted_values, fitted_params = _of_arrays(values, params, first)
+        return list(trace.process(primitive, fitted_values, fitted_params))
 
     def push(tangents: Values, _: Any, *values: Value, **params: Any) -> tuple[Value, ...]:
         return tuple(rules.push(values, tangents, params)[1])
@@ -190,19 +190,19 @@ def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value,
     A Python number that a loop carries becomes an element of an array where its values at all steps
     are stacked. A program that took the number then gets an array, so it is converted, too.
     """
-    programs = {name: own for name, own in params.items() if isinstance(own, Program)}
+    programs = {name: param for name, param in params.items() if isinstance(param, Program)}
     specs = specs_inside(values[first:])
     most = max(programs.values(), key=lambda program: len(program.inputs)).inputs
     if all(
-        own.dtype == spec.dtype and own.weak == spec.weak
-        for own, spec in zip(most, specs, strict=False)
+        input_spec.dtype == spec.dtype and input_spec.weak == spec.weak
+        for input_spec, spec in zip(most, specs, strict=False)
     ):
         return tuple(values), params
     fitted = [
         as_spec(value, strong(spec)) for value, spec in zip(values[first:], most, strict=False)
     ]
-    own_programs = {name: strong_program(own) for name, own in programs.items()}
-    return (*values[:first], *fitted), {**params, **own_programs}
+    strong_programs = {name: strong_program(program) for name, program in programs.items()}
+    return (*values[:first], *fitted), {**params, **strong_programs}
 
 
 def _record(rules: Rules, recorder: Recorder, values: Values, params: Params) -> list[Value]:

@@ -48,10 +48,10 @@ class ScannedArrays:
             raise ArgumentError(
                 placed(f"{self.operation}: length has to be a whole number, got {length!r}.")
             )
-        found, origin = (None, "") if length is None else (as_index(length), "length")
-        if found is not None and found < 0:
+        count, origin = (None, "") if length is None else (as_index(length), "length")
+        if count is not None and count < 0:
             raise ArgumentError(
-                placed(f"{self.operation}: length is {found}; it cannot be negative.")
+                placed(f"{self.operation}: length is {count}; it cannot be negative.")
             )
         for value, path in zip(self.values, self.structure.paths(), strict=True):
             shape = shape_of(value)
@@ -62,16 +62,16 @@ class ScannedArrays:
                         " through. What all steps share is closed over."
                     )
                 )
-            if found is None:
-                found, origin = shape[0], f"xs{path}"
-            elif shape[0] != found:
+            if count is None:
+                count, origin = shape[0], f"xs{path}"
+            elif shape[0] != count:
                 raise ShapeError(
                     placed(
-                        f"{self.operation}: the lengths differ: {origin} has {found}, and xs{path}"
+                        f"{self.operation}: the lengths differ: {origin} has {count}, and xs{path}"
                         f" of shape {shape} has {shape[0]} on axis 0."
                     )
                 )
-        if found is None:
+        if count is None:
             remedy = (
                 "Say how many steps with length=."
                 if self.operation == "scan"
@@ -80,13 +80,13 @@ class ScannedArrays:
             raise ArgumentError(
                 placed(f"{self.operation}: there is nothing to go through. {remedy}")
             )
-        return found
+        return count
 
     @property
     def specs(self) -> list[Spec]:
         """The spec of a slice of each array: without axis 0."""
-        found = [spec_inside(value) for value in self.values]
-        return [Spec(spec.shape[1:], spec.dtype) for spec in found]
+        array_specs = [spec_inside(value) for value in self.values]
+        return [Spec(spec.shape[1:], spec.dtype) for spec in array_specs]
 
     def tree(self, values: Sequence[Value]) -> Any:
         """The slices of one step as the user's function gets them."""
@@ -96,7 +96,7 @@ class ScannedArrays:
         """The slices of one step."""
         return self.tree([value[step] for value in self.values])
 
-    def each(self, steps: range) -> Iterator[Any]:
+    def iterate(self, steps: range) -> Iterator[Any]:
         """The slices of some steps, one after another."""
         if not self.values:
             tree = self.tree(())
@@ -114,19 +114,19 @@ def looped(
     steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
     ys: list[Any] = []
     carry = kinds.tree()
-    for step, x in zip(steps, slices.each(steps), strict=True):
+    for step, x in zip(steps, slices.iterate(steps), strict=True):
         out = f(carry, x)
         if type(out) is not tuple or len(out) != 2:
             pair_of(operation, out)
         if not alike(out[0], carry):
-            found = [out]
+            latest = [out]
 
-            def again(step: int = step, found: list[Any] = found) -> Any:
-                found[:] = [pair_of(operation, f(kinds.tree(), slices.at(step)))]
-                return found[0][0]
+            def again(step: int = step, latest: list[Any] = latest) -> Any:
+                latest[:] = [pair_of(operation, f(kinds.tree(), slices.at(step)))]
+                return latest[0][0]
 
             carry = kinds.next(out[0], f" at step {step}", not ys, again)
-            ys.append(found[0][1])
+            ys.append(latest[0][1])
         else:
             carry, y = out
             ys.append(y)
@@ -147,13 +147,13 @@ def _stacked(operation: str, ys: Sequence[Any]) -> Any:
     else:
         columns = [*zip(*[_leaves(operation, structure, y) for y in ys], strict=True)]
     try:
-        found = [
+        stacked = [
             _column(operation, column, path)
             for column, path in zip(columns, structure.paths(), strict=True)
         ]
     except REFUSALS as error:  # as for arrays of more axes than NumPy has
         raise explained(error, operation, *leaves) from error
-    return trees.unflatten(structure, [wrap(value) for value in found])
+    return trees.unflatten(structure, [wrap(value) for value in stacked])
 
 
 def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:

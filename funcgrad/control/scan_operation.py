@@ -37,92 +37,92 @@ from funcgrad.transforms.with_derivative import flat, with_pushforward
 
 
 def _evaluate(values: Values, params: Params) -> list[Value]:
-    own = ScanSettings(**params)
-    fixed, state, xs = own.parts(values)
-    body = own.body
-    ys = [np.empty((own.length, *spec.shape), spec.dtype) for spec in own.slices()]
-    for step in own.steps():
+    scan = ScanSettings(**params)
+    fixed, state, xs = scan.parts(values)
+    body = scan.body
+    ys = [np.empty((scan.length, *spec.shape), spec.dtype) for spec in scan.slices()]
+    for step in scan.steps():
         outs = body.evaluate([*fixed, *state, *[x[step] for x in xs]])
-        state = outs[: own.carry]
-        for y, out in zip(ys, outs[own.carry :], strict=True):
+        state = outs[: scan.carry]
+        for y, out in zip(ys, outs[scan.carry :], strict=True):
             y[step] = out
     return [*state, *ys]
 
 
 def _unrolled(values: Values, params: Params) -> list[Value]:
-    own = ScanSettings(**params)
-    fixed, state, xs = own.parts(values)
+    scan = ScanSettings(**params)
+    fixed, state, xs = scan.parts(values)
     rows: list[list[Value]] = []
-    for step in own.steps():
+    for step in scan.steps():
         slices = [view(x, key=Key((step,))) for x in xs]
-        outs = own.body.evaluate([*fixed, *state, *slices])
-        state = outs[: own.carry]
-        rows.append(outs[own.carry :])
-    if own.reverse:
+        outs = scan.body.evaluate([*fixed, *state, *slices])
+        state = outs[: scan.carry]
+        rows.append(outs[scan.carry :])
+    if scan.reverse:
         rows.reverse()
     if not rows:
-        return [*state, *[np.empty((0, *spec.shape), spec.dtype) for spec in own.slices()]]
+        return [*state, *[np.empty((0, *spec.shape), spec.dtype) for spec in scan.slices()]]
     return [*state, *[stack(*column, axis=0) for column in zip(*rows, strict=True)]]
 
 
 def _result(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
-    own = ScanSettings(**params)
-    fixed, state, xs = own.parts(specs)
+    scan = ScanSettings(**params)
+    fixed, state, xs = scan.parts(specs)
     for x in xs:
-        if x.shape[:1] != (own.length,):
-            raise ProgramError(f"a loop of {own.length} steps over an array of shape {x.shape}")
-    outs = own.body.results(*fixed, *state, *[Spec(x.shape[1:], x.dtype) for x in xs])
-    if outs[: own.carry] != tuple(state):
+        if x.shape[:1] != (scan.length,):
+            raise ProgramError(f"a loop of {scan.length} steps over an array of shape {x.shape}")
+    outs = scan.body.results(*fixed, *state, *[Spec(x.shape[1:], x.dtype) for x in xs])
+    if outs[: scan.carry] != tuple(state):
         raise ProgramError("the body of a loop changes the kind of what it carries")
-    stacked = [Spec((own.length, *out.shape), out.dtype) for out in outs[own.carry :]]
-    return (*outs[: own.carry], *stacked)
+    stacked = [Spec((scan.length, *out.shape), out.dtype) for out in outs[scan.carry :]]
+    return (*outs[: scan.carry], *stacked)
 
 
 def _form(**params: Any) -> Loop:
-    own = ScanSettings(**params)
-    return Loop(own.body, own.consts, own.carry, own.length, reverse=own.reverse)
+    scan = ScanSettings(**params)
+    return Loop(scan.body, scan.consts, scan.carry, scan.length, reverse=scan.reverse)
 
 
 def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
-    own = ScanSettings(**params)
-    body, carry = own.body, own.carry
+    scan = ScanSettings(**params)
+    body, carry = scan.body, scan.carry
     args = [stand_in(spec) for spec in body.inputs]
-    given = [t is not None for t in tangents]
+    has_tangent = [t is not None for t in tangents]
     while True:
         slices = [
             stand_in(strong(spec)) if flag else None
-            for spec, flag in zip(body.inputs, given, strict=True)
+            for spec, flag in zip(body.inputs, has_tangent, strict=True)
         ]
         both = with_pushforward(body, args, slices, numbers=False)
         grown = [
-            flag or (own.is_carry(k) and both.widths[k - own.consts] > 0)
-            for k, flag in enumerate(given)
+            flag or (scan.is_carry(k) and both.widths[k - scan.consts] > 0)
+            for k, flag in enumerate(has_tangent)
         ]
-        if grown == given:
+        if grown == has_tangent:
             break
-        given = grown
-    parts = own.parts(given)
+        has_tangent = grown
+    parts = scan.parts(has_tangent)
     pushed_ys = [width > 0 for width in both.widths[carry:]]
 
-    def pushed(own_values: Values) -> list[Value]:
-        found = iter(own_values)
+    def pushed(dual_values: Values) -> list[Value]:
+        arguments = iter(dual_values)
         primals, moved = [], []
         for flags in parts:
-            primals += [next(found) for _ in flags]
-            moved += [next(found) for flag in flags if flag]
+            primals += [next(arguments) for _ in flags]
+            moved += [next(arguments) for flag in flags if flag]
         outs = both.program.evaluate([*primals, *moved])
-        results, rest = outs[: len(body.outputs)], iter(outs[len(body.outputs) :])
-        sums = [next(rest) if width else None for width in both.widths]
+        results, out_tangents = outs[: len(body.outputs)], iter(outs[len(body.outputs) :])
+        sums = [next(out_tangents) if width else None for width in both.widths]
         state = [
             as_spec(zeros_like(spec) if t is None else t, strong(spec))
-            for t, spec, flag in zip(sums, body.inputs[own.consts :], parts[1], strict=False)
+            for t, spec, flag in zip(sums, body.inputs[scan.consts :], parts[1], strict=False)
             if flag
         ]
         return [*results[:carry], *state, *results[carry:], *flat(sums[carry:])]
 
     specs, operands = [], []
     for inputs, flags, primals, moved in zip(
-        own.parts(body.inputs), parts, own.parts(values), own.parts(tangents), strict=True
+        scan.parts(body.inputs), parts, scan.parts(values), scan.parts(tangents), strict=True
     ):
         chosen = [k for k, flag in enumerate(flags) if flag]
         specs += [*inputs, *[strong(inputs[k]) for k in chosen]]
@@ -131,7 +131,7 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
         )
     program = flat_program(f"{body.name}_push", pushed, specs)
     consts, state, xs = operands
-    outs = iter(apply_scan(consts, state, xs, own.over(program)))
+    outs = iter(apply_scan(consts, state, xs, scan.over(program)))
     ends = [next(outs) for _ in range(carry)]
     end_tangents = [next(outs) if flag else None for flag in parts[1]]
     ys = [next(outs) for _ in pushed_ys]
@@ -141,32 +141,32 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
 def _batch(
     size: int, values: Values, flags: Sequence[bool], params: Params
 ) -> tuple[list[Value], list[bool]]:
-    own = ScanSettings(**params)
-    body = own.body
-    fixed, state, slices = own.parts(flags)
+    scan = ScanSettings(**params)
+    body = scan.body
+    fixed, state, slices = scan.parts(flags)
     while True:
-        program, found = batched_program(body, size, [*fixed, *state, *slices], state)
-        grown = [had or has for had, has in zip(state, found, strict=False)]
+        program, out_flags = batched_program(body, size, [*fixed, *state, *slices], state)
+        grown = [had or has for had, has in zip(state, out_flags, strict=False)]
         if grown == state:
             break
         state = grown
-    consts, carry, xs = own.parts(values)
-    carry = with_batch(carry, own.parts(flags)[1], state, size)
+    consts, carry, xs = scan.parts(values)
+    carry = with_batch(carry, scan.parts(flags)[1], state, size)
     xs = [move_axis(x, 1, 0) if flag else x for x, flag in zip(xs, slices, strict=True)]
-    outs = apply_scan(consts, carry, xs, own.over(program))
+    outs = apply_scan(consts, carry, xs, scan.over(program))
     ys = [
         move_axis(y, 1, 0) if flag else y
-        for y, flag in zip(outs[own.carry :], found[own.carry :], strict=True)
+        for y, flag in zip(outs[scan.carry :], out_flags[scan.carry :], strict=True)
     ]
-    return [*outs[: own.carry], *ys], [*state, *found[own.carry :]]
+    return [*outs[: scan.carry], *ys], [*state, *out_flags[scan.carry :]]
 
 
 def _check_linear(followed: Sequence[bool], params: Params) -> None:
-    own = ScanSettings(**params)
-    fixed, state, slices = own.parts(followed)
+    scan = ScanSettings(**params)
+    fixed, state, slices = scan.parts(followed)
     while True:
-        found = check_linear("fg.scan", own.body, [*fixed, *state, *slices])
-        grown = [had or has for had, has in zip(state, found, strict=False)]
+        out_flags = check_linear("fg.scan", scan.body, [*fixed, *state, *slices])
+        grown = [had or has for had, has in zip(state, out_flags, strict=False)]
         if grown == state:
             return
         state = grown
@@ -177,22 +177,22 @@ def _record(values: Values, followed: Sequence[bool], params: Params) -> ScanRec
 
 
 def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
-    own = ScanSettings(**params)
+    scan = ScanSettings(**params)
     wanted = {k for k, flag in enumerate(read) if flag}
     while True:
-        inputs = inputs_read(own.body, wanted)
-        grown = wanted | {k - own.consts for k in inputs if own.is_carry(k)}
+        inputs = inputs_read(scan.body, wanted)
+        grown = wanted | {k - scan.consts for k in inputs if scan.is_carry(k)}
         if grown == wanted:
             break
         wanted = grown
-    state = {k for k in wanted if k < own.carry}
-    inputs |= {own.consts + k for k in state}
-    if len(wanted) == len(read) and len(inputs) == len(own.body.inputs):
+    state = {k for k in wanted if k < scan.carry}
+    inputs |= {scan.consts + k for k in state}
+    if len(wanted) == len(read) and len(inputs) == len(scan.body.inputs):
         return None
-    kept, results = sorted(inputs), sorted(wanted)
-    counts = {"consts": len([k for k in kept if k < own.consts]), "carry": len(state)}
-    body = part_of(own.body, kept, results)
-    return {**own._asdict(), **counts, "body": body}, kept, results
+    operands, results = sorted(inputs), sorted(wanted)
+    counts = {"consts": len([k for k in operands if k < scan.consts]), "carry": len(state)}
+    body = part_of(scan.body, operands, results)
+    return {**scan._asdict(), **counts, "body": body}, operands, results
 
 
 SCAN: Final = control_primitive(
@@ -212,9 +212,9 @@ def apply_scan(consts: Values, carry: Values, xs: Values, settings: ScanSettings
     Equations with the same value at every step run once, before the loop.
     """
     body = settings.body
-    before, rest, kept = split_invariants(body, len(consts))
+    before, step_body, shared = split_invariants(body, len(consts))
     more = [] if before is None else before.evaluate(consts)
-    own = [*[consts[k] for k in kept], *more]
+    step_consts = [*[consts[k] for k in shared], *more]
     state = [as_spec(x, spec) for x, spec in zip(carry, body.inputs[len(consts) :], strict=False)]
-    params = settings._replace(body=rest, consts=len(own), carry=len(carry))._asdict()
-    return list(SCAN(*own, *state, *xs, **params))
+    params = settings._replace(body=step_body, consts=len(step_consts), carry=len(carry))._asdict()
+    return list(SCAN(*step_consts, *state, *xs, **params))

@@ -60,8 +60,8 @@ class ScanRecording(ControlRecording):
     __slots__ = (
         "_apply",
         "_args",
-        "_kept",
-        "_parts",
+        "_pullbacks",
+        "_residuals",
         "_settings",
         "_taken",
         "_values",
@@ -88,88 +88,90 @@ class ScanRecording(ControlRecording):
                 break
             flags = grown
         self.connected = self._taken.connected
-        self._kept: dict[int, Value] = {}
-        self._parts: dict[tuple[CotangentKind, ...], LinearPart] = {}
+        self._residuals: dict[int, Value] = {}
+        self._pullbacks: dict[tuple[CotangentKind, ...], LinearPart] = {}
         self.outs = self._keep(sorted({*self._taken.first.reads}))
 
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
         """Run the loop, keep the wanted ones of the body's inputs and residuals over all steps, and
         return the loop's results."""
-        own, forward = self._settings, self._taken.forward
-        count = len(own.body.inputs)
-        outs, residuals = forward.outputs[: len(own.body.outputs)], forward.outputs
-        consts, _, xs = own.parts(self._values)
-        invariant = invariant_variables(forward, own.consts)
+        settings, forward = self._settings, self._taken.forward
+        count = len(settings.body.inputs)
+        outs, residuals = forward.outputs[: len(settings.body.outputs)], forward.outputs
+        consts, _, xs = settings.parts(self._values)
+        invariant = invariant_variables(forward, settings.consts)
         once: dict[int, int] = {}
         stacked: dict[int, int] = {}
         for position in wanted:
-            if position < own.consts:
-                self._kept[position] = consts[position]
-            elif own.consts + own.carry <= position < count:
-                self._kept[position] = xs[position - own.consts - own.carry]
+            if position < settings.consts:
+                self._residuals[position] = consts[position]
+            elif settings.consts + settings.carry <= position < count:
+                self._residuals[position] = xs[position - settings.consts - settings.carry]
             elif position < count:
                 stacked[position] = position
             else:
                 variable = residuals[len(outs) + position - count]
                 (once if variable in invariant else stacked)[position] = variable
-        ys = outs[own.carry :]
+        ys = outs[settings.carry :]
         more = sorted({*stacked.values()} - {*ys})
         body = extract(forward, range(count), [*outs, *more])
-        found = self._apply(*own.parts(self._values), own.over(body))
-        places = {variable: place for place, variable in enumerate([*ys, *more], own.carry)}
+        results = self._apply(*settings.parts(self._values), settings.over(body))
+        places = {variable: place for place, variable in enumerate([*ys, *more], settings.carry)}
         for position, variable in stacked.items():
-            self._kept[position] = found[places[variable]]
+            self._residuals[position] = results[places[variable]]
         if once:
-            before = extract(forward, range(own.consts), [*once.values()])
-            self._kept.update(zip(once, before.evaluate(consts), strict=True))
-        return found[: len(outs)]
+            before = extract(forward, range(settings.consts), [*once.values()])
+            self._residuals.update(zip(once, before.evaluate(consts), strict=True))
+        return results[: len(outs)]
 
-    def _read(self, part: LinearPart) -> tuple[list[int], list[int]]:
+    def _read(self, linear: LinearPart) -> tuple[list[int], list[int]]:
         """The positions of the values that a linear part reads, in two lists: those that are the
         same at all steps, and those stacked over steps."""
-        lacking = [position for position in part.reads if position not in self._kept]
+        lacking = [position for position in linear.reads if position not in self._residuals]
         if lacking:
             self._keep(lacking)
-        own, forward = self._settings, self._taken.forward
-        count = len(own.body.inputs)
-        invariant = invariant_variables(forward, own.consts)
+        settings, forward = self._settings, self._taken.forward
+        count = len(settings.body.inputs)
+        invariant = invariant_variables(forward, settings.consts)
 
         def is_fixed(position: int) -> bool:
             if position < count:
-                return position < own.consts
-            return forward.outputs[len(own.body.outputs) + position - count] in invariant
+                return position < settings.consts
+            return forward.outputs[len(settings.body.outputs) + position - count] in invariant
 
-        fixed = [position for position in part.reads if is_fixed(position)]
-        return fixed, [position for position in part.reads if position not in fixed]
+        fixed = [position for position in linear.reads if is_fixed(position)]
+        return fixed, [position for position in linear.reads if position not in fixed]
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
-        own = self._settings
-        _, specs, x_specs = own.parts(own.body.inputs)
+        settings = self._settings
+        _, specs, x_specs = settings.parts(settings.body.inputs)
         state = [fitted(ct, spec) for ct, spec in zip(cts, specs, strict=False)]
         seeds = [
-            _by_step(ct, Spec((own.length, *spec.shape), spec.dtype))
+            _by_step(ct, Spec((settings.length, *spec.shape), spec.dtype))
             if k in self.connected
             else None
             for k, (ct, spec) in enumerate(
-                zip(cts[own.carry :], own.slices(), strict=True), own.carry
+                zip(cts[settings.carry :], settings.slices(), strict=True), settings.carry
             )
         ]
         seed_kinds = [*map(kind_of, seeds)]
-        sums: list[Cotangent] = [None] * own.consts
+        sums: list[Cotangent] = [None] * settings.consts
         rows: list[Sequence[Cotangent]] = []
         first = self._peeled([*map(kind_of, state)], seed_kinds)
-        for part, step in zip(first, reversed(own.steps()), strict=False):
-            pulled = self._pulled_at(step, part, state, seeds)
-            consts, state[:], slices = own.parts(pulled)
+        for pullback, step in zip(first, reversed(settings.steps()), strict=False):
+            pulled = self._pulled_at(step, pullback, state, seeds)
+            consts, state[:], slices = settings.parts(pulled)
             sums = [*map(total, sums, consts)]
             rows.append(slices)
         sums, state, stacked = self._pulled_loop(sums, state, seeds, len(first))
         columns = zip(*rows, strict=True) if rows else [()] * len(x_specs)
-        found = zip(stacked, columns, repeat(own.length - len(first)), x_specs, strict=False)
+        arguments = zip(
+            stacked, columns, repeat(settings.length - len(first)), x_specs, strict=False
+        )
         return [
             *sums,
             *state,
-            *[_with_rows(*parts, own.reverse) for parts in found],
+            *[_with_rows(*parts, settings.reverse) for parts in arguments],
         ]
 
     def _peeled(
@@ -180,30 +182,34 @@ class ScanRecording(ControlRecording):
         At these steps an absent cotangent becomes whole, so that the loop need not carry a mask.
         There are none where that would take more than ``_MOST_PEELED`` steps, or all of them.
         """
-        parts: list[LinearPart] = []
+        pullbacks: list[LinearPart] = []
         while CotangentKind.ABSENT in kinds:
-            part = self._part_of(kinds, seed_kinds)
-            after = self._settings.parts(part_kinds(part))[1]
+            pullback = self._pullback_for(kinds, seed_kinds)
+            after = self._settings.parts(part_kinds(pullback))[1]
             turn = (CotangentKind.ABSENT, CotangentKind.WHOLE)
             if turn not in zip(kinds, after, strict=True):
                 break
-            parts.append(part)
-            if len(parts) > _MOST_PEELED or len(parts) >= self._settings.length:
+            pullbacks.append(pullback)
+            if len(pullbacks) > _MOST_PEELED or len(pullbacks) >= self._settings.length:
                 return []
             kinds = after
-        return parts
+        return pullbacks
 
     def _pulled_at(
-        self, step: int, part: LinearPart, state: Sequence[Cotangent], seeds: Sequence[Cotangent]
+        self,
+        step: int,
+        pullback: LinearPart,
+        state: Sequence[Cotangent],
+        seeds: Sequence[Cotangent],
     ) -> list[Cotangent]:
         """The cotangents of the body's arguments at a step outside of the loop."""
         inputs, key = self._settings.body.inputs, Key((step,))
-        fixed, stacked = self._read(part)
-        known = {position: self._kept[position] for position in fixed}
-        known.update({position: view(self._kept[position], key=key) for position in stacked})
+        fixed, stacked = self._read(pullback)
+        known = {position: self._residuals[position] for position in fixed}
+        known.update({position: view(self._residuals[position], key=key) for position in stacked})
         slices = [None if ct is None else each(ct, lambda x: view(x, key=key)) for ct in seeds]
-        given = [*state, *slices]
-        pulled = self._run(part, known, [given[k] for k in self.connected])
+        cts = [*state, *slices]
+        pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
         return [fitted(ct, spec) for ct, spec in zip(pulled, inputs, strict=True)]
 
     def _pulled_loop(
@@ -217,30 +223,30 @@ class ScanRecording(ControlRecording):
 
         ``before`` are the sums over the first steps, which the loop skips.
         """
-        own = self._settings
-        consts, specs, x_specs = own.parts(own.body.inputs)
+        settings = self._settings
+        consts, specs, x_specs = settings.parts(settings.body.inputs)
         seed_kinds = [*map(kind_of, seeds)]
-        part, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
-        const_kinds, _, x_kinds = own.parts(part_kinds(part))
+        pullback, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
+        const_kinds, _, x_kinds = settings.parts(part_kinds(pullback))
         sum_kinds = [*map(_kind_of_sum, before, const_kinds)]
         x_kinds = [
             CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind for kind in x_kinds
         ]
-        fixed, stacked = self._read(part)
+        fixed, stacked = self._read(pullback)
 
         def back(values: Values) -> list[Value]:
-            rest = iter(values)
-            known = {position: next(rest) for position in fixed}
-            given = restored_kinds(kinds, rest)
-            sums = restored_kinds(sum_kinds, rest)
-            known.update({position: next(rest) for position in stacked})
-            given += restored_kinds(seed_kinds, rest)
-            pulled = self._run(part, known, [given[k] for k in self.connected])
-            pairs = zip(pulled, own.body.inputs, strict=True)
-            consts, found, xs = own.parts([fitted(ct, spec) for ct, spec in pairs])
+            arguments = iter(values)
+            known = {position: next(arguments) for position in fixed}
+            cts = restored_kinds(kinds, arguments)
+            sums = restored_kinds(sum_kinds, arguments)
+            known.update({position: next(arguments) for position in stacked})
+            cts += restored_kinds(seed_kinds, arguments)
+            pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
+            pairs = zip(pulled, settings.body.inputs, strict=True)
+            consts, state_cts, xs = settings.parts([fitted(ct, spec) for ct, spec in pairs])
             return flat(
                 [
-                    *map(in_kind, found, kinds, specs),
+                    *map(in_kind, state_cts, kinds, specs),
                     *map(total, sums, consts),
                     *map(in_kind, xs, x_kinds, x_specs),
                 ]
@@ -250,88 +256,97 @@ class ScanRecording(ControlRecording):
             *map(in_kind, state, kinds, specs),
             *map(_begun, before, sum_kinds, consts),
         ]
-        outs = self._loop(back, fixed, stacked, carry, seeds, not own.reverse, skipped=skipped)
-        found = iter(outs)
-        ends = restored_kinds(kinds, found)
+        outs = self._loop(back, fixed, stacked, carry, seeds, not settings.reverse, skipped=skipped)
+        results = iter(outs)
+        ends = restored_kinds(kinds, results)
         sums = [
             first if ct is None else ct
-            for ct, first in zip(restored_kinds(sum_kinds, found), before, strict=True)
+            for ct, first in zip(restored_kinds(sum_kinds, results), before, strict=True)
         ]
-        return sums, ends, restored_kinds(x_kinds, found)
+        return sums, ends, restored_kinds(x_kinds, results)
 
     def _pulled(
         self, kinds: list[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> tuple[LinearPart, list[CotangentKind]]:
         """The pullback of the body, and the kinds of cotangents that the loop carries."""
         while True:
-            part = self._part_of(kinds, seed_kinds)
-            grown = [*map(joined, kinds, self._settings.parts(part_kinds(part))[1])]
+            pullback = self._pullback_for(kinds, seed_kinds)
+            grown = [*map(joined, kinds, self._settings.parts(part_kinds(pullback))[1])]
             if grown == kinds:
-                return part, kinds
+                return pullback, kinds
             kinds = grown
 
-    def _part_of(
+    def _pullback_for(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> LinearPart:
         """The pullback of the body, of cotangents of such kinds."""
-        own, every = self._settings, (*kinds, *seed_kinds)
+        settings, every = self._settings, (*kinds, *seed_kinds)
         if all(every[k] is CotangentKind.WHOLE for k in self.connected):
             return self._taken.first
-        if every not in self._parts:
-            cts = stand_ins(every, [*own.parts(own.body.inputs)[1], *own.slices()])
-            given = [ct if k in self.connected else None for k, ct in enumerate(cts)]
-            self._parts[every] = self._taken.pullback(self._args, given)
-        return self._parts[every]
+        if every not in self._pullbacks:
+            cts = stand_ins(every, [*settings.parts(settings.body.inputs)[1], *settings.slices()])
+            connected_cts = [ct if k in self.connected else None for k, ct in enumerate(cts)]
+            self._pullbacks[every] = self._taken.pullback(self._args, connected_cts)
+        return self._pullbacks[every]
 
     def push(self, tangents: Values) -> list[Value]:
-        own = self._settings
-        inputs = [strong(spec) for spec in own.body.inputs]
+        settings = self._settings
+        inputs = [strong(spec) for spec in settings.body.inputs]
         flags = [t is not None for t in tangents]
         while True:
-            given = [
+            stand_in_tangents = [
                 stand_in(spec) if flag else None for spec, flag in zip(inputs, flags, strict=True)
             ]
-            part = self._taken.pushforward(self._args, given)
+            pushforward = self._taken.pushforward(self._args, stand_in_tangents)
             grown = [
-                flag or (own.is_carry(k) and part.widths[k - own.consts] > 0)
+                flag or (settings.is_carry(k) and pushforward.widths[k - settings.consts] > 0)
                 for k, flag in enumerate(flags)
             ]
             if grown == flags:
                 break
             flags = grown
-        fixed, stacked = self._read(part)
-        consts, state, xs = own.parts(
+        fixed, stacked = self._read(pushforward)
+        consts, state, xs = settings.parts(
             [
                 zeros_like(spec) if flag and t is None else t
                 for t, spec, flag in zip(tangents, inputs, flags, strict=True)
             ]
         )
-        const_flags, state_flags, x_flags = own.parts(flags)
+        const_flags, state_flags, x_flags = settings.parts(flags)
 
         def forth(values: Values) -> list[Value]:
-            rest = iter(values)
-            known = {position: next(rest) for position in fixed}
-            first = [next(rest) if flag else None for flag in const_flags]
-            moved = [next(rest) if flag else None for flag in state_flags]
-            known.update({position: next(rest) for position in stacked})
-            given = [*first, *moved, *[next(rest) if flag else None for flag in x_flags]]
-            found = self._run(part, known, given)
-            specs = own.parts(inputs)[1]
+            arguments = iter(values)
+            known = {position: next(arguments) for position in fixed}
+            first = [next(arguments) if flag else None for flag in const_flags]
+            moved = [next(arguments) if flag else None for flag in state_flags]
+            known.update({position: next(arguments) for position in stacked})
+            step_tangents = [
+                *first,
+                *moved,
+                *[next(arguments) if flag else None for flag in x_flags],
+            ]
+            out_tangents = self._apply_linear(pushforward, known, step_tangents)
+            specs = settings.parts(inputs)[1]
             ends = [
                 as_spec(zeros_like(spec) if t is None else t, spec)
-                for t, spec, flag in zip(found, specs, state_flags, strict=False)
+                for t, spec, flag in zip(out_tangents, specs, state_flags, strict=False)
                 if flag
             ]
-            return [*ends, *flat(found[own.carry :])]
+            return [*ends, *flat(out_tangents[settings.carry :])]
 
-        found = iter(self._loop(forth, fixed, stacked, state, xs, own.reverse, consts))
-        ends = [next(found) if flag else None for flag in state_flags]
-        return [*ends, *[next(found) if width else None for width in part.widths[own.carry :]]]
+        results = iter(self._loop(forth, fixed, stacked, state, xs, settings.reverse, consts))
+        ends = [next(results) if flag else None for flag in state_flags]
+        return [
+            *ends,
+            *[next(results) if width else None for width in pushforward.widths[settings.carry :]],
+        ]
 
-    def _run(self, part: LinearPart, known: dict[int, Value], given: Values) -> list[Cotangent]:
+    def _apply_linear(
+        self, linear: LinearPart, known: dict[int, Value], incoming: Values
+    ) -> list[Cotangent]:
         """Evaluate a linear part at one step, on values by position and incoming cotangents."""
-        read = [known[position] for position in part.reads]
-        return restored(part.widths, part.program.evaluate([*read, *flat(given)]))
+        read = [known[position] for position in linear.reads]
+        return restored(linear.widths, linear.program.evaluate([*read, *flat(incoming)]))
 
     def _loop(
         self,
@@ -344,18 +359,18 @@ class ScanRecording(ControlRecording):
         consts: Values = (),
         skipped: int = 0,
     ) -> list[Value]:
-        """Run a loop over the kept values of the steps, without the first ``skipped`` ones."""
-        shared = [*[self._kept[position] for position in fixed], *flat(consts)]
-        xs = [*[self._kept[position] for position in stacked], *flat(slices)]
-        own, state = self._settings, flat(carry)
-        left = own.length - skipped
+        """Run a loop over the residuals of the steps, without the first ``skipped`` ones."""
+        shared = [*[self._residuals[position] for position in fixed], *flat(consts)]
+        xs = [*[self._residuals[position] for position in stacked], *flat(slices)]
+        settings, state = self._settings, flat(carry)
+        left = settings.length - skipped
         if skipped:
-            key = Key((slice(0, left) if reverse else slice(skipped, own.length),))
+            key = Key((slice(0, left) if reverse else slice(skipped, settings.length),))
             xs = [view(x, key=key) for x in xs]
         specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
-        program = flat_program(f"{own.body.name}_{step.__name__}", step, specs)
+        program = flat_program(f"{settings.body.name}_{step.__name__}", step, specs)
         return self._apply(
-            shared, state, xs, own._replace(body=program, length=left, reverse=reverse)
+            shared, state, xs, settings._replace(body=program, length=left, reverse=reverse)
         )
 
 
@@ -365,10 +380,14 @@ def _slice_spec(x: Value) -> Spec:
 
 def _kind_of_sum(before: Cotangent, kind: CotangentKind) -> CotangentKind:
     """The kind of a sum in a loop that adds cotangents of a kind; absent where it adds none."""
-    own = kind_of(before)
-    if CotangentKind.ABSENT in (own, kind):
+    kind_before = kind_of(before)
+    if CotangentKind.ABSENT in (kind_before, kind):
         return kind
-    return CotangentKind.WHOLE if CotangentKind.WHOLE in (own, kind) else joined(own, kind)
+    return (
+        CotangentKind.WHOLE
+        if CotangentKind.WHOLE in (kind_before, kind)
+        else joined(kind_before, kind)
+    )
 
 
 def _begun(before: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
@@ -388,19 +407,23 @@ def _with_rows(
     if not rows or kinds == {CotangentKind.ABSENT}:
         return ct
     kind = CotangentKind.WHOLE if kinds == {CotangentKind.WHOLE} else CotangentKind.MASKED
-    own = flat([in_kind(ct, kind, Spec((length, *spec.shape), spec.dtype))])
+    loop_arrays = flat([in_kind(ct, kind, Spec((length, *spec.shape), spec.dtype))])
     ordered = rows if is_reverse else rows[::-1]
     columns = zip(*[flat([in_kind(row, kind, spec)]) for row in ordered], strict=True)
-    found = []
-    for part, column in zip(own, columns, strict=True):
+    arrays = []
+    for loop_array, column in zip(loop_arrays, columns, strict=True):
         more = stack(*column, axis=0)
-        found.append(concatenate(*((more, part) if is_reverse else (part, more)), axis=0))
-    return restored([len(found)], found)[0]
+        arrays.append(
+            concatenate(*((more, loop_array) if is_reverse else (loop_array, more)), axis=0)
+        )
+    return restored([len(arrays)], arrays)[0]
 
 
 def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:
     """The cotangent of a stacked result, with a mask that has a row for each step."""
-    own = fitted(ct, spec)
+    fitted_ct = fitted(ct, spec)
     return (
-        in_kind(own, CotangentKind.MASKED, spec) if kind_of(own) is CotangentKind.SWITCHED else own
+        in_kind(fitted_ct, CotangentKind.MASKED, spec)
+        if kind_of(fitted_ct) is CotangentKind.SWITCHED
+        else fitted_ct
     )

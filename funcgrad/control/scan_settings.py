@@ -2,8 +2,8 @@
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda w, c, x: (w * c, x + c))(2.0, 3.0, 4.0)
->>> own = ScanSettings(body, consts=1, carry=1, length=5)
->>> own.parts("wcx"), list(own._replace(reverse=True).steps())
+>>> scan = ScanSettings(body, consts=1, carry=1, length=5)
+>>> scan.parts("wcx"), list(scan._replace(reverse=True).steps())
 (('w', 'c', 'x'), [4, 3, 2, 1, 0])
 """
 

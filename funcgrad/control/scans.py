@@ -190,18 +190,18 @@ def _staged(
     unroll: int,
 ) -> tuple[Any, Any]:
     count = len(kinds.values)
-    given: list[Structure] = []
+    structures: list[Structure] = []
 
-    def run(values: Sequence[Value]) -> list[Value]:
+    def step(values: Sequence[Value]) -> list[Value]:
         out = f(kinds.tree(values[:count]), slices.tree(values[count:]))
         carry, y = pair_of(operation, out)
         state, _ = kinds.fit(kinds.flatten(carry, ""), "")
         leaves, structure = trees.flatten(y)
-        given[:] = [structure]
+        structures[:] = [structure]
         ys = placed_values(operation, leaves, structure, lambda: "what a step gives")
         return [*state, *ys]
 
-    program, closed = kinds.staged(stager, run, slices.specs, name_of(f))
+    program, closed = kinds.staged(stager, step, slices.specs, name_of(f))
     inputs = range(len(program.inputs))
     order = [*inputs[count + len(slices.values) :], *inputs[: count + len(slices.values)]]
     body = extract(program, order, program.outputs)
@@ -211,7 +211,7 @@ def _staged(
     else:
         empty = [np.empty((0, *spec.shape), spec.dtype) for spec in settings.slices()]
         outs = [*kinds.values, *empty]
-    ys = trees.unflatten(given[0], [wrap(y) for y in outs[count:]])
+    ys = trees.unflatten(structures[0], [wrap(y) for y in outs[count:]])
     return kinds.tree(outs[:count]), ys
 
 
@@ -231,30 +231,30 @@ def _checkpointed(
     count = slices.length // size
     whole = count * size
 
-    def part(start: int, stop: int) -> ScannedArrays:
+    def arrays_between(start: int, stop: int) -> ScannedArrays:
         key = Key((slice(start, stop),))
         return slices.over([view(x, key=key) for x in slices.values], stop - start)
 
-    def chunk(carry: Any, own: Any) -> Any:
-        inner = ScannedArrays("scan", own, size)
+    def chunk(carry: Any, xs: Any) -> Any:
+        inner = ScannedArrays("scan", xs, size)
         return _scan("scan", f, carry, inner, reverse, unroll)
 
     def chunks(carry: Any) -> tuple[Any, Any]:
-        own = part(0, whole)
-        folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in own.values]
+        arrays = arrays_between(0, whole)
+        folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in arrays.values]
         end, ys = _scan("scan", checkpoint(chunk), carry, slices.over(folded, count), reverse)
         return end, trees.map(_unfolded, ys)
 
     if whole == slices.length:
         return chunks(init)
-    rest = part(whole, slices.length)
+    remainder = arrays_between(whole, slices.length)
     if reverse:
-        carry, last = _scan("scan", f, init, rest, reverse, unroll)
+        carry, last = _scan("scan", f, init, remainder, reverse, unroll)
         carry, first = chunks(carry)
     else:
         carry, first = chunks(init)
-        carry, last = _scan("scan", f, carry, rest, reverse, unroll)
-    return carry, trees.map(_joined, first, last)
+        carry, last = _scan("scan", f, carry, remainder, reverse, unroll)
+    return carry, trees.map(_concatenated, first, last)
 
 
 def _chunk(every: int | str, length: int) -> int:
@@ -273,7 +273,7 @@ def _unfolded(y: Any) -> Any:
     return wrap(reshape(concrete(y), shape=(shape[0] * shape[1], *shape[2:])))
 
 
-def _joined(first: Any, last: Any) -> Any:
+def _concatenated(first: Any, last: Any) -> Any:
     return wrap(concatenate(concrete(first), concrete(last), axis=0))
 
 
@@ -331,14 +331,14 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     count, left = divmod(slices.length, size)
     if not count:
         return _mapped(f, slices) if not left else vmap(f)(slices.tree(slices.values))
-    whole, rest = slice(0, count * size), slice(count * size, None)
+    whole, remainder = slice(0, count * size), slice(count * size, None)
     first = [view(x, key=Key((whole,))) for x in slices.values]
     folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in first]
     ys = trees.map(_unfolded, _mapped(vmap(f), slices.over(folded, count)))
     if not left:
         return ys
-    last = vmap(f)(slices.tree([view(x, key=Key((rest,))) for x in slices.values]))
-    return trees.map(_joined, ys, last)
+    last = vmap(f)(slices.tree([view(x, key=Key((remainder,))) for x in slices.values]))
+    return trees.map(_concatenated, ys, last)
 
 
 def _mapped(f: Callable[[Any], Any], slices: ScannedArrays) -> Any:

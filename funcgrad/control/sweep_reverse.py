@@ -51,18 +51,18 @@ def reached(
     parts: list[Sequence[bool]] = [consts]
     ends: list[Sequence[int]] = []
     for program, start in zip(sweeps.programs, carried, strict=True):
-        args, own = [stand_in(spec) for spec in program.inputs], list(start)
-        cts = [None] * len(own)
+        args, state = [stand_in(spec) for spec in program.inputs], list(start)
+        cts = [None] * len(state)
         while True:
-            flags = [*chain(*parts), *own]
+            flags = [*chain(*parts), *state]
             connected = with_pullback(program, flags, args, cts, numbers=False).connected
-            grown = [flag or k in connected for k, flag in enumerate(own)]
-            if grown == own:
+            grown = [flag or k in connected for k, flag in enumerate(state)]
+            if grown == state:
                 break
-            own = grown
+            state = grown
         # After no step a last carry is what it began with.
         ends.append([k for k, flag in enumerate(start) if flag or k in connected])
-        parts.append(own)
+        parts.append(state)
     return parts, ends
 
 
@@ -93,24 +93,24 @@ def unwind(
     turns: list[_Turn] = []
     starts: list[Value] = []
     for number in range(len(carried) - 1, -1, -1):
-        own = zip(cts[number], carried[number], followed[1 + number], strict=True)
-        given = [fitted(ct, spec) if flag else None for ct, spec, flag in own]
-        turn = _turn(sweeps, followed, number, [*map(kind_of, given)], turns)
+        triples = zip(cts[number], carried[number], followed[1 + number], strict=True)
+        end_cts = [fitted(ct, spec) if flag else None for ct, spec, flag in triples]
+        turn = _turn(sweeps, followed, number, [*map(kind_of, end_cts)], turns)
         turns.append(turn)
-        starts += flat([*map(in_kind, given, turn.kinds, carried[number])])
+        starts += flat([*map(in_kind, end_cts, turn.kinds, carried[number])])
         starts += flat([*map(_beginning, turn.sums, consts)])
     first = len(carried)
     programs = (*recorded.turns, *[turn.program for turn in turns])
     whole = Sweeps(recorded.loop, programs, sweeps.checkpoints, first)
-    found = iter(apply([*values, *starts], whole))
+    results = iter(apply([*values, *starts], whole))
     sums: list[Cotangent] = [None] * len(consts)
     ends: list[list[Cotangent]] = []
     is_read = any(CotangentKind.WHOLE in turn.sums for turn in turns)
     # Of what is shared nothing is read where there is no step, and so there is no cotangent.
     ran = sweeps.loop.cond.evaluate(values[: len(sweeps.loop.body.inputs)])[0] if is_read else None
     for turn in turns:
-        ends.append(restored_kinds(turn.kinds, found))
-        more = restored_kinds(turn.sums, found)
+        ends.append(restored_kinds(turn.kinds, results))
+        more = restored_kinds(turn.sums, results)
         for k, kind in enumerate(turn.sums):
             if kind is CotangentKind.WHOLE:
                 more[k] = Masked(where(ran, more[k], 0), ran)
@@ -161,41 +161,43 @@ def _turn(
     flags = [*followed[0], *followed[1 + number], *[False] * len(specs)]
     later = [kind for turn in reversed(before) for kind in turn.kinds]
     results = [*state, *chain(*carried[number + 1 :])]
-    own = [*map(_wide, kinds)]
+    carried_kinds = [*map(_wide, kinds)]
     while True:
-        given = stand_ins([*own, *later], results)
-        both = with_pullback(step, flags, args, given, numbers=False)
+        stand_in_cts = stand_ins([*carried_kinds, *later], results)
+        both = with_pullback(step, flags, args, stand_in_cts, numbers=False)
         outs = both.program.outputs[len(results) :]
         pulled = extract(both.program, range(len(both.program.inputs)), outs)
-        found = [*map(_wide, part_kinds(LinearPart(pulled, (), both.widths)))]
-        sums, ends = found[:count], found[count : count + len(state)]
-        grown = [_wide(joined(*pair)) for pair in zip(own, ends, strict=True)]
-        if grown == own:
+        out_kinds = [*map(_wide, part_kinds(LinearPart(pulled, (), both.widths)))]
+        sums, ends = out_kinds[:count], out_kinds[count : count + len(state)]
+        grown = [_wide(joined(*pair)) for pair in zip(carried_kinds, ends, strict=True)]
+        if grown == carried_kinds:
             break
-        own = grown
+        carried_kinds = grown
 
     def back(values: Sequence[Value]) -> list[Value]:
-        rest = iter(values[len(specs) :])
+        arguments = iter(values[len(specs) :])
         others = []
         for turn in before:
-            others.append(restored_kinds(turn.kinds, rest))
-            restored_kinds(turn.sums, rest)
-        seeds, so_far = restored_kinds(own, rest), restored_kinds(sums, rest)
+            others.append(restored_kinds(turn.kinds, arguments))
+            restored_kinds(turn.sums, arguments)
+        seeds, so_far = restored_kinds(carried_kinds, arguments), restored_kinds(sums, arguments)
         read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
         every = [*seeds, *chain(*reversed(others))]
         cts = restored(both.widths, pulled.evaluate([*read, *flat(every)]))
         pairs = zip(cts[: count + len(state)], [*consts, *state], strict=True)
         fits = [fitted(ct, spec) for ct, spec in pairs]
         more = [total(*pair) for pair in zip(so_far, fits[:count], strict=True)]
-        return flat([*map(in_kind, fits[count:], own, state), *map(in_kind, more, sums, consts)])
+        return flat(
+            [*map(in_kind, fits[count:], carried_kinds, state), *map(in_kind, more, sums, consts)]
+        )
 
     wide: list[Cotangent] = []
     for turn, carry in zip(before, reversed(carried), strict=False):
         wide += [*stand_ins(turn.kinds, carry), *stand_ins(turn.sums, consts)]
-    wide += [*stand_ins(own, state), *stand_ins(sums, consts)]
+    wide += [*stand_ins(carried_kinds, state), *stand_ins(sums, consts)]
     name = f"{sweeps.programs[number].name}_pull"
     program = flat_program(name, back, [*specs, *specs_inside(flat(wide))])
-    return _Turn(program, own, sums)
+    return _Turn(program, carried_kinds, sums)
 
 
 def _step(sweeps: Sweeps, number: int) -> Program:
@@ -211,19 +213,19 @@ def _step(sweeps: Sweeps, number: int) -> Program:
     count, length = len(consts), len(carried[number])
     start = count + sum(map(len, carried[:number]))
 
-    def run(values: Sequence[Value]) -> list[Value]:
-        own, state = values[:count], values[count : count + length]
+    def step(values: Sequence[Value]) -> list[Value]:
+        shared, state = values[:count], values[count : count + length]
         others = list(values[count + length :])
         others[start : start + length] = state
         outs = []
         for k, program in enumerate(programs):
             read = others[: len(program.inputs)]
             if not k:
-                read[:count] = own
+                read[:count] = shared
             outs += program.evaluate(read)
         return outs
 
-    return flat_program(programs[0].name, run, [*consts, *carried[number], *specs])
+    return flat_program(programs[0].name, step, [*consts, *carried[number], *specs])
 
 
 def _wide(kind: CotangentKind) -> CotangentKind:

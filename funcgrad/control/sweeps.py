@@ -62,8 +62,8 @@ class Sweeps(NamedTuple):
         """The parameters of an equation."""
         width = len(str(len(self.turns)))
         turns = {f"turn_{k:0{width}}": turn for k, turn in enumerate(self.turns, 1)}
-        own = {"checkpoints": self.checkpoints, "first": self.first}
-        return {**self.loop._asdict(), **own, **turns}
+        settings = {"checkpoints": self.checkpoints, "first": self.first}
+        return {**self.loop._asdict(), **settings, **turns}
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -72,11 +72,11 @@ class Sweeps(NamedTuple):
 
     def parts(self, values: Sequence[T]) -> list[Sequence[T]]:
         """Split a sequence with an entry for each operand: shared values, each sweep's carry."""
-        found, start = [values[: self.loop.consts]], self.loop.consts
+        parts, start = [values[: self.loop.consts]], self.loop.consts
         for program in self.programs:
-            found.append(values[start : start + len(program.outputs)])
+            parts.append(values[start : start + len(program.outputs)])
             start += len(program.outputs)
-        return found
+        return parts
 
     def run(self, values: Sequence[Value]) -> list[Value]:
         """Run the sweeps, and return the last carries that are results."""
@@ -87,7 +87,7 @@ class Sweeps(NamedTuple):
 
         steps = [*map(step, self.programs)]
         loop, most = self.loop, self.checkpoints
-        ends = swept(steps, lambda own: loop.goes_on(consts, own), state, starts, most)
+        ends = swept(steps, lambda carry: loop.goes_on(consts, carry), state, starts, most)
         return [*chain(*ends[self.first :])]
 
     def pushed(self, flags: Sequence[bool]) -> tuple[Sweeps, Tangents]:
@@ -104,8 +104,8 @@ class Sweeps(NamedTuple):
         """The sweeps with the programs that recording would run, for the followed operands."""
         flags, (body, *turns) = [*chain(*followed)], self.programs
         loop = self.loop._replace(body=as_recorded(body, flags[: len(body.inputs)]))
-        own = tuple([as_recorded(turn, flags[: len(turn.inputs)]) for turn in turns])
-        return self._replace(loop=loop, turns=own)
+        recorded_turns = tuple([as_recorded(turn, flags[: len(turn.inputs)]) for turn in turns])
+        return self._replace(loop=loop, turns=recorded_turns)
 
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedSweeps:
         """Batch the sweeps: flagged operands have a batch axis, and all that depend on these."""
@@ -114,14 +114,16 @@ class Sweeps(NamedTuple):
         parts = [flags[: self.loop.consts], batched.state]
         turns = []
         for turn, flagged in zip(self.turns, self.parts(flags)[2:], strict=True):
-            own = [flag or batched.cond is not None for flag in flagged]
+            carried = [flag or batched.cond is not None for flag in flagged]
             while True:
-                program, found = batched_program(turn, size, [*chain(*parts), *own], own)
-                grown = [*map(max, own, found)]
-                if grown == own:
+                program, out_flags = batched_program(
+                    turn, size, [*chain(*parts), *carried], carried
+                )
+                grown = [*map(max, carried, out_flags)]
+                if grown == carried:
                     break
-                own = grown
-            parts.append(own)
+                carried = grown
+            parts.append(carried)
             if batched.cond is not None:
                 program = self._masked(program, [*chain(*parts)], batched)
             turns.append(program)
@@ -133,17 +135,17 @@ class Sweeps(NamedTuple):
         consts, count = self.loop.consts, len(turn.outputs)
         deputes = may_refuse(turn)
 
-        def run(values: Sequence[Value]) -> list[Value]:
-            own, active = [*values[:consts], *values[consts + 1 :]], values[consts]
-            before = own[len(own) - count :]
+        def masked_turn(values: Sequence[Value]) -> list[Value]:
+            operands, active = [*values[:consts], *values[consts + 1 :]], values[consts]
+            before = operands[len(operands) - count :]
             if deputes:
-                own = taking_part(active, own, flags)
-            pairs = zip(turn.evaluate(own), before, strict=True)
+                operands = taking_part(active, operands, flags)
+            pairs = zip(turn.evaluate(operands), before, strict=True)
             return [chosen_examples(active, new, old) for new, old in pairs]
 
         mask = batched.loop.body.inputs[consts]
         specs = [*turn.inputs[:consts], mask, *turn.inputs[consts:]]
-        return flat_program(turn.name, run, specs)
+        return flat_program(turn.name, masked_turn, specs)
 
 
 class BatchedSweeps(NamedTuple):
@@ -197,16 +199,16 @@ def swept(
         About how many states of each sweep are held at once; the others are computed again.
     """
     most = None if most is None else max(most, 2)
-    kept, every, count = [state], 1, 0
+    states, every, count = [state], 1, 0
     while goes_on(state):
         state, count = steps[0]([state]), count + 1
         if count % every == 0:
-            kept.append(state)
-            if most is not None and len(kept) > most:
-                kept, every = kept[::2], 2 * every
+            states.append(state)
+            if most is not None and len(states) > most:
+                states, every = states[::2], 2 * every
     lengths = [min(every, count - k * every) for k in range(-(-count // every))]
-    known = [[own] for own in kept[: len(lengths)]]
-    del kept
+    known = [[checkpoint] for checkpoint in states[: len(lengths)]]
+    del states
     return [state, *_turned(steps, known, lengths, starts, most)]
 
 
@@ -244,6 +246,6 @@ def _through(steps: Steps, entries: Sequence[Any], length: int, most: int | None
     every = -(-length // (most or length))
     lengths = [min(every, length - start) for start in range(0, length, every)]
     states = [entries[0]]
-    for own in lengths[:-1]:
-        states.append(_through(steps, states[-1:], own, most))
-    return _turned(steps, [[own] for own in states], lengths, entries[1:], most)[-1]
+    for piece_length in lengths[:-1]:
+        states.append(_through(steps, states[-1:], piece_length, most))
+    return _turned(steps, [[state] for state in states], lengths, entries[1:], most)[-1]

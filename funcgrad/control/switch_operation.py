@@ -64,9 +64,9 @@ def _branches(params: Params) -> list[Program]:
 def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
     """The results of the branch with a number; the first or the last one where it is outside."""
     width = len(str(len(branches) - 1))
-    params = {f"branch_{k:0{width}}": own for k, own in enumerate(of_one_kind(branches))}
-    own = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
-    return list(SWITCH(index, *own, **params))
+    params = {f"branch_{k:0{width}}": branch for k, branch in enumerate(of_one_kind(branches))}
+    operands = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
+    return list(SWITCH(index, *operands, **params))
 
 
 def _evaluate(values: Values, params: Params) -> list[Value]:
@@ -85,16 +85,16 @@ def select(index: Value, results: Sequence[Values]) -> list[Value]:
 
     Lists that are not selected have no derivative.
     """
-    found = list(results[-1])
+    selected = list(results[-1])
     for k in range(len(results) - 2, -1, -1):
         chosen = less_equal(index, k)
-        for place, (own, other) in enumerate(zip(results[k], found, strict=True)):
-            added = len(shape_of(own)) - len(shape_of(chosen))
+        for place, (value, other) in enumerate(zip(results[k], selected, strict=True)):
+            added = len(shape_of(value)) - len(shape_of(chosen))
             wide = chosen
             if added and shape_of(chosen):
                 wide = reshape(chosen, shape=(*shape_of(chosen), *(1,) * added))
-            found[place] = where(wide, own, other)
-    return found
+            selected[place] = where(wide, value, other)
+    return selected
 
 
 def _result(index: Spec, *specs: Spec, **params: Any) -> tuple[Spec, ...]:
@@ -109,28 +109,30 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
     inputs = branches[0].inputs
     args = [stand_in(spec) for spec in inputs]
     flags = [t is not None for t in tangents[1:]]
-    given = [
+    stand_in_tangents = [
         stand_in(strong(spec)) if flag else None for spec, flag in zip(inputs, flags, strict=True)
     ]
-    every = [with_pushforward(branch, args, given, numbers=False) for branch in branches]
+    every = [
+        with_pushforward(branch, args, stand_in_tangents, numbers=False) for branch in branches
+    ]
     count = len(branches[0].outputs)
     moved = [max(widths) > 0 for widths in zip(*[both.widths for both in every], strict=True)]
-    own = [strong(spec) for spec in branches[0].results(*inputs)]
+    out_specs = [strong(spec) for spec in branches[0].results(*inputs)]
 
     def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
-        def run(both_values: Values) -> list[Value]:
+        def branch_with_tangents(both_values: Values) -> list[Value]:
             outs = both.program.evaluate(both_values)
-            found = restored(both.widths, outs[count:])
+            out_tangents = restored(both.widths, outs[count:])
             return [
                 *outs[:count],
                 *[
                     as_spec(zeros_like(spec) if t is None else t, spec)
-                    for t, spec, flag in zip(found, own, moved, strict=True)
+                    for t, spec, flag in zip(out_tangents, out_specs, moved, strict=True)
                     if flag
                 ],
             ]
 
-        return run
+        return branch_with_tangents
 
     specs = [*inputs, *[strong(spec) for spec, flag in zip(inputs, flags, strict=True) if flag]]
     programs = [
@@ -138,8 +140,8 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
         for branch, both in zip(branches, every, strict=True)
     ]
     outs = apply_switch(values[0], [*values[1:], *flat(tangents[1:])], programs)
-    rest = iter(outs[count:])
-    return outs[:count], [next(rest) if flag else None for flag in moved]
+    pushed_tangents = iter(outs[count:])
+    return outs[:count], [next(pushed_tangents) if flag else None for flag in moved]
 
 
 def _batch(
@@ -147,20 +149,20 @@ def _batch(
 ) -> tuple[list[Value], list[bool]]:
     branches = _branches(params)
     if flags[0]:
-        results, found = [], []
+        results, flags_by_branch = [], []
         for number, branch in enumerate(branches):
             chosen = goes_into(values[0], number, len(branches))
-            outs, own = _run_for(chosen, branch, size, values[1:], flags[1:])
+            outs, out_flags = _run_for(chosen, branch, size, values[1:], flags[1:])
             results.append(outs)
-            found.append(own)
+            flags_by_branch.append(out_flags)
         whole = [
-            [_aligned(out, flag) for out, flag in zip(outs, own, strict=True)]
-            for outs, own in zip(results, found, strict=True)
+            [_aligned(out, flag) for out, flag in zip(outs, out_flags, strict=True)]
+            for outs, out_flags in zip(results, flags_by_branch, strict=True)
         ]
         outs = select(values[0], whole)
         return outs, [True] * len(outs)
     every = [batched_program(branch, size, flags[1:], ())[1] for branch in branches]
-    wanted = [any(own) for own in zip(*every, strict=True)]
+    wanted = [any(column) for column in zip(*every, strict=True)]
     programs = [batched_program(branch, size, flags[1:], wanted)[0] for branch in branches]
     return apply_switch(values[0], values[1:], programs), wanted
 
@@ -178,21 +180,21 @@ def _run_for(
     """Run a branch on a batch for the chosen examples; its results, and which have the batch."""
     if not may_refuse(branch):
         return run_batched(branch.evaluate, size, values, flags)
-    whole, found = batched_program(branch, size, flags, ())
+    whole, out_flags = batched_program(branch, size, flags, ())
     nothing = _nothing(whole)
     anyone = cast(reduce_any(chosen, axis=(0,), keepdims=False), dtype=np.dtype(np.intp))
-    own = taking_part(chosen, values, flags)
-    return apply_switch(anyone, own, [nothing, whole]), found
+    operands = taking_part(chosen, values, flags)
+    return apply_switch(anyone, operands, [nothing, whole]), out_flags
 
 
 def _nothing(program: Program) -> Program:
     """A program with results of the same kinds that computes nothing."""
     specs = program.results(*program.inputs)
 
-    def run(values: Values) -> list[Value]:
+    def zeros(values: Values) -> list[Value]:
         return [stand_in(spec) if spec.weak else zeros_like(spec) for spec in specs]
 
-    return flat_program(program.name, run, program.inputs)
+    return flat_program(program.name, zeros, program.inputs)
 
 
 def _aligned(out: Value, flag: bool) -> Value:
@@ -228,93 +230,115 @@ class SwitchRecording(ControlRecording):
             Linearization(branch, followed[1:], self._args, numbers=False)
             for branch in self._branches
         ]
-        self.connected = tuple(sorted({k for own in self._taken for k in own.connected}))
+        self.connected = tuple(
+            sorted({k for linearization in self._taken for k in linearization.connected})
+        )
         count = len(first.outputs)
         slots: list[Spec] = []
-        self._places = [_shared(own.forward, count, slots) for own in self._taken]
-        programs = [
-            _filling(own.forward, count, places, slots)
-            for own, places in zip(self._taken, self._places, strict=True)
+        self._places = [
+            _shared(linearization.forward, count, slots) for linearization in self._taken
         ]
-        found = apply_switch(values[0], values[1:], programs)
-        self.outs = found[:count]
-        self._slots = found[count:]
+        programs = [
+            _filling(linearization.forward, count, places, slots)
+            for linearization, places in zip(self._taken, self._places, strict=True)
+        ]
+        outs = apply_switch(values[0], values[1:], programs)
+        self.outs = outs[:count]
+        self._slots = outs[count:]
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
         first = self._branches[0]
         specs = first.results(*first.inputs)
-        given = [
+        fitted_cts = [
             fitted(ct, spec) if k in self.connected else None
             for k, (ct, spec) in enumerate(zip(cts, specs, strict=True))
         ]
-        kinds = [*map(kind_of, given)]
-        parts = [self._part_of(own, kinds, specs) for own in self._taken]
-        found_kinds = [part_kinds(part) for part in parts]
-        wanted = [_joined_all(own) for own in zip(*found_kinds, strict=True)]
+        kinds = [*map(kind_of, fitted_cts)]
+        pullbacks = [
+            self._pullback_for(linearization, kinds, specs) for linearization in self._taken
+        ]
+        kinds_by_branch = [part_kinds(pullback) for pullback in pullbacks]
+        wanted = [_common_kind(column) for column in zip(*kinds_by_branch, strict=True)]
 
         def back(branch: int, values: Values) -> list[Value]:
-            rest = iter(values[len(first.inputs) + len(self._slots) :])
-            own = restored_kinds(kinds, rest)
+            arguments = iter(values[len(first.inputs) + len(self._slots) :])
+            result_cts = restored_kinds(kinds, arguments)
             chosen = [
-                ct if k in self._taken[branch].connected else None for k, ct in enumerate(own)
+                ct if k in self._taken[branch].connected else None
+                for k, ct in enumerate(result_cts)
             ]
-            pulled = self._run(parts[branch], branch, values, flat(chosen))
+            pulled = self._apply_linear(pullbacks[branch], branch, values, flat(chosen))
             pairs = zip(pulled, first.inputs, strict=True)
             return flat([*map(in_kind, [fitted(*pair) for pair in pairs], wanted, first.inputs)])
 
-        found = self._switch(back, flat(given))
-        return [None, *restored_kinds(wanted, iter(found))]
+        operand_cts = self._switch(back, flat(fitted_cts))
+        return [None, *restored_kinds(wanted, iter(operand_cts))]
 
     def push(self, tangents: Values) -> list[Value]:
         first = self._branches[0]
         inputs = [strong(spec) for spec in first.inputs]
         flags = [t is not None for t in tangents[1:]]
-        given = [stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)]
-        parts = [own.pushforward(self._args, given) for own in self._taken]
-        moved = [max(own) > 0 for own in zip(*[part.widths for part in parts], strict=True)]
+        stand_in_tangents = [
+            stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)
+        ]
+        pushforwards = [
+            linearization.pushforward(self._args, stand_in_tangents)
+            for linearization in self._taken
+        ]
+        moved = [
+            max(widths) > 0
+            for widths in zip(*[pushforward.widths for pushforward in pushforwards], strict=True)
+        ]
         specs = [strong(spec) for spec in first.results(*first.inputs)]
 
         def forth(branch: int, values: Values) -> list[Value]:
-            own = values[len(inputs) + len(self._slots) :]
-            pairs = zip(self._run(parts[branch], branch, values, own), specs, moved, strict=True)
+            incoming = values[len(inputs) + len(self._slots) :]
+            pairs = zip(
+                self._apply_linear(pushforwards[branch], branch, values, incoming),
+                specs,
+                moved,
+                strict=True,
+            )
             return [
                 as_spec(zeros_like(spec) if t is None else t, spec)
                 for t, spec, flag in pairs
                 if flag
             ]
 
-        found = iter(self._switch(forth, flat(tangents[1:])))
-        return [next(found) if flag else None for flag in moved]
+        results = iter(self._switch(forth, flat(tangents[1:])))
+        return [next(results) if flag else None for flag in moved]
 
-    def _part_of(
+    def _pullback_for(
         self, taken: Linearization, kinds: Sequence[CotangentKind], specs: Sequence[Spec]
     ) -> LinearPart:
         """The pullback of a branch, of cotangents of such kinds."""
         if all(kinds[k] is CotangentKind.WHOLE for k in taken.connected):
             return taken.first
         cts = stand_ins(kinds, specs)
-        given = [ct if k in taken.connected else None for k, ct in enumerate(cts)]
-        return taken.pullback(self._args, given)
+        connected_cts = [ct if k in taken.connected else None for k, ct in enumerate(cts)]
+        return taken.pullback(self._args, connected_cts)
 
-    def _run(self, part: LinearPart, branch: int, values: Values, given: Values) -> list[Cotangent]:
+    def _apply_linear(
+        self, linear: LinearPart, branch: int, values: Values, incoming: Values
+    ) -> list[Cotangent]:
         """Evaluate a linear part of a branch; ``values`` begin with the operands and the slots."""
         count = len(self._branches[0].inputs)
         places = [*range(count), *[count + place for place in self._places[branch]]]
-        read = [values[places[position]] for position in part.reads]
-        return restored(part.widths, part.program.evaluate([*read, *given]))
+        read = [values[places[position]] for position in linear.reads]
+        return restored(linear.widths, linear.program.evaluate([*read, *incoming]))
 
-    def _switch(self, run: Callable[[int, Values], list[Value]], given: Values) -> list[Value]:
+    def _switch(self, run: Callable[[int, Values], list[Value]], incoming: Values) -> list[Value]:
         """Stage ``run(branch, values)`` for each branch, and choose between these programs.
 
-        The values are the operands, the slots and ``given``.
+        The values are the operands, the slots and ``incoming``.
         """
-        own = [*self._values[1:], *self._slots, *given]
-        specs = [*self._branches[0].inputs, *specs_inside([*self._slots, *given])]
+        operands = [*self._values[1:], *self._slots, *incoming]
+        specs = [*self._branches[0].inputs, *specs_inside([*self._slots, *incoming])]
         programs = [
             flat_program(f"{branch.name}_{run.__name__}", _of_branch(run, k), specs)
             for k, branch in enumerate(self._branches)
         ]
-        return apply_switch(self._values[0], own, programs)
+        return apply_switch(self._values[0], operands, programs)
 
 
 def _of_branch(
@@ -323,11 +347,11 @@ def _of_branch(
     return lambda values: run(branch, values)
 
 
-def _joined_all(kinds: Sequence[CotangentKind]) -> CotangentKind:
-    found = kinds[0]
+def _common_kind(kinds: Sequence[CotangentKind]) -> CotangentKind:
+    common = kinds[0]
     for kind in kinds[1:]:
-        found = joined(found, kind)
-    return found
+        common = joined(common, kind)
+    return common
 
 
 def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:
@@ -352,19 +376,21 @@ def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequenc
 
     def filled(values: Values) -> list[Value]:
         outs = forward.evaluate(values)
-        own: list[Value] = [stand_in(spec) if spec.weak else zeros_like(spec) for spec in slots]
+        slot_values: list[Value] = [
+            stand_in(spec) if spec.weak else zeros_like(spec) for spec in slots
+        ]
         for place, residual in zip(places, outs[count:], strict=True):
-            own[place] = residual
-        return [*outs[:count], *own]
+            slot_values[place] = residual
+        return [*outs[:count], *slot_values]
 
     return flat_program(forward.name, filled, forward.inputs)
 
 
 def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
     results = [k for k, flag in enumerate(read) if flag]
-    kept = sorted({k for branch in params.values() for k in inputs_read(branch, results)})
-    own = {name: part_of(branch, kept, results) for name, branch in params.items()}
-    return own, [0, *[k + 1 for k in kept]], results
+    inputs = sorted({k for branch in params.values() for k in inputs_read(branch, results)})
+    branches = {name: part_of(branch, inputs, results) for name, branch in params.items()}
+    return branches, [0, *[k + 1 for k in inputs]], results
 
 
 SWITCH: Final = control_primitive(

@@ -28,13 +28,15 @@ def as_spec(value: Value, spec: Spec) -> Value:
 
     An array stays an array, also where the input is a Python number.
     """
-    own = spec_inside(value)
-    if own == spec or (spec.weak and own.dtype == spec.dtype and type(value) not in RAW):
+    value_spec = spec_inside(value)
+    if value_spec == spec or (
+        spec.weak and value_spec.dtype == spec.dtype and type(value) not in RAW
+    ):
         return value
-    if type(value) in RAW and not own.shape:
+    if type(value) in RAW and not value_spec.shape:
         made: Any = spec.dtype.type(value)
         return made.item() if spec.weak else made
-    if spec.weak and own.weak:  # the number that changes no other, not even -0.0
+    if spec.weak and value_spec.weak:  # the number that changes no other, not even -0.0
         return add(value, spec.dtype.type(-0.0).item())
     return cast(value, dtype=spec.dtype)
 
@@ -52,19 +54,20 @@ def result_specs(program: Program) -> list[Spec]:
 
 def of_one_kind(programs: Sequence[Program]) -> Sequence[Program]:
     """Convert results of a choice's programs to arrays where only some return Python numbers."""
-    found = [result_specs(program) for program in programs]
-    if all(specs == found[0] for specs in found):
+    program_specs = [result_specs(program) for program in programs]
+    if all(specs == program_specs[0] for specs in program_specs):
         return programs
     wanted = [
-        specs[0] if len({*specs}) == 1 else strong(specs[0]) for specs in zip(*found, strict=True)
+        specs[0] if len({*specs}) == 1 else strong(specs[0])
+        for specs in zip(*program_specs, strict=True)
     ]
 
     def with_results(program: Program) -> Program:
-        def run(values: Sequence[Value]) -> list[Value]:
+        def converted(values: Sequence[Value]) -> list[Value]:
             outs = program.evaluate(values)
             return [*map(as_spec, outs, wanted)]
 
-        return flat_program(program.name, run, program.inputs)
+        return flat_program(program.name, converted, program.inputs)
 
     return [*map(with_results, programs)]
 
@@ -78,11 +81,11 @@ def strong_program(program: Program) -> Program:
     """A program with arrays in place of Python numbers, and with results of the same dtypes."""
     wanted = [*map(strong, program.results(*program.inputs))]
 
-    def run(values: Sequence[Value]) -> list[Value]:
+    def converted(values: Sequence[Value]) -> list[Value]:
         outs = program.evaluate(values)
         return [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
 
-    return flat_program(program.name, run, [*map(strong, program.inputs)])
+    return flat_program(program.name, converted, [*map(strong, program.inputs)])
 
 
 def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
@@ -104,12 +107,12 @@ def batched_program(
     program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
 ) -> tuple[Program, list[bool]]:
     """A program on a batch, and which of its results have the batch: the wanted ones always do."""
-    found: list[bool] = []
+    out_flags: list[bool] = []
 
     def batched(values: Sequence[Value]) -> list[Value]:
-        outs, found[:] = run_batched(program.evaluate, size, values, flags)
+        outs, out_flags[:] = run_batched(program.evaluate, size, values, flags)
         count = len(wanted)
-        outs = [*with_batch(outs[:count], found[:count], wanted, size), *outs[count:]]
+        outs = [*with_batch(outs[:count], out_flags[:count], wanted, size), *outs[count:]]
         # A Python number is none in a batch, and then may make others of a higher precision.
         return [
             out if dtype_of(out) == spec.dtype else cast(out, dtype=spec.dtype)
@@ -118,7 +121,7 @@ def batched_program(
 
     pairs = zip(program.inputs, flags, strict=True)
     specs = [_batched_spec(spec, size, flag) for spec, flag in pairs]
-    return flat_program(f"{program.name}_batch", batched, specs), found
+    return flat_program(f"{program.name}_batch", batched, specs), out_flags
 
 
 def inputs_read(program: Program, outputs: Iterable[int]) -> set[int]:

@@ -66,10 +66,10 @@ class WhileLoop(NamedTuple):
 
     def run(self, consts: Sequence[Value], state: Sequence[Value]) -> list[Value]:
         """Run the loop, and return the last carry."""
-        own = list(state)
-        while self.goes_on(consts, own):
-            own = self.body.evaluate([*consts, *own])
-        return own
+        carry = list(state)
+        while self.goes_on(consts, carry):
+            carry = self.body.evaluate([*consts, *carry])
+        return carry
 
     def leaner(self, read: Sequence[bool]) -> tuple[WhileLoop, list[int], list[int]]:
         """Drop from the loop the operands and the parts of the carry that nothing needs.
@@ -84,12 +84,16 @@ class WhileLoop(NamedTuple):
             if grown == wanted:
                 break
             wanted = grown
-        kept = sorted(inputs | {self.consts + k for k in wanted})
+        operands = sorted(inputs | {self.consts + k for k in wanted})
         results = sorted(wanted)
-        if len(kept) == len(self.body.inputs):
-            return self, kept, results
-        cond, body = part_of(self.cond, kept, [0]), part_of(self.body, kept, results)
-        return WhileLoop(cond, body, len([k for k in kept if k < self.consts])), kept, results
+        if len(operands) == len(self.body.inputs):
+            return self, operands, results
+        cond, body = part_of(self.cond, operands, [0]), part_of(self.body, operands, results)
+        return (
+            WhileLoop(cond, body, len([k for k in operands if k < self.consts])),
+            operands,
+            results,
+        )
 
     def pushed(self, flags: Sequence[bool]) -> tuple[WhileLoop, Tangents]:
         """Add the tangents of flagged operands, and of parts of the carry that depend on them."""
@@ -110,9 +114,9 @@ class WhileLoop(NamedTuple):
         """
         consts, state = map(list, self.parts(flags))
         while True:
-            _, found = batched_program(self.body, size, [*consts, *state], state)
+            _, out_flags = batched_program(self.body, size, [*consts, *state], state)
             _, masked = batched_program(self.cond, size, [*consts, *state], ())
-            grown = [True] * len(state) if masked[0] else list(map(max, state, found))
+            grown = [True] * len(state) if masked[0] else list(map(max, state, out_flags))
             if grown == state:
                 break
             state = grown
@@ -138,23 +142,23 @@ class Tangents(NamedTuple):
 
     def joined(self, primals: Sequence[T], tangents: Sequence[T]) -> list[T]:
         """Join operands and their tangents to the operands of the loop with tangents."""
-        found: list[T] = []
+        operands: list[T] = []
         start = 0
         for flags in self.parts:
             stop = start + len(flags)
-            found += primals[start:stop]
-            found += [t for t, flag in zip(tangents[start:stop], flags, strict=True) if flag]
+            operands += primals[start:stop]
+            operands += [t for t, flag in zip(tangents[start:stop], flags, strict=True) if flag]
             start = stop
-        return found
+        return operands
 
     def taken_apart(self, values: Sequence[T], first: int = 0) -> tuple[list[T], list[T | None]]:
         """Split values into the operands of the parts from ``first`` on, and their tangents."""
-        rest = iter(values)
+        entries = iter(values)
         primals: list[T] = []
         tangents: list[T | None] = []
         for flags in self.parts[first:]:
-            primals += [next(rest) for _ in flags]
-            tangents += [next(rest) if flag else None for flag in flags]
+            primals += [next(entries) for _ in flags]
+            tangents += [next(entries) if flag else None for flag in flags]
         return primals, tangents
 
 
@@ -173,27 +177,27 @@ def pushed_step(
         Which parts of the carry have tangents at first; others may get them from the step.
     """
     inputs = [strong(spec) for spec in program.inputs]
-    args, own = [stand_in(spec) for spec in program.inputs], list(carried)
+    args, state = [stand_in(spec) for spec in program.inputs], list(carried)
     while True:
-        flags = [*chain(*before), *own]
+        flags = [*chain(*before), *state]
         pairs = zip(inputs, flags, strict=True)
-        given = [stand_in(spec) if flag else None for spec, flag in pairs]
-        both = with_pushforward(program, args, given, numbers=False)
-        grown = [flag or width > 0 for flag, width in zip(own, both.widths, strict=True)]
-        if grown == own:
+        stand_in_tangents = [stand_in(spec) if flag else None for spec, flag in pairs]
+        both = with_pushforward(program, args, stand_in_tangents, numbers=False)
+        grown = [flag or width > 0 for flag, width in zip(state, both.widths, strict=True)]
+        if grown == state:
             break
-        own = grown
-    layout = Tangents((*map(tuple, before), tuple(own)))
-    ends = inputs[len(inputs) - len(own) :]
+        state = grown
+    layout = Tangents((*map(tuple, before), tuple(state)))
+    ends = inputs[len(inputs) - len(state) :]
 
     def pushed(values: Sequence[Value]) -> list[Value]:
         primals, tangents = layout.taken_apart(values)
         outs = both.program.evaluate([*primals, *[t for t in tangents if t is not None]])
-        rest = iter(outs[len(ends) :])
-        found = [next(rest) if width else None for width in both.widths]
+        tangent_results = iter(outs[len(ends) :])
+        out_tangents = [next(tangent_results) if width else None for width in both.widths]
         moved = [
             as_spec(zeros_like(spec) if t is None else t, spec)
-            for t, spec, flag in zip(found, ends, own, strict=True)
+            for t, spec, flag in zip(out_tangents, ends, state, strict=True)
             if flag
         ]
         return [*outs[: len(ends)], *moved]
@@ -224,8 +228,8 @@ class BatchedWhile(NamedTuple):
     def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
         """The operands of the loop."""
         consts = values[: -len(self.state)]
-        own = flags[-len(self.state) :]
-        state = with_batch(values[-len(self.state) :], own, self.state, self.size)
+        state_flags = flags[-len(self.state) :]
+        state = with_batch(values[-len(self.state) :], state_flags, self.state, self.size)
         active = [] if self.cond is None else self.cond.evaluate([*consts, *state])
         return [*consts, *active, *state]
 
@@ -242,10 +246,12 @@ def _masked(cond: Program, body: Program, flags: Sequence[bool], consts: int) ->
     def step(values: Sequence[Value]) -> list[Value]:
         shared, active, state = values[:consts], values[consts], values[consts + 1 :]
         read = [*shared, *state]
-        found = body.evaluate(taking_part(active, read, flags) if deputes else read)
-        kept = [chosen_examples(active, new, old) for new, old in zip(found, state, strict=True)]
-        (more,) = cond.evaluate([*shared, *kept])
-        return [logical_and(active, more), *kept]
+        stepped = body.evaluate(taking_part(active, read, flags) if deputes else read)
+        next_state = [
+            chosen_examples(active, new, old) for new, old in zip(stepped, state, strict=True)
+        ]
+        (more,) = cond.evaluate([*shared, *next_state])
+        return [logical_and(active, more), *next_state]
 
     return WhileLoop(
         flat_program(cond.name, goes_on, specs), flat_program(body.name, step, specs), consts

@@ -61,11 +61,11 @@ class WhileSettings(NamedTuple):
         return Sweeps(self.loop, (), self.checkpoints, 0)
 
 
-def apply_while(values: Values, own: WhileSettings) -> list[Value]:
+def apply_while(values: Values, settings: WhileSettings) -> list[Value]:
     """Run a loop, and return the last carry."""
-    inputs = own.loop.body.inputs
-    given = [as_spec(x, spec) for x, spec in zip(values, inputs, strict=True)]
-    return list(WHILE(*given, **own.params()))
+    inputs = settings.loop.body.inputs
+    operands = [as_spec(x, spec) for x, spec in zip(values, inputs, strict=True)]
+    return list(WHILE(*operands, **settings.params()))
 
 
 def _evaluate(values: Values, params: Params) -> list[Value]:
@@ -90,19 +90,19 @@ def _form(**params: Any) -> Loop:
 
 
 def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
-    own = WhileSettings.of(params)
-    loop, layout = own.loop.pushed([t is not None for t in tangents])
+    settings = WhileSettings.of(params)
+    loop, layout = settings.loop.pushed([t is not None for t in tangents])
     moved = [zeros_like(x) if t is None else t for x, t in zip(values, tangents, strict=True)]
-    outs = apply_while(layout.joined(values, moved), own.over(loop))
+    outs = apply_while(layout.joined(values, moved), settings.over(loop))
     return layout.taken_apart(outs, 1)
 
 
 def _batch(
     size: int, values: Values, flags: Sequence[bool], params: Params
 ) -> tuple[list[Value], list[bool]]:
-    own = WhileSettings.of(params)
-    batched = own.loop.batched(size, flags)
-    outs = apply_while(batched.operands(values, flags), own.over(batched.loop))
+    settings = WhileSettings.of(params)
+    batched = settings.loop.batched(size, flags)
+    outs = apply_while(batched.operands(values, flags), settings.over(batched.loop))
     return outs[len(outs) - len(batched.state) :], list(batched.state)
 
 
@@ -110,8 +110,8 @@ def _check_linear(followed: Sequence[bool], params: Params) -> None:
     loop = WhileSettings.of(params).loop
     consts, state = map(list, loop.parts(followed))
     while True:
-        found = check_linear("fg.while_loop", loop.body, [*consts, *state])
-        grown = list(map(max, state, found))
+        out_flags = check_linear("fg.while_loop", loop.body, [*consts, *state])
+        grown = list(map(max, state, out_flags))
         if grown == state:
             break
         state = grown
@@ -121,19 +121,19 @@ def _check_linear(followed: Sequence[bool], params: Params) -> None:
 class WhileRecording(ControlRecording):
     """The record of a loop, which keeps its operands and none of its states."""
 
-    __slots__ = ("_followed", "_own", "_params", "_recorded", "_values", "connected", "outs")
+    __slots__ = ("_followed", "_params", "_recorded", "_settings", "_values", "connected", "outs")
 
     def __init__(self, values: Values, followed: Sequence[bool], params: Params) -> None:
         self._values = values
         self._params = params
-        self._own = own = WhileSettings.of(params)
-        self._followed, (ends,) = reached(own.sweeps(), followed)
+        self._settings = settings = WhileSettings.of(params)
+        self._followed, (ends,) = reached(settings.sweeps(), followed)
         self.connected = tuple(ends)
-        self._recorded = own.sweeps().recorded(self._followed)
-        self.outs = apply_while(values, own.over(self._recorded.loop))
+        self._recorded = settings.sweeps().recorded(self._followed)
+        self.outs = apply_while(values, settings.over(self._recorded.loop))
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
-        again = self._own.sweeps()
+        again = self._settings.sweeps()
         return unwind(self._values, self._followed, [cts], (again, self._recorded), _swept)
 
     def push(self, tangents: Values) -> list[Value]:
@@ -164,14 +164,14 @@ def _begins(**params: object) -> tuple[Primitive, Params, int]:
 
 def _result_unwind(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
     sweeps = Sweeps.of(params)
-    found: list[Spec] = []
+    result_specs: list[Spec] = []
     for number, program in enumerate(sweeps.programs):
         carried = sweeps.parts(specs)[1 + number]
         outs = program.results(*specs[: len(program.inputs)])
         if outs != tuple(carried):
             raise ProgramError("the way back through a loop changes the kind of what it carries")
-        found += carried if number >= sweeps.first else ()
-    return tuple(found)
+        result_specs += carried if number >= sweeps.first else ()
+    return tuple(result_specs)
 
 
 def _push_unwind(
@@ -195,17 +195,17 @@ class UnwindRecording(ControlRecording):
         self._followed, ends = reached(sweeps, followed)
         self._recorded = sweeps.recorded(self._followed)
         self.outs = _swept(values, self._recorded)
-        found: list[int] = []
+        connected: list[int] = []
         start = 0
-        for program, own in list(zip(sweeps.programs, ends, strict=True))[sweeps.first :]:
-            found += [start + k for k in own]
+        for program, places in list(zip(sweeps.programs, ends, strict=True))[sweeps.first :]:
+            connected += [start + k for k in places]
             start += len(program.outputs)
-        self.connected = tuple(found)
+        self.connected = tuple(connected)
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
-        rest = iter(cts)
+        result_cts = iter(cts)
         every = [
-            [next(rest) if number >= self._sweeps.first else None for _ in program.outputs]
+            [next(result_cts) if number >= self._sweeps.first else None for _ in program.outputs]
             for number, program in enumerate(self._sweeps.programs)
         ]
         both = self._sweeps, self._recorded
@@ -231,11 +231,11 @@ def _check_linear_unwind(followed: Sequence[bool], params: Params) -> None:
             " in the loop's operands, which depend on the function's own."
         )
     flags = [False] * count
-    for turn, own in zip(sweeps.turns, sweeps.parts(followed)[2:], strict=True):
-        state = list(own)
+    for turn, carried in zip(sweeps.turns, sweeps.parts(followed)[2:], strict=True):
+        state = list(carried)
         while True:
-            found = check_linear("fg.while_loop", turn, [*flags, *state])
-            grown = [*map(max, state, found)]
+            out_flags = check_linear("fg.while_loop", turn, [*flags, *state])
+            grown = [*map(max, state, out_flags)]
             if grown == state:
                 break
             state = grown
@@ -243,9 +243,9 @@ def _check_linear_unwind(followed: Sequence[bool], params: Params) -> None:
 
 
 def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
-    own = WhileSettings.of(params)
-    loop, operands, results = own.loop.leaner(read)
-    return None if loop is own.loop else (own.over(loop).params(), operands, results)
+    settings = WhileSettings.of(params)
+    loop, operands, results = settings.loop.leaner(read)
+    return None if loop is settings.loop else (settings.over(loop).params(), operands, results)
 
 
 WHILE: Final = control_primitive(
@@ -261,7 +261,7 @@ WHILE: Final = control_primitive(
 
 def _programs(**params: object) -> list[tuple[Program, int | None]]:
     """The programs of sweeps."""
-    return [(own, None) for _, own in sorted(params.items()) if isinstance(own, Program)]
+    return [(param, None) for _, param in sorted(params.items()) if isinstance(param, Program)]
 
 
 UNWIND: Final = control_primitive(

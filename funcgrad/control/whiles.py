@@ -237,11 +237,11 @@ def _for(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: K
         return _without_steps(kinds, lambda value: body_fun(wrap(stand_in(spec)), value))
     for number in steps:
         i = wrap(number if spec.weak else spec.dtype.type(number))
-        found = body_fun(i, value)
-        if not alike(found, value):
+        new_value = body_fun(i, value)
+        if not alike(new_value, value):
             again = partial(_once_more, body_fun, i, kinds)
-            found = kinds.next(found, f" at i = {number}", number == steps[0], again)
-        value = found
+            new_value = kinds.next(new_value, f" at i = {number}", number == steps[0], again)
+        value = new_value
     return value
 
 
@@ -286,12 +286,12 @@ def _looped(
             goes_on = bool(wrap(goes_on))
         if not goes_on:
             return value if number else _without_steps(kinds, body_fun)
-        found = body_fun(value)
-        if not alike(found, value):
-            found = kinds.next(
-                found, f" at step {number}", not number, lambda: body_fun(kinds.tree())
+        new_value = body_fun(value)
+        if not alike(new_value, value):
+            new_value = kinds.next(
+                new_value, f" at step {number}", not number, lambda: body_fun(kinds.tree())
             )
-        value = found
+        value = new_value
         number += 1
 
 
@@ -311,20 +311,20 @@ def _masked(
     numbers: list[bool] | None = None
     while np.any(number_in(active)):
         with participating(active):
-            found = body_fun(value)
+            new_value = body_fun(value)
         if numbers is not None and any(numbers):
             # A Python number is none in a batch, and then may make others of a higher precision.
-            own = [
-                _as_precise(*each)
-                for each in zip(kinds.flatten(found, ""), kinds.specs, strict=True)
+            precise = [
+                _as_precise(*pair)
+                for pair in zip(kinds.flatten(new_value, ""), kinds.specs, strict=True)
             ]
-            found = kinds.tree(own)
-        found = kinds.next(found, "", is_first, lambda: body_fun(kinds.tree()))
+            new_value = kinds.tree(precise)
+        new_value = kinds.next(new_value, "", is_first, lambda: body_fun(kinds.tree()))
         is_first = False
         numbers = [spec.weak for spec in kinds.specs] if numbers is None else numbers
-        new, old = trees.leaves(found), kinds.flatten(value, "")
-        kept = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
-        value = kinds.tree(kept)
+        new, old = trees.leaves(new_value), kinds.flatten(value, "")
+        next_leaves = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
+        value = kinds.tree(next_leaves)
         kinds.specs = [strong(spec) for spec in kinds.specs]
         more = truth(operation, "the result of cond_fun", cond_fun(value))
         active = logical_and(active, more)
@@ -355,13 +355,13 @@ def _staged(
     specs = [*specs_inside(closed), *kinds.specs]
     places = {id(x): k for k, x in enumerate(closed)}
 
-    def over(program: Program, own: list[Value]) -> Program:
-        reads = [places[id(x)] for x in own]
+    def over(program: Program, program_closed: list[Value]) -> Program:
+        reads = [places[id(x)] for x in program_closed]
 
-        def run(values: Sequence[Value]) -> list[Value]:
+        def adapted(values: Sequence[Value]) -> list[Value]:
             return program.evaluate([*values[len(closed) :], *[values[k] for k in reads]])
 
-        return flat_program(program.name, run, specs)
+        return flat_program(program.name, adapted, specs)
 
     loop = WhileLoop(over(cond, cond_closed), over(body, body_closed), len(closed))
     most = None if checkpoints is None else as_index(checkpoints)

@@ -49,7 +49,7 @@ def written(params: Mapping[str, Any]) -> Program | None:
     if sweeps.checkpoints is not None or (has_weak and not _is_double(sweeps)):
         return None  # slices of an array are no Python numbers
 
-    def run(values: Sequence[Value]) -> list[Value]:
+    def ends_of_sweeps(values: Sequence[Value]) -> list[Value]:
         consts, *carries = sweeps.parts(values)
         known: dict[int, Value] = {}
         ends: list[Value] = []
@@ -58,7 +58,7 @@ def written(params: Mapping[str, Any]) -> Program | None:
             ends += outs[: len(carry)] if not number or number >= sweeps.first else ()
         return ends
 
-    return flat_program(f"{sweeps.loop.body.name}_sweeps", run, specs)
+    return flat_program(f"{sweeps.loop.body.name}_sweeps", ends_of_sweeps, specs)
 
 
 def _sweep(
@@ -112,13 +112,13 @@ def _forth(
     body: Program, cond: Program, consts: Sequence[Value], carry: Sequence[Value]
 ) -> list[Value]:
     """Append a loop that stacks; its last carry, and the stacks."""
-    before, rest, kept = _apart(body, len(consts))
+    before, step_body, shared = _apart(body, len(consts))
     more = [] if before is None else before.evaluate(consts)
     stop = len(consts) + len(more)
     specs = [*body.inputs[: len(consts)], *specs_inside(more), *body.inputs[len(consts) :]]
 
     def step(values: Sequence[Value]) -> list[Value]:
-        return rest.evaluate([*[values[k] for k in kept], *values[len(consts) :]])
+        return step_body.evaluate([*[values[k] for k in shared], *values[len(consts) :]])
 
     def goes_on(values: Sequence[Value]) -> list[Value]:
         return cond.evaluate([*values[: len(consts)], *values[stop:]])
@@ -138,19 +138,19 @@ def _along(
     reverse: bool,
 ) -> list[Value]:
     """Append a loop along stacks; its last carry, and its own stacks."""
-    before, rest, kept = _apart(body, len(consts))
-    own = [consts[k] for k in kept] + ([] if before is None else before.evaluate(consts))
-    settings = {"consts": len(own), "carry": len(carry), "reverse": reverse}
-    return list(ALONG(*own, *carry, *stacks, body=rest, **settings))
+    before, step_body, shared = _apart(body, len(consts))
+    step_consts = [consts[k] for k in shared] + ([] if before is None else before.evaluate(consts))
+    settings = {"consts": len(step_consts), "carry": len(carry), "reverse": reverse}
+    return list(ALONG(*step_consts, *carry, *stacks, body=step_body, **settings))
 
 
 def _apart(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
     """Split a body as ``split_invariants`` does, unless the part before the loop might refuse its
     numbers: there may be no step."""
-    before, rest, kept = split_invariants(body, consts)
+    before, step_body, shared = split_invariants(body, consts)
     if before is not None and may_refuse(before):
         return None, body, [*range(consts)]
-    return before, rest, kept
+    return before, step_body, shared
 
 
 def _is_double(sweeps: Sweeps) -> bool:
@@ -164,12 +164,12 @@ def _read(sweeps: Sweeps) -> list[int]:
 
     A turn that reads none goes along the stack that only gives the number of steps.
     """
-    found: set[int] = set()
+    places: set[int] = set()
     for turn in sweeps.turns:
         inputs = inputs_read(turn, range(len(turn.outputs)))
         carried = range(sweeps.loop.consts, len(turn.inputs) - len(turn.outputs))
-        found |= inputs.intersection(carried) or {_MARK}
-    return sorted(found)
+        places |= inputs.intersection(carried) or {_MARK}
+    return sorted(places)
 
 
 # ---------------------------------------------------------------------------------- the operations
@@ -181,11 +181,11 @@ def _stacked(specs: Sequence[Spec]) -> list[Spec]:
 
 def _stacks(rows: Sequence[Sequence[Value]], specs: Sequence[Spec]) -> list[Value]:
     """Stack the rows of all steps, as arrays with a row for each step."""
-    found = [np.empty((len(rows), *spec.shape), spec.dtype) for spec in specs]
+    stacks = [np.empty((len(rows), *spec.shape), spec.dtype) for spec in specs]
     for step, row in enumerate(rows):
-        for array, value in zip(found, row, strict=True):
+        for array, value in zip(stacks, row, strict=True):
             array[step] = value
-    return found
+    return stacks
 
 
 def _run_forth(
@@ -234,7 +234,7 @@ def _loop(
     """An operation that stands in programs as it is, for a compiler."""
 
     def programs(**params: object) -> list[tuple[Program, int | None]]:
-        return [(own, None) for own in params.values() if isinstance(own, Program)]
+        return [(param, None) for param in params.values() if isinstance(param, Program)]
 
     def meet(values: Sequence[Value], **params: object) -> Sequence[Value]:
         trace = innermost_trace(values)
