@@ -7,7 +7,7 @@ the equation is staged, without numbers, and what it reads becomes an argument.
 >>> import funcgrad as fg
 >>> def f(x):
 ...     spec = Spec((), np.dtype(float))
-...     product = opened("product", lambda own: [own[0] * x], [spec], [1.0])
+...     product = opened("product", lambda args: [args[0] * x], [spec], [1.0])
 ...     return product.run([2.0], [10.0])[0] if product.values[0] is x else x
 >>> fg.jvp(f, (3.0,), (1.0,))
 (Tensor(20.0), Tensor(0.0))
@@ -55,18 +55,18 @@ def opened(
         closes over traced values; or it cannot be staged at all.
     """
     if not running_traces():
-        return Opened(lambda own, _: function(own), [])
+        return Opened(lambda args, _: function(args), [])
     try:
         with begin_level() as level:
             host = _host(level, operation, numbers=False)
             program, closed = staged_body(
-                host, f"fg.{operation}", lambda own: list(function(own)), specs, operation
+                host, f"fg.{operation}", lambda args: list(function(args)), specs, operation
             )
     except TracerError as error:
         if _closes_over(operation, function, examples, error):
             raise _refused(operation) from error
-        return Opened(lambda own, _: function(own), [])
-    return Opened(lambda own, values: program.evaluate([*own, *values]), closed)
+        return Opened(lambda args, _: function(args), [])
+    return Opened(lambda args, values: program.evaluate([*args, *values]), closed)
 
 
 def _host(level: int, title: str, numbers: bool) -> Stager:
@@ -81,7 +81,7 @@ def _closes_over(
     try:
         with begin_level() as level:
             host = _host(level, operation, numbers=True)
-            _, closed, _ = host.nested(lambda own: list(function(own)), operation, examples)
+            _, closed, _ = host.nested(lambda args: list(function(args)), operation, examples)
     except TracerError:
         raise error from None
     return bool(closed)

@@ -64,21 +64,21 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
 
     def column(unit: Tensor) -> Tensor:
         image = unknown.values(matvec(join(unravel(unit))), "the result of matvec")
-        found: Tensor = tree.ravel(_real_parts(unknown.tree(image))[0])[0]
-        return found
+        image_vector: Tensor = tree.ravel(_real_parts(unknown.tree(image))[0])[0]
+        return image_vector
 
     if not vector.size:
         return unknown.tree(values)
     matrix = vmap(column, out_axes=1)(np.eye(vector.size, dtype=vector.dtype))
     try:
-        found = fnp.linalg.solve(matrix, vector, failed=failed_as(failed, "dense_solve"))
+        solution = fnp.linalg.solve(matrix, vector, failed=failed_as(failed, "dense_solve"))
     except MatrixError as error:
         raise MatrixError(
             "dense_solve: the linear system is singular, so it determines no solution. Where it"
             " gives the derivative of a root or an optimum, that is no isolated one, as where an"
             " unknown has no influence, or a double one."
         ) from error
-    return join(unravel(found))
+    return join(unravel(solution))
 
 
 def failing_as(solve: Solve, failed: str) -> Solve:
@@ -93,8 +93,8 @@ def _real_parts(complex_tree: Tree) -> tuple[Any, Callable[[Any], Any]]:
     flags = [x.dtype.kind == "c" for x in tensors]
     parts = [(x.real, x.imag) if flag else x for x, flag in zip(tensors, flags, strict=True)]
 
-    def join(given: Tree) -> Any:
-        pairs = zip(given, flags, strict=True)
+    def join(real_tree: Tree) -> Any:
+        pairs = zip(real_tree, flags, strict=True)
         return tree.unflatten(
             structure, [x[0] + x[1] * _unit(x[0]) if flag else x for x, flag in pairs]
         )

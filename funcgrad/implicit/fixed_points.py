@@ -112,8 +112,8 @@ def fixed_point(
     (Tensor(0.73908513...), Tensor(-0.2974743...))
     """
     name = "fixed_point"
-    for given in (f, tangent_solve):
-        check_function(name, given)
+    for function in (f, tangent_solve):
+        check_function(name, function)
     failed = failed_as(failed, name)
     bound = None if tol is None else tolerance(name, "tol", tol)
     check_count(name, "max_steps", max_steps)

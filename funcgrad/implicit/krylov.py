@@ -232,7 +232,7 @@ class _Solver:
     precondition: Linear | None
     failed: str
 
-    def run(
+    def solve(
         self, matvec: Linear, b: Tree, x0: Tree = None, inverse: Linear | None = None
     ) -> tuple[Tree, Tensor, Tensor]:
         """The solution, whether the method came to its end, and how many steps it took."""
@@ -247,20 +247,22 @@ class _Solver:
 
         bound = fnp.maximum(self.rtol * fnp.linalg.norm(vector), self.atol)
         most = 10 * vector.size if self.maxiter is None else index(self.maxiter)
-        own = flat(inverse) if inverse is not None else lambda x: x
+        precondition = flat(inverse) if inverse is not None else lambda x: x
         with quiet():  # what a method divides by zero is no solution, which it says
-            x, size, count = self.method(_Problem(flat(matvec), own, vector, start, bound, most))
+            x, size, count = self.method(
+                _Problem(flat(matvec), precondition, vector, start, bound, most)
+            )
         return unravel(x), size <= bound, count
 
     def flagged(self, x0: Tree, matvec: Linear, b: Tree) -> tuple[Tree, Tensor]:
         """The solution, and 0 or the number of steps."""
-        x, converged, count = self.run(matvec, b, x0, self.precondition)
+        x, converged, count = self.solve(matvec, b, x0, self.precondition)
         info = fnp.where(converged, 0, fnp.maximum(count, 1))
         return (self._checked(x, converged) if self.failed == "nan" else x), info
 
     def sure(self, matvec: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
         """The solution of a system that a derivative solves."""
-        x, converged, _ = self.run(matvec, b, None, self.precondition)
+        x, converged, _ = self.solve(matvec, b, None, self.precondition)
         return self._checked(x, converged), ()
 
     def adjoint(self, vecmat: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
@@ -269,7 +271,7 @@ class _Solver:
         if inverse is not None:
             transposed = linear_transpose(inverse, b)
             inverse = lambda x: transposed(x)[0]  # noqa: E731 - beside None
-        x, converged, _ = self.run(vecmat, b, None, inverse)
+        x, converged, _ = self.solve(vecmat, b, None, inverse)
         return self._checked(x, converged), ()
 
     def _checked(self, x: Tree, converged: Tensor) -> Tree:
@@ -327,75 +329,75 @@ def _inner(x: Tensor, y: Tensor) -> Tensor:
     return fnp.vdot(x, y)
 
 
-def _conjugate_gradients(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
+def _conjugate_gradients(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
     def goes_on(state: Tree) -> Any:
-        return (state[-2] > own.bound) & (state[-1] < own.maxiter)
+        return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)
 
     def step(state: Tree) -> Any:
         x, r, p, rho, _, count = state
-        image = own.matvec(p)
+        image = problem.matvec(p)
         alpha = rho / _inner(p, image).real
         x, r = x + alpha * p, r - alpha * image
-        z = own.precondition(r)
+        z = problem.precondition(r)
         new = _inner(r, z).real
         return x, r, z + (new / rho) * p, new, fnp.linalg.norm(r), count + 1
 
-    r = own.b - own.matvec(own.x0)
-    z = own.precondition(r)
-    start = (own.x0, r, z, _inner(r, z).real, fnp.linalg.norm(r), 0)
+    r = problem.b - problem.matvec(problem.x0)
+    z = problem.precondition(r)
+    start = (problem.x0, r, z, _inner(r, z).real, fnp.linalg.norm(r), 0)
     x, _, _, _, size, count = while_loop(goes_on, step, start)
     return x, size, count
 
 
-def _stabilized(own: _Problem) -> tuple[Tensor, Tensor, Tensor]:
+def _stabilized(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
     def goes_on(state: Tree) -> Any:
-        return (state[-2] > own.bound) & (state[-1] < own.maxiter)
+        return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)
 
-    r = own.b - own.matvec(own.x0)
+    r = problem.b - problem.matvec(problem.x0)
     shadow = r
 
     def step(state: Tree) -> Any:
         x, r, p, rho, _, count = state
-        direction = own.precondition(p)
-        v = own.matvec(direction)
+        direction = problem.precondition(p)
+        v = problem.matvec(direction)
         alpha = rho / _inner(shadow, v)
         s = r - alpha * v
-        second = own.precondition(s)
-        t = own.matvec(second)
+        second = problem.precondition(s)
+        t = problem.matvec(second)
         square = _inner(t, t)
-        done = fnp.linalg.norm(s) <= own.bound  # where s is zero, t is as well
+        done = fnp.linalg.norm(s) <= problem.bound  # where s is zero, t is as well
         omega = fnp.where(done, 0.0, _inner(t, s) / fnp.where(square == 0.0, 1.0, square))
         x, r = x + alpha * direction + omega * second, s - omega * t
         new = _inner(shadow, r)
         beta = (new / rho) * (alpha / fnp.where(omega == 0.0, 1.0, omega))
         return x, r, r + beta * (p - omega * v), new, fnp.linalg.norm(r), count + 1
 
-    start = (own.x0, r, r, _inner(shadow, r), fnp.linalg.norm(r), 0)
+    start = (problem.x0, r, r, _inner(shadow, r), fnp.linalg.norm(r), 0)
     x, _, _, _, size, count = while_loop(goes_on, step, start)
     return x, size, count
 
 
-def _minimal_residuals(own: _Problem, restart: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    most = min(20 if restart is None else index(restart), max(own.b.size, 1))
+def _minimal_residuals(problem: _Problem, restart: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    most = min(20 if restart is None else index(restart), max(problem.b.size, 1))
 
     def goes_on(state: Tree) -> Any:
-        return (state[-2] > own.bound) & (state[-1] < own.maxiter)
+        return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)
 
     def cycle(state: Tree) -> Any:
         x, r, size, count = state
-        x = x + own.precondition(_least_in_krylov_space(own, r, size, most))
-        r = own.b - own.matvec(x)
+        x = x + problem.precondition(_least_in_krylov_space(problem, r, size, most))
+        r = problem.b - problem.matvec(x)
         return x, r, fnp.linalg.norm(r), count + 1
 
-    r = own.b - own.matvec(own.x0)
-    x, _, size, count = while_loop(goes_on, cycle, (own.x0, r, fnp.linalg.norm(r), 0))
+    r = problem.b - problem.matvec(problem.x0)
+    x, _, size, count = while_loop(goes_on, cycle, (problem.x0, r, fnp.linalg.norm(r), 0))
     return x, size, count
 
 
-def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
+def _least_in_krylov_space(problem: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
     """The change of x with the least residual, before the preconditioner; by Arnoldi's method."""
-    dtype, tiny = own.b.dtype, np.finfo(own.b.dtype).eps
-    basis = fnp.zeros((most + 1, own.b.size), dtype).at[0].set(r / size)
+    dtype, tiny = problem.b.dtype, np.finfo(problem.b.dtype).eps
+    basis = fnp.zeros((most + 1, problem.b.size), dtype).at[0].set(r / size)
     # Column k of H is row k here. What is not reached stays a unit, whose coefficient is zero.
     rows = fnp.eye(most, most + 1, dtype=dtype)
 
@@ -404,12 +406,12 @@ def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) ->
 
     def step(state: Tree) -> Any:
         basis, rows, k, _ = state
-        image = own.matvec(own.precondition(basis[k]))
+        image = problem.matvec(problem.precondition(basis[k]))
         before, w = fnp.linalg.norm(image), image
         h = fnp.zeros(most + 1, dtype)
         for _ in range(2):  # twice is enough (Kahan and Parlett)
-            part = basis.conj() @ w
-            w, h = w - part @ basis, h + part
+            coefficients = basis.conj() @ w
+            w, h = w - coefficients @ basis, h + coefficients
         after = fnp.linalg.norm(w)
         is_last = after <= 10 * tiny * before
         unit = fnp.where(is_last, 0.0, w / fnp.where(is_last, 1.0, after))
@@ -421,5 +423,5 @@ def _least_in_krylov_space(own: _Problem, r: Tensor, size: Tensor, most: int) ->
     # A column of zeros comes of a singular matrix: then the residual says that this is no solution.
     upper = upper + fnp.diag((fnp.diagonal(upper) == 0.0).astype(dtype))
     y = fnp.linalg.solve(upper, size * q[0].conj())
-    found: Tensor = y @ basis[:-1]
-    return found
+    change: Tensor = y @ basis[:-1]
+    return change

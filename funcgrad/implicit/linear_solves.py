@@ -126,8 +126,8 @@ def custom_linear_solve(
     Tensor([-0.25  , -0.0625])
     """
     name = "custom_linear_solve"
-    for given in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
-        check_function(name, given)
+    for function in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
+        check_function(name, function)
     failed = failed_as(failed, name)
     ahead = failing_as(solve, failed)
     back = ahead if transpose_solve is None else failing_as(transpose_solve, failed)
@@ -147,17 +147,21 @@ def linear_solution(
     """Solve as ``custom_linear_solve`` does, by solvers for values, tangents and cotangents."""
     unknown, values = Unknown.of(name, "b", b)
 
-    def flat(own: Sequence[Value]) -> list[Value]:
-        return unknown.values(matvec(unknown.tree(own)), "the result of matvec")
+    def flat(x: Sequence[Value]) -> list[Value]:
+        return unknown.values(matvec(unknown.tree(x)), "the result of matvec")
 
-    own = opened(name, flat, unknown.specs, values)
-    found: list[trees.Structure] = []
-    aux = found if has_aux else None
-    system = LinearSystem(unknown, own.run, solves, symmetric, aux, failed=failed)
-    outs = solution_of(system.call(), [*values, *own.values])
+    closure = opened(name, flat, unknown.specs, values)
+    aux_structures: list[trees.Structure] = []
+    aux = aux_structures if has_aux else None
+    system = LinearSystem(unknown, closure.run, solves, symmetric, aux, failed=failed)
+    outs = solution_of(system.call(), [*values, *closure.values])
     count = len(values)
     solution = unknown.tree(outs[:count])
-    return (solution, trees.unflatten(found[0], map(wrap, outs[count:]))) if has_aux else solution
+    return (
+        (solution, trees.unflatten(aux_structures[0], map(wrap, outs[count:])))
+        if has_aux
+        else solution
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,8 +215,8 @@ class LinearSystem:
 
     def _map(self, params: Sequence[Value]) -> FlatMap:
         """The linear function whose system is solved in this role."""
-        own = partial(self._applied, params)
-        return self._adjoint(own) if self.role == 2 else own
+        linear = partial(self._applied, params)
+        return self._adjoint(linear) if self.role == 2 else linear
 
     def _applied(self, params: Sequence[Value], x: Sequence[Value]) -> Sequence[Value]:
         return self.matvec(x, params)
@@ -242,11 +246,11 @@ class LinearSystem:
         unknown = self.unknown
         b, params = self._split(values)
         matvec = unknown.function(self._map(params), "the argument of matvec")
-        found = self.solves[self.role](matvec, unknown.tree(b))
+        returned = self.solves[self.role](matvec, unknown.tree(b))
         if self.aux is None:
-            return unknown.values(without_info(unknown, found, self.failed), "the solution")
-        found, aux = solution_and_aux(unknown.operation, found)
-        solution = unknown.values(found, "the solution")
+            return unknown.values(without_info(unknown, returned, self.failed), "the solution")
+        returned, aux = solution_and_aux(unknown.operation, returned)
+        solution = unknown.values(returned, "the solution")
         if self.role:
             return solution
         leaves, structure = trees.flatten(aux)
@@ -258,9 +262,9 @@ class LinearSystem:
         outs = bind_call(self.call(), values[:half])
         (_, params), (db, dparams) = self._split(values[:half]), self._split(values[half:])
         x, aux = self._split(outs)
-        moved = pushed(lambda own: self._map(own)(x), params, dparams)
+        moved = pushed(lambda parameters: self._map(parameters)(x), params, dparams)
         rhs = [minus(t, m) for t, m in zip(db, moved, strict=True)]
-        if all(each is None for each in rhs):
+        if all(tangent is None for tangent in rhs):
             return [*outs, *map(zeros_like, outs)]
         call, right = self._in_role(self.role or 1), filled(rhs, x)
         if self.failed == "nan":
@@ -271,16 +275,16 @@ class LinearSystem:
 
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
         """The adjoint system: of parameters and then cotangents."""
-        own = len(values) - len(self.unknown.specs)
+        param_count = len(values) - len(self.unknown.specs)
         role = 1 if self.symmetric or self.role == 2 else 2
-        return bind_call(self._in_role(role), [*values[own:], *values[:own]])
+        return bind_call(self._in_role(role), [*values[param_count:], *values[:param_count]])
 
 
 def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
     """The tangents of a function's results, or None; only inexact arguments have any."""
     pairs = zip(args, tangents, strict=True)
-    given = [t if is_inexact(dtype_of(x)) else None for x, t in pairs]
-    return push_values(function, args, given)
+    inexact_tangents = [t if is_inexact(dtype_of(x)) else None for x, t in pairs]
+    return push_values(function, args, inexact_tangents)
 
 
 def filled(tangents: Sequence[Value], primals: Sequence[Value]) -> list[Value]:

@@ -183,8 +183,8 @@ def custom_root(
     (Tensor(1.49870113...), Tensor(1.0346672...))
     """
     name = "custom_root"
-    for given in (f, solve, tangent_solve):
-        check_function(name, given)
+    for function in (f, solve, tangent_solve):
+        check_function(name, function)
 
     def start(function: Callable[[Any], Any], x: Tree, _: Tree) -> Any:
         return solve(function, x)
@@ -229,36 +229,42 @@ def root_of(
     """
     unknown, guess = Unknown.of(name, what, init)
     leaves, structure = trees.flatten(params)
-    given = handed(values_of(name, leaves, structure, lambda: "params"))
+    param_values = handed(values_of(name, leaves, structure, lambda: "params"))
     count, form = len(guess), [unknown.structure]
 
-    def flat(own: Sequence[Value]) -> list[Value]:
-        more = trees.unflatten(structure, map(wrap, own[count:]))
-        result = f(unknown.tree(own[:count]), *more)
+    def flat(args: Sequence[Value]) -> list[Value]:
+        more = trees.unflatten(structure, map(wrap, args[count:]))
+        result = f(unknown.tree(args[:count]), *more)
         if is_like_unknown:
             return unknown.values(result, "the result of the function")
-        found, own_form = trees.flatten(result)
-        if form[0] != own_form:  # which jit would take for a change of what it read
-            form[0] = own_form
-        return values_of(name, found, own_form, lambda: "the result of the function")
+        out_leaves, out_form = trees.flatten(result)
+        if form[0] != out_form:  # which jit would take for a change of what it read
+            form[0] = out_form
+        return values_of(name, out_leaves, out_form, lambda: "the result of the function")
 
-    own = opened(name, flat, [*unknown.specs, *map(spec_inside, given)], [*guess, *given])
+    closure = opened(
+        name, flat, [*unknown.specs, *map(spec_inside, param_values)], [*guess, *param_values]
+    )
 
     def function(more: Sequence[Value]) -> Callable[[Any], Any]:
         def of_unknown(x: Tree) -> Any:
             inner = unknown.values(x, "the argument of the function")
-            outs = own.run([*inner, *more[: len(given)]], more[len(given) :])
+            outs = closure.run([*inner, *more[: len(param_values)]], more[len(param_values) :])
             return trees.unflatten(form[0], map(wrap, outs))
 
         return of_unknown
 
-    found: list[trees.Structure] = []
-    aux = found if has_aux else None
+    aux_structures: list[trees.Structure] = []
+    aux = aux_structures if has_aux else None
     tangents = failing_as(tangent_solve, failed)
     root = Root(unknown, function, solve, tangents, equation or same, symmetric, aux, failed=failed)
-    outs = solution_of(root.call(), [*given, *own.values, *guess])
+    outs = solution_of(root.call(), [*param_values, *closure.values, *guess])
     solution = unknown.tree(outs[:count])
-    return (solution, trees.unflatten(found[0], map(wrap, outs[count:]))) if has_aux else solution
+    return (
+        (solution, trees.unflatten(aux_structures[0], map(wrap, outs[count:])))
+        if has_aux
+        else solution
+    )
 
 
 def same(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -312,30 +318,32 @@ class Root:
 
     def _by_solver(self, values: Sequence[Value]) -> list[Value]:
         unknown = self.unknown
-        own = len(values) - len(unknown.specs)
-        params = values[:own]
-        found = self.solve(self.function(params), unknown.tree(values[own:]), params)
+        param_count = len(values) - len(unknown.specs)
+        params = values[:param_count]
+        returned = self.solve(self.function(params), unknown.tree(values[param_count:]), params)
         if self.aux is None:
-            return unknown.values(found, "the solution")
-        found, aux = solution_and_aux(unknown.operation, found)
+            return unknown.values(returned, "the solution")
+        returned, aux = solution_and_aux(unknown.operation, returned)
         leaves, structure = trees.flatten(aux)
         self.aux[:] = [structure]
         more = values_of(unknown.operation, leaves, structure, lambda: "aux")
-        return [*unknown.values(found, "the solution"), *more]
+        return [*unknown.values(returned, "the solution"), *more]
 
     def _residual(self, x: Sequence[Value], params: Sequence[Value]) -> list[Value]:
-        found = self.equation(self.function(params))(self.unknown.tree(x))
-        return self.unknown.values(found, "the result of the function")
+        residual = self.equation(self.function(params))(self.unknown.tree(x))
+        return self.unknown.values(residual, "the result of the function")
 
     def _rule(self, values: Sequence[Value]) -> list[Value]:
         half, count = len(values) // 2, len(self.unknown.specs)
         args, params = values[:half], values[: half - count]
         outs = bind_call(self.call(), args)
         x, aux = outs[:count], outs[count:]
-        moved = pushed(lambda own: self._residual(x, own), params, values[half:-count])
-        if all(each is None for each in moved):
+        moved = pushed(
+            lambda parameters: self._residual(x, parameters), params, values[half:-count]
+        )
+        if all(tangent is None for tangent in moved):
             return [*outs, *map(zeros_like, outs)]
-        rhs = filled([minus(None, each) for each in moved], x)
+        rhs = filled([minus(None, tangent) for tangent in moved], x)
         call = self._system().call()
         if self.failed == "nan":
             tangents = lost_with(x, bind_call(call, [*lost_with(x, rhs), *x, *params]))
@@ -354,4 +362,4 @@ class Root:
     def _derivative(self, v: Sequence[Value], point: Sequence[Value]) -> list[Value]:
         count = len(self.unknown.specs)
         x, params = point[:count], point[count:]
-        return filled(pushed(lambda own: self._residual(own, params), x, v), x)
+        return filled(pushed(lambda solution: self._residual(solution, params), x, v), x)

@@ -119,32 +119,32 @@ class SolutionCall(JvpCall):
                 " right-hand side alone."
             )
         inner = [recorder.inner(arg) for arg in args]
-        rest = inner[count:]
+        params = inner[count:]
         zeros = [zeros_like(value) for value in inner[:count]]
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, self.signature.specs, strict=False)
-            given = [fit_cotangent(ct, spec) for ct, spec in pairs]
-            return [*transposed([*rest, *given]), *[None] * len(rest)]
+            fitted_cts = [fit_cotangent(ct, spec) for ct, spec in pairs]
+            return [*transposed([*params, *fitted_cts]), *[None] * len(params)]
 
         def push(tangents: list[Value]) -> list[Value]:
             pairs = zip(tangents, zeros, strict=False)
-            given = [zero if tangent is None else tangent for tangent, zero in pairs]
-            return self._without_aux(bind_call(self, [*given, *rest]))
+            filled_tangents = [zero if tangent is None else tangent for tangent, zero in pairs]
+            return self._without_aux(bind_call(self, [*filled_tangents, *params]))
 
         # For a right-hand side of zero the solution is zero.
         outs = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
         if self.signature.has_aux:
-            outs = bind_call(self, [*zeros, *rest])
+            outs = bind_call(self, [*zeros, *params])
         operands = [recorder.index_of(arg) for arg in args]
         entry = CallEntry(operands, reading(recorder, pull), reading(recorder, push))
         results: list[Value] = recorder.append_call(entry, outs)
         return results
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
-        own = self.signature
-        specs = [replace(spec, shape=(size, *spec.shape)) for spec in own.specs]
-        signature = SolutionSignature(own.name, specs, own.linear, own.has_aux)
+        unbatched = self.signature
+        specs = [replace(spec, shape=(size, *spec.shape)) for spec in unbatched.specs]
+        signature = SolutionSignature(unbatched.name, specs, unbatched.linear, unbatched.has_aux)
         rules = super().batched(size, flags, around)
         assert isinstance(rules, JvpCall)
         transposed = None
@@ -162,11 +162,11 @@ class SolutionCall(JvpCall):
         except Exception:  # any, since libraries may hide what was raised within them
             if not size:
                 return self._none(flags, args)
-        found = [
-            self.function([concrete(wrap(x)[k]) if flag else x for x, flag in own])
-            for k, own in [(k, [*zip(args, flags, strict=True)]) for k in range(size)]
+        solutions = [
+            self.function([concrete(wrap(x)[k]) if flag else x for x, flag in flagged_args])
+            for k, flagged_args in [(k, [*zip(args, flags, strict=True)]) for k in range(size)]
         ]
-        return [stack(*layers, axis=0) for layers in zip(*found, strict=True)]
+        return [stack(*layers, axis=0) for layers in zip(*solutions, strict=True)]
 
     def _none(self, flags: Sequence[bool], args: Sequence[Value]) -> list[Value]:
         """The solutions for an empty batch."""
@@ -182,8 +182,8 @@ class SolutionCall(JvpCall):
     ) -> list[Value]:
         count = self.signature.linear
         assert self.transposed is not None
-        own = [*flags[count:], *[True] * count]
-        pulled = batched_flat(self.transposed, size, own, around)(values)
+        operand_flags = [*flags[count:], *[True] * count]
+        pulled = batched_flat(self.transposed, size, operand_flags, around)(values)
         return [
             ct if flag else reduce_sum(ct, axis=(0,), keepdims=False)
             for ct, flag in zip(pulled, flags, strict=False)
@@ -210,13 +210,15 @@ class SolutionCall(JvpCall):
             args, more = values[: sizes.args], values[sizes.args : known]
             pairs = zip(args, values[known : known + sizes.args], strict=True)
             tangents = [zeros_like(x) if t is None else t for x, t in pairs]
-            found: list[Value] = rules[0]([*args, *tangents], more)
-            return found
+            results: list[Value] = rules[0]([*args, *tangents], more)
+            return results
 
         def transposed(values: Sequence[Value]) -> list[Value]:
-            own = sizes.args - signature.linear
-            given = [*values[:own], *values[own + sizes.closed :]]
-            pulled: list[Value] = rules[1](given, values[own : own + sizes.closed])
+            param_count = sizes.args - signature.linear
+            operands = [*values[:param_count], *values[param_count + sizes.closed :]]
+            pulled: list[Value] = rules[1](
+                operands, values[param_count : param_count + sizes.closed]
+            )
             return pulled
 
         return cls(

@@ -240,15 +240,15 @@ def _solution(
     failed: str = "raise",
 ) -> Callable[..., Any]:
     name = f"implicit.{kind}"
-    for given in (f, solver, tangent_solve):
-        check_function(name, given)
+    for function in (f, solver, tangent_solve):
+        check_function(name, function)
     failed = failed_as(failed, name)
 
     def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
         start = trees.map(_numbers, init)
         for value in reads:  # before a library that may hide the error is called
             _numbers(value)
-        return _found(name, solver(partial(_of_numbers, function), start))
+        return _solution_in(name, solver(partial(_of_numbers, function), start))
 
     def solution(init: Tree, *params: Tree) -> Any:
         return root_of(
@@ -282,7 +282,7 @@ def _of_numbers(function: Callable[[Any], Any], x: Tree, *_: Tree) -> Any:
     return trees.map(_numbers, out)
 
 
-def _found(name: str, result: Tree) -> Any:
+def _solution_in(name: str, result: Tree) -> Any:
     """The solution in what a solver returned: itself, or SciPy's record.
 
     Raises

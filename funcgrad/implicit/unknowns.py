@@ -85,8 +85,8 @@ class Unknown:
                     )
                 )
         specs = tuple([strong(spec_inside(value)) for value in values])
-        own = [as_spec(value, spec) for value, spec in zip(values, specs, strict=True)]
-        return cls(operation, structure, specs), own
+        converted = [as_spec(value, spec) for value, spec in zip(values, specs, strict=True)]
+        return cls(operation, structure, specs), converted
 
     def tree(self, values: Sequence[Value]) -> Any:
         """Values as the pytree that users see."""
@@ -134,14 +134,14 @@ class Unknown:
         return called
 
 
-def solution_and_aux(operation: str, found: Tree) -> tuple[Any, Any]:
+def solution_and_aux(operation: str, returned: Tree) -> tuple[Any, Any]:
     """Check that a solver with ``has_aux`` returned a pair, and return it."""
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
+    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
         raise DifferentiationError(
             f"{operation}: with has_aux=True the solver has to return a pair (solution, aux), but"
-            f" it returned {described(found)}."
+            f" it returned {described(returned)}."
         )
-    return found[0], found[1]
+    return returned[0], returned[1]
 
 
 def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "raise") -> Any:

@@ -52,8 +52,8 @@ def adjoint_solution(
     def forward_keeping(
         start: Leaves, times: Tensor, every: list[Tensor]
     ) -> tuple[Leaves, tuple[Any, ...]]:
-        found = forward(start, times, every)
-        return found, (found, times, every)
+        solutions = forward(start, times, every)
+        return solutions, (solutions, times, every)
 
     rule = _AdjointFunction(forward)
     rule.defvjp(forward_keeping, partial(_backward, f, settings))
@@ -61,18 +61,18 @@ def adjoint_solution(
 
 
 def _backward(
-    f: Slope, settings: Settings, kept: tuple[Leaves, Tensor, list[Tensor]], cts: Leaves
+    f: Slope, settings: Settings, residuals: tuple[Leaves, Tensor, list[Tensor]], cts: Leaves
 ) -> tuple[Leaves, Tensor, list[Tensor | None]]:
     """The cotangents of the start, of the times and of the parameters."""
-    found, times, every = kept
+    solutions, times, every = residuals
     places = [k for k, value in enumerate(every) if is_inexact(value.dtype)]
     followed = [every[k] for k in places]
-    precision = real_dtype(found)
+    precision = real_dtype(solutions)
 
     def pulled(y: Leaves, t: Tensor, adjoint: Leaves) -> tuple[Leaves, Leaves, Leaves]:
-        def of_both(y: Leaves, own: Leaves) -> Leaves:
+        def of_both(y: Leaves, parameters: Leaves) -> Leaves:
             values = list(every)
-            for place, value in zip(places, own, strict=True):
+            for place, value in zip(places, parameters, strict=True):
                 values[place] = value
             return f(y, t, values)
 
@@ -83,13 +83,13 @@ def _backward(
         slope, of_y, of_parameters = pulled(state[0], t, state[1])
         return slope, [-x for x in of_y], [-x for x in of_parameters]
 
-    sizes = (len(found), 2 * len(found))
+    sizes = (len(solutions), 2 * len(solutions))
 
     def parts(leaves: Leaves) -> tuple[Leaves, Leaves, Leaves]:
         return leaves[: sizes[0]], leaves[sizes[0] : sizes[1]], leaves[sizes[1] :]
 
     def flat_slope(leaves: Leaves, t: Tensor, _: list[Tensor]) -> Leaves:
-        return [x for part in augmented(parts(leaves), t) for x in part]
+        return [x for component in augmented(parts(leaves), t) for x in component]
 
     def of_time(y: Leaves, t: Tensor, adjoint: Leaves) -> Tensor:
         """The cotangent of a time at which the solution is looked at."""
@@ -98,23 +98,23 @@ def _backward(
         def moved(by: Tensor) -> Leaves:
             return [by.astype(real_dtype([k])) * k for k in slope]
 
-        (found,) = vjp(moved, fnp.zeros((), times.dtype))[1](adjoint)
-        of_by: Tensor = found
+        (time_ct,) = vjp(moved, fnp.zeros((), times.dtype))[1](adjoint)
+        of_by: Tensor = time_ct
         return of_by
 
     def back(
-        carry: tuple[Leaves, Leaves], own: tuple[Leaves, Leaves, Tensor, Tensor]
+        carry: tuple[Leaves, Leaves], slices: tuple[Leaves, Leaves, Tensor, Tensor]
     ) -> tuple[tuple[Leaves, Leaves], Tensor]:
-        (adjoint, sums), (y, ct, late, early) = carry, own
+        (adjoint, sums), (y, ct, late, early) = carry, slices
         state = [*y, *[a + b for a, b in zip(adjoint, ct, strict=True)], *sums]
         ends = solution(flat_slope, state, fnp.stack([late, early]), [], settings)
         _, adjoint, sums = parts([end[-1] for end in ends])
         return (adjoint, sums), of_time(y, late, ct)
 
     zeros = [fnp.zeros_like(ct[0]) for ct in cts], [fnp.zeros_like(x) for x in followed]
-    later = [x[1:] for x in found], [ct[1:] for ct in cts], times[1:], times[:-1]
+    later = [x[1:] for x in solutions], [ct[1:] for ct in cts], times[1:], times[:-1]
     (adjoint, sums), of_times = scan(back, zeros, later, reverse=True)
-    of_first = -of_time([x[0] for x in found], times[0], adjoint)
+    of_first = -of_time([x[0] for x in solutions], times[0], adjoint)
     of_parameters: list[Tensor | None] = [None] * len(every)
     for place, total in zip(places, sums, strict=True):
         of_parameters[place] = total
@@ -129,16 +129,19 @@ def _opened(
     count = len(start)
 
     def flat(values: Sequence[Value]) -> list[Value]:
-        own = [wrap(value) for value in values]
-        return [concrete(x) for x in slope(own[:count], own[count], own[count + 1 :])]
+        tensors = [wrap(value) for value in values]
+        return [concrete(x) for x in slope(tensors[:count], tensors[count], tensors[count + 1 :])]
 
     values = [concrete(x) for x in (*start, time, *parameters)]
     run, closed = opened("odeint", flat, [spec_inside(value) for value in values], values)
-    given = len(parameters)
+    param_count = len(parameters)
 
     def with_closed(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:
-        own = [concrete(x) for x in (*y, t, *every)]
-        return [wrap(out) for out in run(own[: count + 1 + given], own[count + 1 + given :])]
+        args = [concrete(x) for x in (*y, t, *every)]
+        return [
+            wrap(out)
+            for out in run(args[: count + 1 + param_count], args[count + 1 + param_count :])
+        ]
 
     return with_closed, [*parameters, *[wrap(value) for value in closed]]
 

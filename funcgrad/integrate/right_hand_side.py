@@ -87,36 +87,36 @@ class System:
                 ) from None
         values = values_of("odeint", leaves, structure, lambda: "the slope")
         return [
-            self._fitted(place, wrap(value), own)
-            for place, (value, own) in enumerate(zip(values, y, strict=True))
+            self._checked_slope(place, wrap(value), leaf)
+            for place, (value, leaf) in enumerate(zip(values, y, strict=True))
         ]
 
-    def _fitted(self, place: int, slope: Tensor, own: Tensor) -> Tensor:
-        if slope.shape != own.shape:
+    def _checked_slope(self, place: int, slope: Tensor, leaf: Tensor) -> Tensor:
+        if slope.shape != leaf.shape:
             raise ShapeError(
                 placed(
                     f"odeint: the function returned a slope{self.state.paths()[place]} of shape"
-                    f" {slope.shape}, but y0 has shape {own.shape} there. Each number of y needs"
+                    f" {slope.shape}, but y0 has shape {leaf.shape} there. Each number of y needs"
                     " its own slope."
                 )
             )
-        if slope.dtype == own.dtype:
+        if slope.dtype == leaf.dtype:
             return slope
-        if np.result_type(slope.dtype, own.dtype) != own.dtype and not _is_weak(slope, own):
+        if np.result_type(slope.dtype, leaf.dtype) != leaf.dtype and not _is_weak(slope, leaf):
             raise DtypeError(
                 placed(
                     f"odeint: the function returned a slope{self.state.paths()[place]} of dtype"
-                    f" {slope.dtype}, but y0 has {own.dtype} there. Give y0 in that precision, or"
-                    f" return slope.astype({own.dtype.name!r})."
+                    f" {slope.dtype}, but y0 has {leaf.dtype} there. Give y0 in that precision, or"
+                    f" return slope.astype({leaf.dtype.name!r})."
                 )
             )
-        return slope.astype(own.dtype)
+        return slope.astype(leaf.dtype)
 
 
-def _is_weak(slope: Tensor, own: Tensor) -> bool:
+def _is_weak(slope: Tensor, leaf: Tensor) -> bool:
     """Whether a slope is a Python number, or an integer, which gives way to the dtype of y."""
     kind = slope.dtype.kind
-    return kind in "biu" or (isinstance(slope._value, float) and own.dtype.kind in "fc")
+    return kind in "biu" or (isinstance(slope._value, float) and leaf.dtype.kind in "fc")
 
 
 def real_dtype(leaves: Sequence[Tensor]) -> np.dtype[Any]:

@@ -104,9 +104,9 @@ def _check(outcome: Outcome, settings: Settings) -> None:
 
 def _numbers(value: Tensor) -> Raw | None:
     """The numbers inside a value, for all examples of a batch; None where it is staged."""
-    own = concrete(value)
-    while type(own) not in RAW:
-        if isinstance(own, Staged):
+    inner = concrete(value)
+    while type(inner) not in RAW:
+        if isinstance(inner, Staged):
             return None
-        own = own._value
-    return own
+        inner = inner._value
+    return inner

@@ -138,13 +138,13 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
     )
 
     def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
-        def goes_on(own: tuple[object, ...]) -> Tensor:
-            state = State(*own)  # type: ignore[arg-type]  # a plain tuple, which loops know best
+        def goes_on(fields: tuple[object, ...]) -> Tensor:
+            state = State(*fields)  # type: ignore[arg-type]  # a plain tuple, which loops know best
             more: Tensor = (way * (time - state.end) > 0) & (state.status == 0)
             return more
 
-        def step(own: tuple[object, ...]) -> tuple[object, ...]:
-            state = State(*own)  # type: ignore[arg-type]  # as above
+        def step(fields: tuple[object, ...]) -> tuple[object, ...]:
+            state = State(*fields)  # type: ignore[arg-type]  # as above
             return tuple(_tried(f, state, last, way, settings))
 
         carry = while_loop(goes_on, step, carry)
@@ -154,10 +154,11 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
         known = fnp.where(there, 1.0, np.nan)
         return carry, [known.astype(real_dtype([y])) * y for y in _between(state, time)]
 
-    carry, found = scan(to_next, tuple(state), times[1:])
+    carry, later_leaves = scan(to_next, tuple(state), times[1:])
     end = State(*carry)  # type: ignore[arg-type]  # as above
     leaves = [
-        fnp.concatenate([leaf[None], later]) for leaf, later in zip(start, found, strict=True)
+        fnp.concatenate([leaf[None], later])
+        for leaf, later in zip(start, later_leaves, strict=True)
     ]
     return Outcome(leaves, end.status, end.end, end.tried)
 
@@ -179,7 +180,7 @@ def stage_slopes(
     slopes = [slope]
     end = y
     for row, node in zip(STAGES, NODES, strict=True):
-        end = [leaf + part for leaf, part in zip(y, _weighted(row, slopes, step), strict=True)]
+        end = [leaf + rise for leaf, rise in zip(y, _weighted(row, slopes, step), strict=True)]
         slopes.append(f(end, t + node * step))
     return end, slopes
 
@@ -187,8 +188,8 @@ def stage_slopes(
 def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
     """The size of a step times a sum of slopes with weights, for each leaf."""
     sums = []
-    for own in zip(*slopes, strict=True):
-        terms = [weight * k for weight, k in zip(weights, own, strict=True) if weight]
+    for leaf_slopes in zip(*slopes, strict=True):
+        terms = [weight * k for weight, k in zip(weights, leaf_slopes, strict=True) if weight]
         total = terms[0]
         for term in terms[1:]:
             total = total + term
@@ -215,8 +216,8 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
     too_many = (tried >= settings.max_steps) & ~(accepted & reaches)
     status = fnp.where(too_small, TOO_SMALL, fnp.where(too_many, TOO_MANY, state.status))
 
-    def kept(found: Leaves, before: Leaves) -> Leaves:
-        return [fnp.where(accepted, x, y) for x, y in zip(found, before, strict=True)]
+    def if_accepted(after: Leaves, before: Leaves) -> Leaves:
+        return [fnp.where(accepted, x, y) for x, y in zip(after, before, strict=True)]
 
     return State(
         fnp.where(accepted, state.end, state.start),
@@ -226,11 +227,11 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
         ~accepted,
         tried,
         status,
-        kept(state.new, state.old),
-        kept(new, state.new),
-        kept(state.new_slope, state.old_slope),
-        kept(slopes[-1], state.new_slope),
-        kept(_weighted(CONTINUATION, slopes, step), state.bend),
+        if_accepted(state.new, state.old),
+        if_accepted(new, state.new),
+        if_accepted(state.new_slope, state.old_slope),
+        if_accepted(slopes[-1], state.new_slope),
+        if_accepted(_weighted(CONTINUATION, slopes, step), state.bend),
     )
 
 
@@ -238,11 +239,11 @@ def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> T
     """The size of the next step: greater where the error was small."""
     known = fnp.where(fnp.isfinite(error), error, GREATEST_ERROR)
     exponent = 1 / ORDER - 0.75 * MEMORY
-    own = known**exponent / SAFETY
-    smooth = fnp.clip(own / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
+    by_error = known**exponent / SAFETY
+    smooth = fnp.clip(by_error / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
     smooth = fnp.where(state.refused, fnp.maximum(smooth, 1.0), smooth)
-    found: Tensor = size / fnp.where(accepted, smooth, fnp.minimum(own, 1 / LEAST_FACTOR))
-    return found
+    next_size: Tensor = size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
+    return next_size
 
 
 def _first_size(
@@ -260,7 +261,7 @@ def _first_size(
     size = fnp.where(flat, 1e-6, 0.01 * of_y / fnp.where(flat, 1.0, of_slope))
     size = fnp.minimum(size, abs(length))
     step = (fnp.where(length < 0, -1.0, 1.0) * size).astype(dtype)
-    euler = [leaf + part for leaf, part in zip(y, _weighted([1.0], [slope], step), strict=True)]
+    euler = [leaf + rise for leaf, rise in zip(y, _weighted([1.0], [slope], step), strict=True)]
     bend = [x - k for x, k in zip(stop_gradient(f(euler, t + step)), slope, strict=True)]
     of_bend = norm(bend) / fnp.where(size == 0, 1.0, size)
     greatest = fnp.maximum(of_slope, of_bend)
@@ -268,8 +269,8 @@ def _first_size(
     by_bend = (0.01 / fnp.where(straight, 1.0, greatest)) ** (1 / ORDER)
     second = fnp.where(straight, fnp.maximum(1e-6, 1e-3 * size), by_bend)
     most = fnp.minimum(fnp.minimum(100 * size, second), settings.hmax)
-    found: Tensor = fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
-    return found
+    first_size: Tensor = fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
+    return first_size
 
 
 def _norm(
@@ -279,8 +280,8 @@ def _norm(
     total, count = fnp.zeros((), dtype), 0
     for value, a, b in zip(*map(stop_gradient, (values, y, new)), strict=True):
         allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b)).astype(dtype)
-        part = abs(value).astype(dtype) / fnp.maximum(allowed, LEAST_ALLOWED)
-        total = total + fnp.sum(fnp.minimum(part, GREATEST_ERROR) ** 2)
+        scaled = abs(value).astype(dtype) / fnp.maximum(allowed, LEAST_ALLOWED)
+        total = total + fnp.sum(fnp.minimum(scaled, GREATEST_ERROR) ** 2)
         count += value.size
     return fnp.sqrt(total / max(count, 1))
 
@@ -288,15 +289,21 @@ def _norm(
 def _between(state: State, time: Tensor) -> Leaves:
     """The solution at a time within the last step (DOPRI5's function CONTD5)."""
     length = state.end - state.start
-    part = (time - state.start) / fnp.where(length == 0, 1.0, length)
-    found = []
+    fraction = (time - state.start) / fnp.where(length == 0, 1.0, length)
+    leaves = []
     for y, new, k, last, bend in zip(
         state.old, state.new, state.old_slope, state.new_slope, state.bend, strict=True
     ):
         real = real_dtype([y])
-        theta, rest, h = part.astype(real), (1 - part).astype(real), length.astype(real)
+        theta, complement, h = (
+            fraction.astype(real),
+            (1 - fraction).astype(real),
+            length.astype(real),
+        )
         rise = new - y
         first = h * k - rise
         second = rise - h * last - first
-        found.append(y + theta * (rise + rest * (first + theta * (second + rest * bend))))
-    return found
+        leaves.append(
+            y + theta * (rise + complement * (first + theta * (second + complement * bend)))
+        )
+    return leaves

@@ -99,8 +99,8 @@ def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
     DtypeError
         A leaf can have no gradient.
     """
-    found, structure = flatten(params)
-    leaves = _tensors(found, structure, "params", operation)
+    users_leaves, structure = flatten(params)
+    leaves = _tensors(users_leaves, structure, "params", operation)
     for position, leaf in enumerate(leaves):
         if not is_inexact(leaf.dtype):
             raise DtypeError(
@@ -125,29 +125,30 @@ def aligned(
     DtypeError
         A leaf is complex, and the parameter is real.
     """
-    found = _tensors(
+    tensors = _tensors(
         flatten_like(structure, tree, f"{operation}: {name}"), structure, name, operation
     )
-    for position, (leaf, own) in enumerate(zip(found, leaves, strict=True)):
-        if leaf.shape != own.shape:
+    for position, (leaf, parameter) in enumerate(zip(tensors, leaves, strict=True)):
+        if leaf.shape != parameter.shape:
             raise ShapeError(
-                f"{operation}: {name}{structure.paths()[position]}: expected shape {own.shape}, as"
-                f" the parameter has, got {leaf.shape}."
+                f"{operation}: {name}{structure.paths()[position]}: expected shape"
+                f" {parameter.shape}, as the parameter has, got {leaf.shape}."
             )
-        if leaf.dtype.kind == "c" and own.dtype.kind != "c":
+        if leaf.dtype.kind == "c" and parameter.dtype.kind != "c":
             raise DtypeError(
                 f"{operation}: {name}{structure.paths()[position]} is of dtype {leaf.dtype}, and"
-                f" the parameter is of the real dtype {own.dtype}."
+                f" the parameter is of the real dtype {parameter.dtype}."
             )
-    return [widened(leaf, own.dtype) for leaf, own in zip(found, leaves, strict=True)]
+    return [widened(leaf, parameter.dtype) for leaf, parameter in zip(tensors, leaves, strict=True)]
 
 
-def _tensors(found: list[Any], structure: Structure, name: str, operation: str) -> list[Tensor]:
-    if all(isinstance(leaf, Tensor) for leaf in found):
-        return found
+def _tensors(leaves: list[Any], structure: Structure, name: str, operation: str) -> list[Tensor]:
+    if all(isinstance(leaf, Tensor) for leaf in leaves):
+        return leaves
     paths = structure.paths()
     return [
-        _tensor(leaf, f"{operation}: {name}{path}") for leaf, path in zip(found, paths, strict=True)
+        _tensor(leaf, f"{operation}: {name}{path}")
+        for leaf, path in zip(leaves, paths, strict=True)
     ]
 
 

@@ -30,16 +30,16 @@ def require(
     DtypeError
         A parameter is complex, and has no order.
     """
-    given = [operand(value, operation) for value in values]
-    if any(dtype_of(value).kind == "c" for value in given):
+    operands = [operand(value, operation) for value in values]
+    if any(dtype_of(value).kind == "c" for value in operands):
         raise DtypeError(f"{operation}: the parameters of {described} have to be real.")
-    raws = [concrete(value) for value in given]
+    raws = [concrete(value) for value in operands]
     if all(type(raw) in RAW for raw in raws) and not np.all(condition(*raws)):
         got = ", ".join(map(str, values))
         raise ArgumentError(f"{operation}: the parameters have to satisfy {described}, got {got}.")
 
 
-def check_broadcast(own: Shape, shape: Shape, operation: str, name: str) -> None:
+def check_broadcast(parameter_shape: Shape, shape: Shape, operation: str, name: str) -> None:
     """Check that a parameter broadcasts to the shape of the result.
 
     Raises
@@ -48,13 +48,13 @@ def check_broadcast(own: Shape, shape: Shape, operation: str, name: str) -> None
         It does not.
     """
     try:
-        fits = np.broadcast_shapes(own, shape) == shape
+        fits = np.broadcast_shapes(parameter_shape, shape) == shape
     except ValueError:
         fits = False
     if not fits:
         raise ShapeError(
-            f"{operation}: {name} of shape {own} does not broadcast to shape={shape}, the shape of"
-            " the result."
+            f"{operation}: {name} of shape {parameter_shape} does not broadcast to shape={shape},"
+            " the shape of the result."
         )
 
 
@@ -64,5 +64,5 @@ def parameter(
     """A parameter in the dtype of the result."""
     value = operand(x, operation)
     check_broadcast(shape_of(value), shape, operation, name)
-    own: Tensor = wrap(cast(value, dtype=dtype))
-    return own
+    converted: Tensor = wrap(cast(value, dtype=dtype))
+    return converted
