@@ -164,7 +164,7 @@ class Conversions(ForeignAttributes):
 
     @property
     def __pandas_priority__(self) -> int:
-        """By which pandas leaves its operators to tracers, which none of its columns can hold."""
+        """The number by which pandas leaves its operators to tracers, which no column can hold."""
         return 0 if self._trace is None else 5000
 
     def __bytes__(self) -> bytes:

@@ -163,7 +163,7 @@ def _constant_data(program: Program, number: int) -> Data:
 
 
 def _primitive_names() -> dict[int, str]:
-    """By identity, the names of all primitives that the loaded modules make public."""
+    """The names of all primitives that the loaded modules make public, by identity."""
     found: dict[int, str] = {}
     for path, module in sorted(sys.modules.copy().items()):
         if path.startswith(_HOME):

@@ -181,7 +181,7 @@ def conv_transpose(
 
 
 def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value, bool]:
-    """Both as values, the first one with a batch axis, and whether it had none."""
+    """The operands as values, the first one with a batch axis, and whether it had none."""
     value, weights = operand(x, name), operand(kernel, name)
     rank, window = len(shape_of(value)), shape_of(weights)
     if len(window) < 2 or rank not in (len(window), len(window) - 1):

@@ -270,7 +270,7 @@ def _as_mean(means: Tensor, value: Value) -> Tensor:
 
 
 def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
-    """Along how many of the last axes windows slide."""
+    """The number of last axes along which windows slide."""
     shape = shape_of(value)
     single = is_integer(numbers)
     if single and len(shape) == 3:

@@ -386,7 +386,7 @@ def svd(
 
 
 def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult | Tensor:
-    """By eigenvalues, whose signs go to one of the vectors."""
+    """The singular value decomposition by eigenvalues, whose signs go to one of the vectors."""
     if not compute_uv:
         return flip(sort(absolute(eigvalsh(matrix, failed=failed))), axis=-1)
     w, v = eigh(matrix, failed=failed)

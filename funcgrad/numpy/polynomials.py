@@ -247,7 +247,7 @@ def _coefficients(p: ArrayLike, operation: str, least: int = 0) -> Tensor:
 
 
 def _of_one_length(a1: ArrayLike, a2: ArrayLike, operation: str) -> list[Tensor]:
-    """Both with zeros in front, up to the length of the longer one."""
+    """Put zeros in front of the shorter polynomial, up to the length of the other."""
     polynomials = [_coefficients(a, operation) for a in (a1, a2)]
     size = max(coefficients.size for coefficients in polynomials)
     return [

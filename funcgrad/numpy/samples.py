@@ -209,7 +209,7 @@ def _gaps(width: ArrayLike, count: int, axis: int) -> Tensor:
 
 
 def _slopes_of(f: Tensor, gaps: Tensor, order: int) -> Tensor:
-    """Along the first axis."""
+    """The slopes of samples along the first axis."""
     even = gaps.shape[0] == 1
     before, after = (gaps, gaps) if even else (gaps[:-1], gaps[1:])
     ends = (gaps[:1], gaps[-1:])

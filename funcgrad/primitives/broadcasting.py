@@ -66,7 +66,7 @@ def _broadcast_samples() -> Iterator[Sample]:
 
 
 def _rows_last(x: Shape, shape: Shape) -> dict[str, Any] | None:
-    """Not where another axis than the result's first has its size by chance."""
+    """The parameters with rows last; None where another axis has the number of rows by chance."""
     if not shape or (x[:1] == shape[:1] and len(x) < len(shape)):
         return None
     return {"shape": behind(shape)}

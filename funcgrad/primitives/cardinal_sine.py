@@ -61,7 +61,7 @@ def _far_sinc(m: Algebra, x: Value, order: int) -> Value:
 
 
 def _near_sinc(u: Value, order: int) -> Value:
-    """By Horner's rule, in u^2."""
+    """Evaluate the power series in u^2, by Horner's rule."""
     square, first = u * u, (order + 1) // 2
     series = 0 * square
     for k in range(2 * order + 20, first - 1, -1):

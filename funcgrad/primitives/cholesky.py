@@ -153,7 +153,7 @@ def _pulled_block(block: Array, inverse: Array, ct: Array, weights: Array) -> An
 
 
 def _pull_cholesky(factor: Array, ct: Array) -> Any:
-    """Backwards through the factorization, by columns of blocks (Murray 2016, section 4).
+    """Go backwards through the factorization, by columns of blocks (Murray 2016, section 4).
 
     Of n ** 3 / 3 operations forwards these are twice as many backwards; what is done to blocks on
     the diagonal comes on top.

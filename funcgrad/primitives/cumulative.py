@@ -85,13 +85,13 @@ cumulative_sum: Primitive = Primitive(
 
 
 def _push_product(tangents: tuple[Value, ...], out: Value, x: Value, axis: int) -> Value:
-    """That of y[i] = x[i] y[i - 1]."""
+    """The tangent of running products, from y[i] = x[i] y[i - 1]."""
     changes = tangents[0] * shifted(out, axis, 1.0, backward=False)
     return recurrence(x, changes, axis=axis, reverse=False)
 
 
 def _factors(ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
-    """For each element, the sum over the later ones and the product of the earlier ones."""
+    """For each element, the sum over later elements, and the product of earlier ones."""
     behind = shifted(conjugate(x), axis, 0.0, backward=True)
     later = recurrence(behind, ct, axis=axis, reverse=True)
     return later, conjugate(shifted(cumulative_prod(x, axis=axis), axis, 1.0, backward=False))
@@ -104,7 +104,7 @@ def _in_precision_of(ct: Value, x: Value) -> Value:
 
 
 def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
-    """By division, where the running products say all; else by the factors, one after the other."""
+    """The cotangent of factors: by division where that is exact, else factor by factor."""
     x = _in_precision_of(ct, x)
     if x.dtype.kind == "f" and x.dtype == ct.dtype and x.size:
         quick = _divided(ct, x, axis)
@@ -227,7 +227,8 @@ _FEW: Final = 16
 
 
 def _products_of_others(x: Raw) -> Raw:
-    """By products of pairs, and of pairs of pairs, of what is not zero: 0 where others are."""
+    """For each element the product of all others, by pairs, and pairs of pairs, of elements that
+    are not zero; 0 where another one is."""
     out = np.empty_like(x)
     zero = x == 0
     if not np.count_nonzero(zero):

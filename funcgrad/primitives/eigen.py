@@ -55,7 +55,7 @@ relative to the largest element."""
 
 
 def gaps(w: Value) -> Value:
-    """At i, j the difference ``w[j] - w[i]``."""
+    """The matrix of differences: ``w[j] - w[i]`` at i, j."""
     lead, n = shape_of(w)[:-1], shape_of(w)[-1]
     return reshape(w, shape=(*lead, 1, n)) - reshape(w, shape=(*lead, n, 1))
 

@@ -185,7 +185,8 @@ def _eigvals(x: Array) -> Any:
 
 
 def _matching(out: Array, w: Array) -> Any:
-    """At i, j whether the j-th of the second is the i-th of the first, as near as can be."""
+    """Match two lists of eigenvalues: at i, j a 1 where the j-th of the second is the i-th of the
+    first, as near as can be."""
     n = w.shape[-1]
     found = np.zeros((*w.shape, n), w.real.dtype)
     for place in np.ndindex(w.shape[:-1]):

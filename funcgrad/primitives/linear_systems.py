@@ -112,7 +112,7 @@ def _batch_systems(
 
 
 def _cotangent_of_matrix(ct: Value, a: Value, x: Value) -> Value:
-    """That of a in the product a x; where stacks broadcast it is summed as it goes."""
+    """The cotangent of a in the product a x; where stacks broadcast it is summed on the way."""
     return matmul.differential.transposes[0](ct, a, conjugate(x))  # type: ignore[union-attr,index,misc]  # a product's
 
 

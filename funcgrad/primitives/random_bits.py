@@ -170,7 +170,7 @@ def _continuous(
     quantile: Callable[[Algebra, Value], Value],
     quick: Callable[[Array], Array] | None = None,
 ) -> Primitive:
-    """By the inverse of the distribution function: one word makes one number, also in the tails."""
+    """Draw by the inverse distribution function: one word makes one number, also in the tails."""
 
     def formula(m: Algebra, bits: Value, dtype: np.dtype[Any]) -> Value:
         number = quantile(m, _open_uniform(m, bits))

@@ -61,7 +61,7 @@ def _is_zero(s: Array, size: int) -> Any:
 
 
 def _divide(s: Array, x: Array, rows: bool) -> Any:
-    """By sums of two singular values, or each row by one."""
+    """Divide by sums of two singular values, or each row by one value."""
     dtype = np.result_type(s, x)
     sums = s[..., :, None] if rows else s[..., :, None] + s[..., None, :]
     zero = _is_zero(s, s.shape[-1])

@@ -158,7 +158,7 @@ def _roll_source(x: OperandText, shift: tuple[int, ...], axis: tuple[int, ...]) 
 def _roll_windows(
     result: Raw, x: Raw, shift: tuple[int, ...], axis: tuple[int, ...]
 ) -> list[tuple[Any, Any]]:
-    """Along each axis the elements before a place go behind the others."""
+    """The index map of ``roll``: along each axis, elements before a place go behind the others."""
     pairs = [(result, x)]
     for along, size in enumerate(x.shape):
         total = sum([n for n, own in zip(shift, axis, strict=True) if own == along])

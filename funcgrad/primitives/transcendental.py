@@ -173,7 +173,8 @@ hypot: Primitive = elementwise(
 
 
 def _ratio_to_hypot(m: Algebra, x: Value, y: Value) -> Value:
-    """At infinity the limit: 1 along the infinite argument, which none is where both are."""
+    """``x / hypot(x, y)``, with its limit at infinity: 1 along an infinite argument, and NaN where
+    both are infinite."""
     ratio = m.divide(x, _radius(m, m.hypot(x, y)))
     ratio = m.where((x == np.inf) & m.isfinite(y), 1.0, ratio)
     return m.where((x == -np.inf) & m.isfinite(y), -1.0, ratio)

@@ -93,7 +93,7 @@ class Index:
 
     @cached_property
     def freed(self) -> tuple[tuple[int, ...], ...]:
-        """By position of an equation, the variables that nothing after it reads."""
+        """For each equation, by position, the variables that nothing after it reads."""
         found: list[list[int]] = [[] for _ in self._equations]
         for variable, position in enumerate(self.last_uses):
             if 0 <= position < len(found):

@@ -290,7 +290,7 @@ class _Writer:
         return [variable for variable in firsts if variable in self.plan.outside]
 
     def dropped(self) -> dict[int, list[int]]:
-        """By step, the large arrays that nothing after it reads, and whose memory nothing took."""
+        """For each step, the large arrays that no later step reads and whose memory none takes."""
         taken, given = set(self.plan.takes.values()), self.program.index.given
         inner = {
             self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members

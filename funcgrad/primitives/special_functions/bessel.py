@@ -52,9 +52,9 @@ def _within(function: Callable[..., Array], v: Array, x: Array, ends: Array) -> 
 
 
 def _regular(v: Array, x: Array, order: int, at_infinity: float) -> Array:
-    """At 0 the function is 0 for all positive orders, and jumps to 1 at the order 0.
+    """Edge values of derivatives in the order, of a function that is 0 at 0 for positive orders.
 
-    Of an infinite order it is 0.
+    At the order 0 it jumps to 1, and for an infinite order it is 0.
     """
     at_zero = np.where(v > 0, 0.0, np.where(v == 0, (-1.0) ** order * np.inf, np.nan))
     far = np.where(np.isposinf(x), at_infinity, np.where(np.isposinf(v) & (x > 0), 0.0, np.nan))
@@ -62,7 +62,7 @@ def _regular(v: Array, x: Array, order: int, at_infinity: float) -> Array:
 
 
 def _singular(v: Array, x: Array, order: int) -> Array:
-    """At 0 it is infinite for every order."""
+    """Edge values of derivatives in the order, of a function that is infinite at 0."""
     at_zero = np.where(v > 0, np.inf, np.nan)
     return np.where(x == 0, at_zero, np.where(np.isposinf(x), 0.0, np.nan))
 

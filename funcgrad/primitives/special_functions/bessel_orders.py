@@ -118,7 +118,8 @@ def _k_times(u: Array, x: Array, orders: Orders, scaled: bool) -> Array:
 
 
 def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
-    """Along ``w0 + i theta``, with the saddle ``sinh(w0) = v / x``, and outwards from its ends."""
+    """I for positive v: along ``w0 + i theta``, with the saddle ``sinh(w0) = v / x``, and outwards
+    from its ends."""
     n, m = orders
     saddle = np.arcsinh(v / x)
     size = np.hypot(v, x)
@@ -265,7 +266,7 @@ def _j_near(v: Array, x: Array, order: int) -> Array:
 
 
 def _y_near(v: Array, x: Array, order: int) -> Array:
-    """Along the imaginary axis, and both halves of the real one."""
+    """Y for moderate arguments: along the imaginary axis, and both halves of the real one."""
 
     def exponent(t: Array) -> Array:
         value: Array = v * t - x * np.sinh(t)

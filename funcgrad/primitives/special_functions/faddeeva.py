@@ -36,7 +36,7 @@ _UNIT: Final = 2j / math.sqrt(math.pi)
 
 
 def _near(z: Array, order: int) -> Array:
-    """By the recurrence of the derivatives."""
+    """Derivatives for arguments that are not large, by their recurrence."""
     last = scipy_special("wofz").wofz(z)
     value: Array = _UNIT - 2 * z * last
     for n in range(1, order):
@@ -125,7 +125,7 @@ def _to_gamma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
 
 
 def _to_sigma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
-    """By the equation of heat: sigma times the second derivative in x."""
+    """The derivative in sigma, by the heat equation: sigma times the second derivative in x."""
     bent = real(wofz_derivative(_place(x, sigma, gamma), order=2))
     return bind2(divide, bent, 2 * math.sqrt(2 * math.pi) * sigma * sigma)
 

@@ -322,7 +322,7 @@ def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
 
 
 def _slope_of_power_at_infinity(exponent: Value) -> Value:
-    """That of ``x**exponent`` times a positive number, which is 1 if the exponent is."""
+    """The slope of ``x**exponent`` times a positive number, which is 1 if the exponent is 1."""
     return where(exponent > 1, np.inf, where(exponent == 1, 1.0, 0.0))
 
 

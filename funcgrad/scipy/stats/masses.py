@@ -138,7 +138,7 @@ bernoulli = DiscreteDistribution(
 
 
 def _hit(k: Tensor, p: Tensor) -> Tensor:
-    """By the logarithm of a miss where a hit is rare."""
+    """The probability of a hit in k trials, by the logarithm of a miss where a hit is rare."""
 
     def rare(p: Tensor) -> Tensor:
         return -fnp.expm1(k * fnp.log1p(-p))
