@@ -93,8 +93,10 @@ def intersect1d(
     first, second = (operand(a, "intersect1d") for a in (ar1, ar2))
     one, other = revealed(first, "intersect1d", "ar1"), revealed(second, "intersect1d", "ar2")
     dtype = np.result_type(one, other)
-    # In another dtype elements that were distinct may be equal.
-    is_unique = assume_unique and one.dtype == dtype == other.dtype
+    # In a dtype of as few bytes, as int64 in float64, elements that were distinct may be equal.
+    width = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    are_distinct = all(x.dtype == dtype or x.itemsize < width for x in (one, other))
+    is_unique = assume_unique and are_distinct
     one, other = one.astype(dtype), other.astype(dtype)
     _, places, others = np.intersect1d(one, other, is_unique, return_indices=True)
     common = take(first, places).astype(dtype)

@@ -117,3 +117,9 @@ def test_values_are_numpys(name):
     found = [compared(name, *pair_of(name), n) for n in range(CALLS)]
     wrong = sorted(filter(None, found), key=len)
     assert not wrong, f"{len(wrong)} of {CALLS} calls differ, for example\n" + "\n".join(wrong[:3])
+
+
+def test_elements_that_become_equal_in_the_common_dtype_are_common_once() -> None:
+    near = np.array([2**62, 2**62 + 1])
+    for other in (np.array([2.0**62]), np.array([2.0**62 + 0j])):
+        assert fnp.intersect1d(near, other, assume_unique=True).shape == (1,)
