@@ -80,19 +80,19 @@ def _solve(bands: Array, b: Array, lower: int, upper: int) -> Any:
         return np.zeros(b.shape, dtype)
     solve = scipy_linalg("solve_banded").solve_banded
     count = prod(b.shape[:-2])
-    found = np.zeros((count, *b.shape[-2:]), dtype)
+    solutions = np.zeros((count, *b.shape[-2:]), dtype)
     flat = zip(
         bands.reshape(count, *bands.shape[-2:]), b.reshape(count, *b.shape[-2:]), strict=True
     )
     for number, (one, right) in enumerate(flat):
         try:
-            found[number] = solve((lower, upper), one, right, check_finite=False)
+            solutions[number] = solve((lower, upper), one, right, check_finite=False)
         except np.linalg.LinAlgError:
             which = np.arange(count).reshape(b.shape[:-2]) == number
             raise MatrixError(
                 f"solve_banded: the matrix{position_of(which)} is singular."
             ) from None
-    return found.reshape(b.shape)
+    return solutions.reshape(b.shape)
 
 
 def _push(

@@ -23,15 +23,15 @@ from funcgrad.trace import Value
 
 def sum_to(x: Value, shape: Shape) -> Value:
     """Sum a value to a shape that broadcasts to its own: the transpose of broadcasting."""
-    own = shape_of(x)
-    lead = len(own) - len(shape)
+    x_shape = shape_of(x)
+    lead = len(x_shape) - len(shape)
     if type(x) is np.ndarray:
-        if own[lead:] == shape:
+        if x_shape[lead:] == shape:
             return total_of_leading(x, lead)
-        if not lead and own[:-1] == shape[:-1]:
-            return total(x, (len(own) - 1,), True)
+        if not lead and x_shape[:-1] == shape[:-1]:
+            return total(x, (len(x_shape) - 1,), True)
     axes = tuple(range(lead)) + tuple(
-        i for i, (n, m) in enumerate(zip(own[lead:], shape, strict=True), lead) if n != m
+        i for i, (n, m) in enumerate(zip(x_shape[lead:], shape, strict=True), lead) if n != m
     )
     if type(x) is np.ndarray:
         return np.add.reduce(x, axes).reshape(shape)
@@ -58,9 +58,9 @@ def _broadcast_samples() -> Iterator[Sample]:
     rng = np.random.default_rng(6)
     square = (2,), (2, 2)
     wider = ((3,), (2, 3)), ((), (2,)), ((2, 1), (4, 2, 3)), ((2,), (2,)), ((1,), (0,)), square
-    for own, shape in wider:
-        yield Sample((rng.standard_normal(own),), {"shape": shape})
-        yield Sample((1j * rng.standard_normal(own),), {"shape": shape})
+    for x_shape, shape in wider:
+        yield Sample((rng.standard_normal(x_shape),), {"shape": shape})
+        yield Sample((1j * rng.standard_normal(x_shape),), {"shape": shape})
     yield Sample((1.5,), {"shape": (3,)})
     yield Sample((np.arange(6.0)[::-2],), {"shape": (2, 3)})
 

@@ -74,9 +74,9 @@ def _waves(m: Algebra, x: Value) -> tuple[Value, Value]:
     """The sine and the cosine of pi x. Whole turns are taken off before the product rounds."""
     whole = m.rint(m.real(x))
     sign = 1 - 2 * m.absolute(m.fmod(whole, 2))
-    rest = x - whole
-    sine = sign * m.sin(np.pi * rest)
-    cosine = sign * m.sin(np.pi * (0.5 - m.where(m.real(rest) < 0, -rest, rest)))
+    fraction = x - whole
+    sine = sign * m.sin(np.pi * fraction)
+    cosine = sign * m.sin(np.pi * (0.5 - m.where(m.real(fraction) < 0, -fraction, fraction)))
     return sine, cosine
 
 

@@ -124,22 +124,22 @@ _BLOCK: Final = 40
 def _over(x: Array, factor: Array, inverse: Array) -> Any:
     """x times the inverse of a small factor, with one step of refinement."""
     y = x @ inverse
-    rest = y @ factor
-    np.subtract(x, rest, out=rest)
-    y += rest @ inverse
+    residual = y @ factor
+    np.subtract(x, residual, out=residual)
+    y += residual @ inverse
     return y
 
 
 def _blocks(factor: Array) -> tuple[list[Any], list[Any]]:
     """The triangles on the diagonal, and their inverses: those of one size all at once."""
     whole = factor.shape[-1] // _BLOCK * _BLOCK
-    own = [factor[..., k : k + _BLOCK, k : k + _BLOCK] for k in range(0, whole, _BLOCK)]
+    diagonal_blocks = [factor[..., k : k + _BLOCK, k : k + _BLOCK] for k in range(0, whole, _BLOCK)]
     blocks: list[Any] = []
     inverses: list[Any] = []
-    if own:
-        stacked = np.tril(np.stack(own))
+    if diagonal_blocks:
+        stacked = np.tril(np.stack(diagonal_blocks))
         blocks, inverses = list(stacked), list(triangular_inverses(stacked))
-    if whole < factor.shape[-1] or not own:
+    if whole < factor.shape[-1] or not diagonal_blocks:
         blocks.append(np.tril(factor[..., whole:, whole:]))
         inverses.append(triangular_inverses(blocks[-1]))
     return blocks, inverses
@@ -165,16 +165,16 @@ def _pull_cholesky(factor: Array, ct: Array) -> Any:
     for number in reversed(range(len(blocks))):
         block, inverse = blocks[number], inverses[number]
         start, size = number * _BLOCK, block.shape[-1]
-        own, after = slice(start, start + size), slice(start + size, n)
-        column, weight = bar[..., start:, own], weights[:size, :size]
+        span, after = slice(start, start + size), slice(start + size, n)
+        column, weight = bar[..., start:, span], weights[:size, :size]
         below = column[..., size:, :]
         below[...] = _over(below, block, inverse)
-        told = column[..., :size, :] - _adjoint(below) @ factor[..., after, own]
+        told = column[..., :size, :] - _adjoint(below) @ factor[..., after, span]
         twice = _pulled_block(block, inverse, told, weight)
         if start:
             column[..., :size, :] = twice
-            bar[..., after, :start] -= below @ factor[..., own, :start]
-            bar[..., own, :start] -= _adjoint(column) @ factor[..., start:, :start]
+            bar[..., after, :start] -= below @ factor[..., span, :start]
+            bar[..., span, :start] -= _adjoint(column) @ factor[..., start:, :start]
         np.multiply(twice, weight, out=column[..., :size, :])
     return _with_real_diagonal(bar)
 
@@ -192,8 +192,8 @@ def _adjoint(x: Array) -> Array:
 def _with_real_diagonal(x: Array) -> Array:
     """Each element below the diagonal stands for its mirror image, so those on it are real."""
     if x.dtype.kind == "c":
-        each = np.arange(x.shape[-1])
-        x.imag[..., each, each] = 0
+        diagonal = np.arange(x.shape[-1])
+        x.imag[..., diagonal, diagonal] = 0
     return x
 
 

@@ -49,19 +49,19 @@ def _imag_factor(_: Value, x: Value) -> Value:
     return -1j if dtype_of(x).kind == "c" else 0
 
 
-def _part(
-    part: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | UnitFactor
+def _complex_part(
+    name: str, evaluate: Callable[..., Any], factor: Callable[..., Value] | UnitFactor
 ) -> Primitive:
-    made = elementwise(part, evaluate, partials=(factor,), samples=_SAMPLES, operator=part)
+    made = elementwise(name, evaluate, partials=(factor,), samples=_SAMPLES, operator=name)
     return replace(
         made,
-        source=lambda x: f"{x.array if x.spec.weak else x}.{part}",
+        source=lambda x: f"{x.array if x.spec.weak else x}.{name}",
         structure=Elementwise(is_view=True),
     )
 
 
-real = _part("real", intrinsics.real, SAME)
-imag = _part("imag", intrinsics.imag, _imag_factor)
+real = _complex_part("real", intrinsics.real, SAME)
+imag = _complex_part("imag", intrinsics.imag, _imag_factor)
 
 # x + iy without the products of x + 1j * y, in which an infinite y makes the real part NaN.
 join_parts = elementwise(

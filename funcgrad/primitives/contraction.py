@@ -138,34 +138,36 @@ def _column(x: Value) -> Value:
 
 
 def _pull_left(ct: Value, x: Value, y: Value) -> Value:
-    own, other = shape_of(x), shape_of(y)
-    if type(y) is np.ndarray and len(own) == len(other) == 2:  # the hot case, without a detour
+    x_shape, y_shape = shape_of(x), shape_of(y)
+    # The hot case, without a detour.
+    if type(y) is np.ndarray and len(x_shape) == len(y_shape) == 2:
         return np.matmul(ct, y.T) if type(ct) is np.ndarray else bind2(matmul, ct, y.T)
-    if len(other) == 1:
-        return ct * y if len(own) == 1 else _column(ct) * y
-    if len(own) == 1:
-        if len(other) == 2:
+    if len(y_shape) == 1:
+        return ct * y if len(x_shape) == 1 else _column(ct) * y
+    if len(x_shape) == 1:
+        if len(y_shape) == 2:
             return matmul(y, ct)
-        return _across_stacks(ct, "m", y, "km", own, "k")
-    if len(other) == 2 or own[:-2] == shape_of(ct)[:-2]:
+        return _across_stacks(ct, "m", y, "km", x_shape, "k")
+    if len(y_shape) == 2 or x_shape[:-2] == shape_of(ct)[:-2]:
         return matmul(ct, swap_last_axes(y))
-    return _across_stacks(ct, "nm", y, "km", own, "nk")
+    return _across_stacks(ct, "nm", y, "km", x_shape, "nk")
 
 
 def _pull_right(ct: Value, x: Value, y: Value) -> Value:
-    own, other = shape_of(y), shape_of(x)
-    if type(x) is np.ndarray and len(own) == len(other) == 2:  # the hot case, without a detour
+    y_shape, x_shape = shape_of(y), shape_of(x)
+    # The hot case, without a detour.
+    if type(x) is np.ndarray and len(y_shape) == len(x_shape) == 2:
         return np.matmul(x.T, ct) if type(ct) is np.ndarray else bind2(matmul, x.T, ct)
-    if len(own) == 1:
-        return ct * x if len(other) == 1 else _pull_vector(ct, x)
-    if len(other) == 1:
-        return _column(x) * reshape(ct, shape=(*shape_of(ct)[:-1], 1, own[-1]))
-    if len(own) == 2:
-        rows = _merged_rows(x, other[-1])
-        return matmul(swap_last_axes(rows), _merged_rows(ct, own[-1]))
-    if own[:-2] == shape_of(ct)[:-2]:
+    if len(y_shape) == 1:
+        return ct * x if len(x_shape) == 1 else _pull_vector(ct, x)
+    if len(x_shape) == 1:
+        return _column(x) * reshape(ct, shape=(*shape_of(ct)[:-1], 1, y_shape[-1]))
+    if len(y_shape) == 2:
+        rows = _merged_rows(x, x_shape[-1])
+        return matmul(swap_last_axes(rows), _merged_rows(ct, y_shape[-1]))
+    if y_shape[:-2] == shape_of(ct)[:-2]:
         return matmul(swap_last_axes(x), ct)
-    return _across_stacks(ct, "nm", x, "nk", own, "km")
+    return _across_stacks(ct, "nm", x, "nk", y_shape, "km")
 
 
 def _pull_vector(ct: Value, x: Value) -> Value:
@@ -177,9 +179,9 @@ def _pull_vector(ct: Value, x: Value) -> Value:
 
 
 def _across_stacks(
-    ct: Value, ct_core: str, other: Value, other_core: str, own: Shape, own_core: str
+    ct: Value, ct_core: str, other: Value, other_core: str, target_shape: Shape, target_core: str
 ) -> Value:
-    """The cotangent of an argument of shape ``own`` that was repeated along axes of the stack.
+    """The cotangent of an argument of the target's shape that was repeated along axes of the stack.
 
     One contraction sums over those axes as it goes; a stack of products, summed afterwards, would
     hold the argument as often as it was repeated.
@@ -187,21 +189,21 @@ def _across_stacks(
     stack = shape_of(ct)[: len(shape_of(ct)) - len(ct_core)]
     letters = [c for c in LETTERS if c not in "nkm"][: len(stack)]
 
-    def kept(shape: Shape, core: str) -> tuple[list[int], str]:
+    def unrepeated(shape: Shape, core: str) -> tuple[list[int], str]:
         """The axes that are not repeated, and their letters."""
         lead = len(shape) - len(core)
         offset = len(stack) - lead
         axes = [i for i in range(lead) if shape[i] == stack[i + offset]]
         return axes, "".join(letters[i + offset] for i in axes) + core
 
-    axes, subscripts = kept(shape_of(other), other_core)
+    axes, subscripts = unrepeated(shape_of(other), other_core)
     shape = shape_of(other)
     dense = tuple([shape[i] for i in axes]) + shape[len(shape) - len(other_core) :]
     if dense != shape:
         other = reshape(other, shape=dense)
-    target = kept(own, own_core)[1]
+    target = unrepeated(target_shape, target_core)[1]
     g = contract(ct, other, subscripts=f"{''.join(letters)}{ct_core},{subscripts}->{target}")
-    return g if shape_of(g) == own else reshape(g, shape=own)
+    return g if shape_of(g) == target_shape else reshape(g, shape=target_shape)
 
 
 def _matmul_result(x: Spec, y: Spec) -> Spec:
@@ -225,34 +227,36 @@ def _matmul_batch(
 ) -> Value:
     """A stack with one more axis; shared matrices and vectors stay shared."""
     x, y = args
-    own, other = shape_of(x)[batched[0] :], shape_of(y)[batched[1] :]
-    if batched == (True, False) and len(own) > 1 and len(other) == 2:
+    x_shape, y_shape = shape_of(x)[batched[0] :], shape_of(y)[batched[1] :]
+    if batched == (True, False) and len(x_shape) > 1 and len(y_shape) == 2:
         # One large product takes half of the time of many small ones.
-        rows = matmul(reshape(x, shape=(prod((size, *own[:-1])), own[-1])), y)
-        return reshape(rows, shape=(size, *own[:-1], other[-1]))
-    if batched == (True, False) and (len(own) >= len(other) or (len(own), len(other)) == (1, 2)):
+        rows = matmul(reshape(x, shape=(prod((size, *x_shape[:-1])), x_shape[-1])), y)
+        return reshape(rows, shape=(size, *x_shape[:-1], y_shape[-1]))
+    if batched == (True, False) and (
+        len(x_shape) >= len(y_shape) or (len(x_shape), len(y_shape)) == (1, 2)
+    ):
         return matmul(x, y)
     if batched == (False, True):
-        if len(other) > 1 and (len(own) == 1 or len(other) >= len(own)):
+        if len(y_shape) > 1 and (len(x_shape) == 1 or len(y_shape) >= len(x_shape)):
             return matmul(x, y)
-        if len(other) == 1 and len(own) <= 2:
-            return matmul(y, x if len(own) == 1 else transpose(x, axes=(1, 0)))
-    rank = max(len(own), len(other), 2)
-    left = own if len(own) > 1 else (1, *own)
-    right = other if len(other) > 1 else (*other, 1)
+        if len(y_shape) == 1 and len(x_shape) <= 2:
+            return matmul(y, x if len(x_shape) == 1 else transpose(x, axes=(1, 0)))
+    rank = max(len(x_shape), len(y_shape), 2)
+    left = x_shape if len(x_shape) > 1 else (1, *x_shape)
+    right = y_shape if len(y_shape) > 1 else (*y_shape, 1)
     if batched[0]:
         x = _aligned(x, left, size, rank)
-    elif len(own) == 1:
+    elif len(x_shape) == 1:
         x = reshape(x, shape=left)
     if batched[1]:
         y = _aligned(y, right, size, rank)
-    elif len(other) == 1:
+    elif len(y_shape) == 1:
         y = reshape(y, shape=right)
     out = matmul(x, y)
-    if len(own) > 1 and len(other) > 1:
+    if len(x_shape) > 1 and len(y_shape) > 1:
         return out
     shape = shape_of(out)
-    core = shape[-2:-1] * (len(own) > 1) + shape[-1:] * (len(other) > 1)
+    core = shape[-2:-1] * (len(x_shape) > 1) + shape[-1:] * (len(y_shape) > 1)
     return reshape(out, shape=shape[:-2] + core)
 
 

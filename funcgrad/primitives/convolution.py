@@ -97,9 +97,9 @@ def _samples(make: Callable[..., Sample]) -> Callable[[], Iterator[Sample]]:
             numbers = [rng.uniform(-2, 2, shape) for shape in (x, k, y)]
             yield make(*numbers, shared)
             if strides == (1,):
-                yield make(*[1j * each + each[::-1] for each in numbers], shared)
-                yield make(*[each.astype(np.float32) for each in numbers], shared)
-                yield make(*[each.astype(np.int16) for each in numbers], shared)
+                yield make(*[1j * array + array[::-1] for array in numbers], shared)
+                yield make(*[array.astype(np.float32) for array in numbers], shared)
+                yield make(*[array.astype(np.int16) for array in numbers], shared)
 
     return samples
 

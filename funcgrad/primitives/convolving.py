@@ -52,8 +52,8 @@ def places_of(shape: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> S
     >>> places_of((2, 7, 5), (3, 2), (2, 1), (1, 1))
     (3, 4)
     """
-    own = shape[len(shape) - len(sizes) :]
-    return tuple(map(steps, own, sizes, strides, dilations))
+    lengths = shape[len(shape) - len(sizes) :]
+    return tuple(map(steps, lengths, sizes, strides, dilations))
 
 
 def windows_of(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Array:
@@ -65,13 +65,13 @@ def windows_of(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Array:
     """
     x = np.asarray(x)
     rank = len(sizes)
-    lead, own = x.strides[: x.ndim - rank], x.strides[x.ndim - rank :]
+    lead, byte_strides = x.strides[: x.ndim - rank], x.strides[x.ndim - rank :]
     places = places_of(x.shape, sizes, strides, dilations)
     shape = (*x.shape[: x.ndim - rank], *sizes, *places)
     if 0 in places:
         return np.empty(shape, x.dtype)
-    within = [step * dilation for step, dilation in zip(own, dilations, strict=True)]
-    between = [step * stride for step, stride in zip(own, strides, strict=True)]
+    within = [step * dilation for step, dilation in zip(byte_strides, dilations, strict=True)]
+    between = [step * stride for step, stride in zip(byte_strides, strides, strict=True)]
     return as_strided(x, shape, (*lead, *within, *between), writeable=False)
 
 
@@ -85,13 +85,15 @@ def convolved(x: Raw, k: Raw, strides: Shape, dilations: Shape, groups: int) -> 
     elif out.size:
         flat = out.reshape(len(x), groups, len(k) // groups, -1)
         weights = k.reshape(groups, len(k) // groups, -1)
-        for examples, own, columns in _columns(x, k.shape[2:], strides, dilations, groups):
-            target = flat[examples, :, :, own]
+        for examples, area, columns in _columns(x, k.shape[2:], strides, dilations, groups):
+            target = flat[examples, :, :, area]
             if len(target) == 1:
                 np.matmul(weights, columns, out=target[0])
             else:
-                found = weights @ columns
-                target[...] = found.reshape(*found.shape[:2], len(target), -1).transpose(2, 0, 1, 3)
+                products = weights @ columns
+                target[...] = products.reshape(*products.shape[:2], len(target), -1).transpose(
+                    2, 0, 1, 3
+                )
     return out.astype(dtype, copy=False)
 
 
@@ -104,8 +106,8 @@ def correlated(
     out = np.zeros((groups, channels * prod(sizes), filters // groups), x.dtype)
     if out.size and y.size and x.size:
         flat = y.reshape(len(y), groups, filters // groups, -1)
-        for examples, own, columns in _columns(x, sizes, strides, dilations, groups):
-            out += columns @ _joined(flat[examples, :, :, own]).swapaxes(1, 2)
+        for examples, area, columns in _columns(x, sizes, strides, dilations, groups):
+            out += columns @ _filter_rows(flat[examples, :, :, area]).swapaxes(1, 2)
     return out.swapaxes(1, 2).reshape(filters, channels, *sizes).astype(dtype, copy=False)
 
 
@@ -120,8 +122,8 @@ def spread_out(
         # A product of single numbers is one for all groups.
         count = 1 if filters == 1 else groups
         parts = [np.split(x, count, axis) for x, axis in ((y, 1), (k, 0), (out, 1))]
-        for own_y, own_k, own_out in zip(*parts, strict=True):
-            _spread(own_y, own_k, own_out, strides, dilations, groups // count)
+        for group_y, group_k, group_out in zip(*parts, strict=True):
+            _spread(group_y, group_k, group_out, strides, dilations, groups // count)
     return out.astype(dtype, copy=False)
 
 
@@ -132,12 +134,12 @@ def _spread(y: Array, k: Array, out: Array, strides: Shape, dilations: Shape, gr
     weights = np.ascontiguousarray(weights)
     memory: dict[Shape, _Lines] = {}
     for examples, rows in _blocks(len(y), places, weights[..., 0].size * y.itemsize):
-        part, own = y[examples], out[examples]
+        y_block, out_block = y[examples], out[examples]
         if sizes:
-            part, own = part[:, :, rows], own[:, :, rows.start * strides[0] :]
-        if part.shape not in memory:
-            memory[part.shape] = _Lines(part, weights, sizes, strides, dilations)
-        memory[part.shape].add(part, own)
+            y_block, out_block = y_block[:, :, rows], out_block[:, :, rows.start * strides[0] :]
+        if y_block.shape not in memory:
+            memory[y_block.shape] = _Lines(y_block, weights, sizes, strides, dilations)
+        memory[y_block.shape].add(y_block, out_block)
 
 
 def _working(x: Raw, y: Raw) -> tuple[Array, Array, np.dtype[Any]]:
@@ -168,7 +170,7 @@ def _area(rows: slice, places: Shape) -> tuple[slice, Shape]:
     return slice(rows.start * size, rows.stop * size), area
 
 
-def _joined(y: Array) -> Array:
+def _filter_rows(y: Array) -> Array:
     """Examples, groups, filters and places as groups of matrices with all places of a filter in a
     row; no copy of a single example."""
     return y.transpose(1, 2, 0, 3).reshape(y.shape[1], y.shape[2], -1)
@@ -185,14 +187,14 @@ def _columns(
     views = np.moveaxis(views, 0, 1 + rank)
     memory = np.empty(0, x.dtype)
     for examples, rows in _blocks(len(x), places, count * x.itemsize):
-        part = views[(*(slice(None),) * (1 + rank), examples, *(rows,) * (rank > 0))]
+        windows = views[(*(slice(None),) * (1 + rank), examples, *(rows,) * (rank > 0))]
         if count > x.shape[1]:  # single numbers do not overlap
-            if memory.size < part.size:  # at first
-                memory = np.empty(part.size, x.dtype)
-            own = memory[: part.size].reshape(part.shape)
-            _copy_rows(own, part)
-            part = own
-        yield examples, _area(rows, places)[0], part.reshape(groups, count // groups, -1)
+            if memory.size < windows.size:  # at first
+                memory = np.empty(windows.size, x.dtype)
+            columns = memory[: windows.size].reshape(windows.shape)
+            _copy_rows(columns, windows)
+            windows = columns
+        yield examples, _area(rows, places)[0], windows.reshape(groups, count // groups, -1)
 
 
 def _copy_rows(target: Array, source: Array) -> None:
@@ -238,11 +240,11 @@ class _Lines:
         places = np.zeros((y.shape[1], *self._line(area[:1] + cells[1:])), y.dtype)
         self._places = places.reshape(len(places), -1)
         within: Any = (..., *map(slice, area))
-        self._given = self._by_example(places)[within]
+        self._places_by_example = self._by_example(places)[within]
         taps, groups, channels, _ = weights.shape
         products = np.zeros((taps, groups * channels, *self._line(cells)), y.dtype)
         self._products = products.reshape(taps * len(products[0]), -1)[:, : self._places.shape[1]]
-        self._rows = [self._by_example(each) for each in products]
+        self._rows = [self._by_example(tap_products) for tap_products in products]
         sums = self._sums = np.empty((*strides, *products.shape[1:]), y.dtype)
         phases = product(*map(range, strides))
         self._phases = [(phase, self._by_example(sums[phase])) for phase in phases]
@@ -275,7 +277,7 @@ class _Lines:
             self._add_rows(out)
 
     def _multiply(self, y: Array) -> None:
-        _copy_rows(self._given, y)
+        _copy_rows(self._places_by_example, y)
         taps, groups, channels, filters = self._weights.shape
         if filters > 1:
             np.matmul(self._weights.reshape(-1, filters), self._places, out=self._products)

@@ -114,7 +114,7 @@ def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
     out = later * before
     if out.dtype.kind != "f" or all_finite(out) or not (all_finite(x) and all_finite(ct)):
         return out
-    x, ct = [np.moveaxis(np.asarray(part, out.dtype), axis, 0) for part in (x, ct)]
+    x, ct = [np.moveaxis(np.asarray(array, out.dtype), axis, 0) for array in (x, ct)]
     behind = np.concatenate([x[1:], np.zeros_like(x[:1])])
     mantissas, exponents = _running_products(x)
     weights = mantissas[::-1], exponents[::-1]
@@ -162,14 +162,14 @@ def _push_pulled(tangents: tuple[Value, ...], out: Value, ct: Value, x: Value, a
         return pulled_products(tangents[0], x, axis=axis)
     x = _in_precision_of(ct, x)
     later, before = _factors(ct, x, axis)
-    own, products = _in_precision_of(ct, tangents[1]), cumulative_prod(x, axis=axis)
+    dx, products = _in_precision_of(ct, tangents[1]), cumulative_prod(x, axis=axis)
     behind = shifted(conjugate(x), axis, 0.0, backward=True)
-    change = shifted(conjugate(own), axis, 0.0, backward=True)
+    change = shifted(conjugate(dx), axis, 0.0, backward=True)
     change = change * shifted(later, axis, 0.0, backward=True)
     change = recurrence(
         behind, change if tangents[0] is None else tangents[0] + change, axis=axis, reverse=True
     )
-    pushed = _push_product((own,), products, x, axis)
+    pushed = _push_product((dx,), products, x, axis)
     return change * before + later * conjugate(shifted(pushed, axis, 0.0, backward=False))
 
 
@@ -295,10 +295,12 @@ def _paired_with_tangents(x: Value, tangent: Value) -> tuple[Value, Value]:
         concatenate(u * v, alone, axis=0), concatenate(du * v + u * dv, d_alone, axis=0)
     )
     pair, d_pair = view(others, key=Key((slice(half),))), view(changes, key=Key((slice(half),)))
-    rest, d_rest = [view(part, key=Key((slice(half, None),))) for part in (others, changes)]
+    unpaired, d_unpaired = [
+        view(products, key=Key((slice(half, None),))) for products in (others, changes)
+    ]
     return (
-        concatenate(pair * v, pair * u, rest, axis=0),
-        concatenate(d_pair * v + pair * dv, d_pair * u + pair * du, d_rest, axis=0),
+        concatenate(pair * v, pair * u, unpaired, axis=0),
+        concatenate(d_pair * v + pair * dv, d_pair * u + pair * du, d_unpaired, axis=0),
     )
 
 

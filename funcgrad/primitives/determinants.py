@@ -68,7 +68,7 @@ def _scaled(x: Array, exponent: Array) -> Any:
     return _shifted(x, exponent[..., None, None])
 
 
-def _parts(x: Array) -> tuple[Any, Any, Any, Any]:
+def _inverses_and_determinants(x: Array) -> tuple[Any, Any, Any, Any]:
     """Which matrices are nearly singular, inverses, and determinants as factors of powers of two.
 
     So count those, too, whose inverses hold elements that multiply to what is out of range. For
@@ -189,7 +189,7 @@ def _cofactors(x: Array, d: Array) -> Any:
     out = _far_cofactors(x, d)
     if out is not None:
         return out
-    near, inverse, factor, exponent = _parts(x)
+    near, inverse, factor, exponent = _inverses_and_determinants(x)
     with np.errstate(all="ignore"):
         out = _scaled(np.swapaxes(inverse, -1, -2) * factor, exponent)
     near = _finite_ones(x, near, out)
@@ -208,7 +208,7 @@ def _cofactors_along(x: Array, e: Array) -> Any:
     x, e = np.asarray(x, dtype), np.asarray(e, dtype)
     if not x.size or x.shape[-1] == 1:
         return np.zeros_like(x)
-    near, inverse, factor, exponent = _parts(x)
+    near, inverse, factor, exponent = _inverses_and_determinants(x)
     first = inverse @ e
     trace = np.trace(first, 0, -2, -1)[..., None, None]
     with np.errstate(all="ignore"):

@@ -188,14 +188,14 @@ def _matching(out: Array, w: Array) -> Any:
     """Match two lists of eigenvalues: at i, j a 1 where the j-th of the second is the i-th of the
     first, as near as can be."""
     n = w.shape[-1]
-    found = np.zeros((*w.shape, n), w.real.dtype)
+    matches = np.zeros((*w.shape, n), w.real.dtype)
     for place in np.ndindex(w.shape[:-1]):
         apart = np.abs(out[place][:, None] - w[place])
         for i in range(n):
             j = int(np.argmin(apart[i]))
             apart[:, j] = np.inf
-            found[(*place, i, j)] = 1
-    return found
+            matches[(*place, i, j)] = 1
+    return matches
 
 
 def _matching_samples() -> Iterator[Sample]:
@@ -232,8 +232,8 @@ def _push_values(tangents: tuple[Value, ...], out: Value, x: Value, failed: str 
 def _pull_values(ct: Value, out: Value, x: Value, failed: str = "raise") -> tuple[Value]:
     v, order = _ordered(x, out, failed)
     back = adjoint(v)
-    own = _columns(order * reshape(ct, shape=(*shape_of(ct), 1)))
-    inner = reshape(own, shape=(*shape_of(ct), 1)) * back
+    matched = _columns(order * reshape(ct, shape=(*shape_of(ct), 1)))
+    inner = reshape(matched, shape=(*shape_of(ct), 1)) * back
     return (solve(back, inner, failed=failed),)
 
 

@@ -67,8 +67,8 @@ def parse(subscripts: Sequence[Any], shapes: Sequence[Shape]) -> tuple[tuple[str
     else:
         shown = list(subscripts)
         inputs = tuple(_letters_of(labels) for labels in subscripts[: len(shapes)])
-        rest = subscripts[len(shapes) :]
-        output = _letters_of(rest[0]) if rest else None
+        result_labels = subscripts[len(shapes) :]
+        output = _letters_of(result_labels[0]) if result_labels else None
     for term in inputs if output is None else (*inputs, output):
         for letter in term:
             if letter not in _SYMBOLS and letter != _REST:
@@ -147,12 +147,16 @@ def is_contraction(subscripts: str, first_shape: Shape, second_shape: Shape) -> 
     letters = first + second + out
     if not (letters.isascii() and letters.isalpha()):
         return False
-    own, other, result = set(first), set(second), set(out)
-    if (len(own), len(other), len(result)) != (len(first_shape), len(second_shape), len(out)):
+    first_letters, second_letters, out_letters = set(first), set(second), set(out)
+    if (len(first_letters), len(second_letters), len(out_letters)) != (
+        len(first_shape),
+        len(second_shape),
+        len(out),
+    ):
         return False
-    if len(first) != len(own) or len(second) != len(other):
+    if len(first) != len(first_letters) or len(second) != len(second_letters):
         return False
-    if not (own ^ other) <= result <= (own | other):
+    if not (first_letters ^ second_letters) <= out_letters <= (first_letters | second_letters):
         return False
     sizes = dict(zip(first, first_shape, strict=True))
     return all(sizes.get(c, n) == n for c, n in zip(second, second_shape, strict=True))
@@ -221,14 +225,14 @@ def _alike(factors: list[tuple[Value, str]], output: str) -> list[tuple[Value, s
 def _sizes(operands: Sequence[Value], inputs: Sequence[str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for x, letters in zip(operands, inputs, strict=True):
-        own: dict[str, int] = {}
+        operand_sizes: dict[str, int] = {}
         for letter, size in zip(letters, shape_of(x), strict=True):
-            if own.setdefault(letter, size) != size:
+            if operand_sizes.setdefault(letter, size) != size:
                 raise ShapeError(
                     f"einsum: the axes that share the index {letter!r} have the sizes"
-                    f" {own[letter]} and {size} in an operand of shape {shape_of(x)}."
+                    f" {operand_sizes[letter]} and {size} in an operand of shape {shape_of(x)}."
                 )
-        for letter, size in own.items():
+        for letter, size in operand_sizes.items():
             known = sizes.setdefault(letter, size)
             if known == 1:
                 sizes[letter] = size
@@ -243,10 +247,10 @@ def _sizes(operands: Sequence[Value], inputs: Sequence[str]) -> dict[str, int]:
 def _full_sized(x: Value, letters: str, sizes: dict[str, int]) -> tuple[Value, str]:
     """Without the axes of size 1 that the other operands broadcast: those have the index too."""
     shape = shape_of(x)
-    kept = [i for i, letter in enumerate(letters) if shape[i] == sizes[letter]]
-    if len(kept) == len(letters):
+    axes = [i for i, letter in enumerate(letters) if shape[i] == sizes[letter]]
+    if len(axes) == len(letters):
         return x, letters
-    return reshape(x, shape=tuple([shape[i] for i in kept])), "".join(letters[i] for i in kept)
+    return reshape(x, shape=tuple([shape[i] for i in axes])), "".join(letters[i] for i in axes)
 
 
 def _distinct(x: Value, letters: str) -> tuple[Value, str]:
@@ -302,25 +306,25 @@ def _greedy(
 
 def _result(factors: Sequence[tuple[Value, str]], pair: Sequence[int], output: str) -> str:
     """The indices of the product of two factors that are still needed after it."""
-    rest = output + "".join(term for i, (_, term) in enumerate(factors) if i not in pair)
+    needed = output + "".join(term for i, (_, term) in enumerate(factors) if i not in pair)
     first, second = factors[pair[0]][1], factors[pair[1]][1]
     letters = first + "".join(letter for letter in second if letter not in first)
     if len(factors) == 2:
         return output
-    return "".join(letter for letter in letters if letter in rest)
+    return "".join(letter for letter in letters if letter in needed)
 
 
 def _contracted(
     factors: list[tuple[Value, str]], chosen: Sequence[int], output: str
 ) -> list[tuple[Value, str]]:
     """One step of a path: the product of the chosen factors goes to the end."""
-    rest = [factor for i, factor in enumerate(factors) if i not in chosen]
+    others = [factor for i, factor in enumerate(factors) if i not in chosen]
     product = [factors[i] for i in chosen]
     while len(product) > 1:
         (x, first), (y, second) = product[:2]
-        result = _result([*product, *rest], (0, 1), output)
+        result = _result([*product, *others], (0, 1), output)
         product = [(contract(x, y, subscripts=f"{first},{second}->{result}"), result), *product[2:]]
-    return [*rest, *product]
+    return [*others, *product]
 
 
 def _ordered(x: Value, letters: str, output: str) -> Value:

@@ -156,10 +156,10 @@ def batch_elementwise(
     ranks = [len(shape_of(arg)) - flag for arg, flag in zip(args, batched, strict=True)]
     rank = max(ranks)
     aligned = [
-        reshape(arg, shape=(size,) + (1,) * (rank - own) + shape_of(arg)[1:])
-        if flag and own < rank
+        reshape(arg, shape=(size,) + (1,) * (rank - arg_rank) + shape_of(arg)[1:])
+        if flag and arg_rank < rank
         else arg
-        for arg, flag, own in zip(args, batched, ranks, strict=True)
+        for arg, flag, arg_rank in zip(args, batched, ranks, strict=True)
     ]
     return primitive(*aligned, **params)
 

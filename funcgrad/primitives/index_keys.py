@@ -184,14 +184,14 @@ def plan_index(shape: Shape, key: Any) -> IndexPlan:
         advanced = type(entry) in (int, _Arrays)
         runs += advanced and not before
         before = advanced
-    part = None if all(entry is ... or entry == _WHOLE for entry in basic) else Key(basic)
+    basic_key = None if all(entry is ... or entry == _WHOLE for entry in basic) else Key(basic)
     indices = tuple([array for entry in arrays for array in entry.indices])
     unique = len(arrays) == 1 and arrays[0].masked
     unique = unique or all(n == 1 for array in indices for n in shape_of(array))
     if runs == 1:
-        return IndexPlan(part, None, indices, axes[0], unique)
+        return IndexPlan(basic_key, None, indices, axes[0], unique)
     order = (*axes, *[a for a in range(rank) if a not in axes])
-    return IndexPlan(part, None if order == tuple(range(rank)) else order, indices, 0, unique)
+    return IndexPlan(basic_key, None if order == tuple(range(rank)) else order, indices, 0, unique)
 
 
 def _spelled_out(shape: Shape, key: Any) -> list[Any]:
@@ -206,13 +206,13 @@ def _spelled_out(shape: Shape, key: Any) -> list[Any]:
     dots = sum([entry is ... for entry in entries])
     if dots > 1:
         raise AxisError("An index can have one ellipsis (...) only.")
-    rest: list[Any] = [_WHOLE] * (len(shape) - depth)
+    whole_axes: list[Any] = [_WHOLE] * (len(shape) - depth)
     result: list[Any] = []
     axis = 0
     for entry in entries if dots else [*entries, ...]:
         if entry is ...:
-            result += rest or [...] * dots
-            axis += len(rest)
+            result += whole_axes or [...] * dots
+            axis += len(whole_axes)
             continue
         taken = _depth(entry)
         result.append(_chosen(entry.mask, shape, axis) if type(entry) is _Mask else entry)
@@ -290,11 +290,11 @@ def _revealed(mask: Any) -> np.ndarray[Any, Any]:
 
 def _chosen(mask: np.ndarray[Any, Any], shape: Shape, axis: int) -> _Arrays:
     """The index arrays for a mask on the axes from ``axis`` on."""
-    own = shape[axis : axis + mask.ndim]
-    if mask.shape != own:
+    sizes = shape[axis : axis + mask.ndim]
+    if mask.shape != sizes:
         raise AxisError(
             f"A boolean mask of the shape {mask.shape} does not fit the axes {axis} to"
-            f" {axis + mask.ndim - 1}, of the sizes {own}, of a tensor of the shape {shape}."
+            f" {axis + mask.ndim - 1}, of the sizes {sizes}, of a tensor of the shape {shape}."
         )
     if not mask.ndim:
         return _Arrays((np.zeros(int(mask), np.intp),), 0, masked=True)

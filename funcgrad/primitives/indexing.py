@@ -80,7 +80,7 @@ def _patch(buffer: Raw, ct: Raw, fresh: bool, *indices: Raw, axis: int, unique: 
         )
 
 
-def _joined(patches: Sequence[Patch], shape: Shape) -> Value:
+def _deposited_together(patches: Sequence[Patch], shape: Shape) -> Value:
     """One deposit of all that index the same axes, at the indices of all."""
     kinds: dict[tuple[int, int], list[Patch]] = {}
     for patch in patches:
@@ -89,11 +89,11 @@ def _joined(patches: Sequence[Patch], shape: Shape) -> Value:
     total = None
     for (axis, _), alike in kinds.items():
         unique = len(alike) == 1 and alike[0][2]["unique"]
-        parts, indices = zip(*[_in_a_row(patch) for patch in alike], strict=True)
+        cts, indices = zip(*[_in_a_row(patch) for patch in alike], strict=True)
         joined = [concatenate(*column, axis=0) for column in zip(*indices, strict=True)]
-        part = concatenate(*parts, axis=axis)
-        part = deposit(part, *joined, axis=axis, unique=unique, shape=shape)
-        total = part if total is None else total + part
+        ct = concatenate(*cts, axis=axis)
+        ct = deposit(ct, *joined, axis=axis, unique=unique, shape=shape)
+        total = ct if total is None else total + ct
     return total
 
 
@@ -101,8 +101,8 @@ def _in_a_row(patch: Patch) -> tuple[Value, list[Value]]:
     """A cotangent and its indices with one axis in the place of those that the indices have."""
     ct, indices, params = patch
     axis, chosen = params["axis"], np.broadcast_shapes(*map(shape_of, indices))
-    own, size = shape_of(ct), prod(chosen)
-    ct = reshape(ct, shape=(*own[:axis], size, *own[axis + len(chosen) :]))
+    ct_shape, size = shape_of(ct), prod(chosen)
+    ct = reshape(ct, shape=(*ct_shape[:axis], size, *ct_shape[axis + len(chosen) :]))
     wide = [i if shape_of(i) == chosen else broadcast_to(i, shape=chosen) for i in indices]
     # Of one dtype, since that of int64 and uint64 together is no integer.
     return ct, [cast(reshape(i, shape=(size,)), dtype=np.dtype(np.intp)) for i in wide]
@@ -149,8 +149,8 @@ def align_indices(
     ranks = [len(shape_of(i)) - flag for i, flag in zip(indices, batched, strict=True)]
     rank = max(ranks)
     aligned = [
-        reshape(i, shape=(size,) + (1,) * (rank - own) + shape_of(i)[1:]) if flag else i
-        for i, flag, own in zip(indices, batched, ranks, strict=True)
+        reshape(i, shape=(size,) + (1,) * (rank - index_rank) + shape_of(i)[1:]) if flag else i
+        for i, flag, index_rank in zip(indices, batched, ranks, strict=True)
     ]
     return (np.arange(size).reshape((size,) + (1,) * rank), *aligned), rank
 
@@ -252,7 +252,7 @@ gather: Primitive = Primitive(
         structural=True,
         gaps=True,
         patch=_patch,
-        join=_joined,
+        join=_deposited_together,
     ),
     _batch_gather,
     _gather_samples,
@@ -316,10 +316,10 @@ def index(x: Value, key: Any) -> Value:
                 return view.evaluate(concrete(x), key)
             return x._trace.process(view, (x,), {"key": entries})
         plan = plan_index(shape_of(x), key)
-        part = indexed_part(x, plan)
+        viewed = indexed_part(x, plan)
         if not plan.indices:
-            return part
-        return gather(part, *plan.indices, axis=plan.axis, unique=plan.unique)
+            return viewed
+        return gather(viewed, *plan.indices, axis=plan.axis, unique=plan.unique)
     except (IndexError, ValueError) as error:
         raise explain_index(shape_of(x), key, error) from None
 

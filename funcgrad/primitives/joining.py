@@ -29,38 +29,38 @@ def _batch(
     params: dict[str, Any],
 ) -> Value:
     """Every part needs the batch axis, and the axis of the operation is one further back."""
-    parts = [
-        part if flag else broadcast_to(part, shape=(size, *shape_of(part)))
-        for part, flag in zip(args, batched, strict=True)
+    arrays = [
+        array if flag else broadcast_to(array, shape=(size, *shape_of(array)))
+        for array, flag in zip(args, batched, strict=True)
     ]
-    return primitive(*parts, axis=params["axis"] + 1)
+    return primitive(*arrays, axis=params["axis"] + 1)
 
 
 def _along(axis: int, entry: int | slice) -> Key:
     return Key((*(slice(None),) * axis, entry))
 
 
-def _sections(ct: Value, *parts: Value, axis: int) -> list[Value]:
-    stops = list(accumulate([shape_of(part)[axis] for part in parts]))
+def _sections(ct: Value, *arrays: Value, axis: int) -> list[Value]:
+    stops = list(accumulate([shape_of(array)[axis] for array in arrays]))
     bounds = zip([0, *stops], stops, strict=False)
     return [view(ct, key=_along(axis, slice(start, stop))) for start, stop in bounds]
 
 
-def _layers(ct: Value, *parts: Value, axis: int) -> list[Value]:
-    return [view(ct, key=_along(axis, position)) for position in range(len(parts))]
+def _layers(ct: Value, *arrays: Value, axis: int) -> list[Value]:
+    return [view(ct, key=_along(axis, position)) for position in range(len(arrays))]
 
 
-def _concatenated(*parts: Spec, axis: int) -> Spec:
-    shape = parts[0].shape
-    size = sum(part.shape[axis] for part in parts)
-    dtype = np.result_type(*(part.dtype for part in parts))
+def _concatenated(*specs: Spec, axis: int) -> Spec:
+    shape = specs[0].shape
+    size = sum(spec.shape[axis] for spec in specs)
+    dtype = np.result_type(*(spec.dtype for spec in specs))
     return Spec((*shape[:axis], size, *shape[axis + 1 :]), dtype)
 
 
-def _stacked(*parts: Spec, axis: int) -> Spec:
-    shape = parts[0].shape
-    dtype = np.result_type(*(part.dtype for part in parts))
-    return Spec((*shape[:axis], len(parts), *shape[axis:]), dtype)
+def _stacked(*specs: Spec, axis: int) -> Spec:
+    shape = specs[0].shape
+    dtype = np.result_type(*(spec.dtype for spec in specs))
+    return Spec((*shape[:axis], len(specs), *shape[axis:]), dtype)
 
 
 def _concatenate_samples() -> Iterator[Sample]:
@@ -83,16 +83,16 @@ def _stack_samples() -> Iterator[Sample]:
     yield Sample((x, 1j * x), {"axis": 1})
 
 
-def _section_windows(result: Raw, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
+def _section_windows(result: Raw, *arrays: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
     stop = 0
-    for part in parts:
-        start, stop = stop, stop + part.shape[axis]
-        yield result[_along(axis, slice(start, stop))], part
+    for array in arrays:
+        start, stop = stop, stop + array.shape[axis]
+        yield result[_along(axis, slice(start, stop))], array
 
 
-def _layer_windows(result: Raw, *parts: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
-    for position, part in enumerate(parts):
-        yield result[(*_along(axis, position), ...)], part
+def _layer_windows(result: Raw, *arrays: Raw, axis: int) -> Iterator[tuple[Any, Any]]:
+    for position, array in enumerate(arrays):
+        yield result[(*_along(axis, position), ...)], array
 
 
 def _rows_last(*_: Any, axis: int) -> dict[str, Any] | None:
@@ -101,24 +101,24 @@ def _rows_last(*_: Any, axis: int) -> dict[str, Any] | None:
 
 concatenate: Primitive = Primitive(
     "concatenate",
-    lambda *parts, axis: np.concatenate(parts, axis),
+    lambda *arrays, axis: np.concatenate(arrays, axis),
     _concatenated,
     linear_in_all(_sections),
     _batch,
     _concatenate_samples,
-    lambda *parts, axis: f"np.concatenate([{', '.join(map(str, parts))}], {axis})",
+    lambda *operands, axis: f"np.concatenate([{', '.join(map(str, operands))}], {axis})",
     structure=Movement(_section_windows, rows_last=_rows_last, owns=True),
 )
 
 
-def _stack_source(*parts: OperandText, axis: int) -> str:
+def _stack_source(*operands: OperandText, axis: int) -> str:
     key = ", ".join([":"] * axis + ["None"])  # np.stack does the same, in three times the time
-    return f"np.concatenate([{', '.join([f'{part.array}[{key}]' for part in parts])}], {axis})"
+    return f"np.concatenate([{', '.join([f'{x.array}[{key}]' for x in operands])}], {axis})"
 
 
 stack: Primitive = Primitive(
     "stack",
-    lambda *parts, axis: np.stack(parts, axis),
+    lambda *arrays, axis: np.stack(arrays, axis),
     _stacked,
     linear_in_all(_layers),
     _batch,

@@ -68,18 +68,18 @@ def _with_columns(evaluate: Callable[[Any, Any], Any], a: Array, b: Array) -> An
     lead = max(a.ndim, b.ndim) - 2
     if not lead:
         return evaluate(a, b)
-    own = (1,) * (lead + 2 - a.ndim) + a.shape
-    other = (1,) * (lead + 2 - b.ndim) + b.shape
-    shared = [k for k in range(lead) if own[k] == 1 and other[k] != 1]
+    a_shape = (1,) * (lead + 2 - a.ndim) + a.shape
+    b_shape = (1,) * (lead + 2 - b.ndim) + b.shape
+    shared = [k for k in range(lead) if a_shape[k] == 1 and b_shape[k] != 1]
     if not shared:
         return evaluate(a, b)
-    kept = [k for k in range(lead) if k not in shared]
-    rows, columns = other[-2:]
-    order = (*kept, lead, *shared, lead + 1)
-    moved = b.reshape(other).transpose(order)
-    sizes = tuple([other[k] for k in shared])
-    flat = moved.reshape(*[other[k] for k in kept], rows, prod(sizes) * columns)
-    x = evaluate(a.reshape(*[own[k] for k in kept], *own[-2:]), flat)
+    unshared = [k for k in range(lead) if k not in shared]
+    rows, columns = b_shape[-2:]
+    order = (*unshared, lead, *shared, lead + 1)
+    moved = b.reshape(b_shape).transpose(order)
+    sizes = tuple([b_shape[k] for k in shared])
+    flat = moved.reshape(*[b_shape[k] for k in unshared], rows, prod(sizes) * columns)
+    x = evaluate(a.reshape(*[a_shape[k] for k in unshared], *a_shape[-2:]), flat)
     x = x.reshape(*x.shape[:-1], *sizes, columns)
     return np.ascontiguousarray(x.transpose(np.argsort(order)))
 
@@ -103,12 +103,12 @@ def _batch_systems(
     rank = max(len(shape_of(arg)) - flag for arg, flag in zip(args, batched, strict=True))
 
     def aligned(x: Value) -> Value:
-        own: Shape = shape_of(x)[1:]
-        shape = (size,) + (1,) * (rank - len(own)) + own
+        example_shape: Shape = shape_of(x)[1:]
+        shape = (size,) + (1,) * (rank - len(example_shape)) + example_shape
         return x if shape_of(x) == shape else reshape(x, shape=shape)
 
-    parts = [aligned(arg) if flag else arg for arg, flag in zip(args, batched, strict=True)]
-    return primitive(*parts, **params)
+    operands = [aligned(arg) if flag else arg for arg, flag in zip(args, batched, strict=True)]
+    return primitive(*operands, **params)
 
 
 def _cotangent_of_matrix(ct: Value, a: Value, x: Value) -> Value:
@@ -161,7 +161,7 @@ def _pull_solve(
 
 def _systems(seed: int) -> Iterator[tuple[Any, Any]]:
     rng = np.random.default_rng(seed)
-    for number, (own, other) in enumerate(
+    for number, (a_shape, b_shape) in enumerate(
         (
             ((3, 3), (3, 2)),
             ((2, 2), (2, 1)),
@@ -175,11 +175,11 @@ def _systems(seed: int) -> Iterator[tuple[Any, Any]]:
             ((2, 2), (0, 2, 1)),
         )
     ):
-        a = rng.standard_normal(own) + 3 * np.eye(own[-1])
-        b = rng.standard_normal(other)
+        a = rng.standard_normal(a_shape) + 3 * np.eye(a_shape[-1])
+        b = rng.standard_normal(b_shape)
         yield a, b
         if number in (0, 3):
-            yield a + 0.5j * rng.standard_normal(own), b - 1j * b[..., ::-1]
+            yield a + 0.5j * rng.standard_normal(a_shape), b - 1j * b[..., ::-1]
             yield a, b * (1 + 1j)
             yield a * (1 - 1j), b
     wide = rng.standard_normal((6, 9)) + np.eye(6, 9) + np.tri(6, 9)
@@ -242,12 +242,12 @@ def _substituted(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
     if n <= _BLOCK:
         return np.linalg.solve(_triangle(a, lower, unit_diagonal), b)
     starts = range(0, n, _BLOCK)
-    own = [a[..., k : k + _BLOCK, k : k + _BLOCK] for k in starts]
+    diagonal_blocks = [a[..., k : k + _BLOCK, k : k + _BLOCK] for k in starts]
     whole = n // _BLOCK
-    blocks = list(_triangle(np.stack(own[:whole]), lower, unit_diagonal))
+    blocks = list(_triangle(np.stack(diagonal_blocks[:whole]), lower, unit_diagonal))
     inverses = list(_inverses(np.stack(blocks), lower))
     if n > whole * _BLOCK:
-        blocks.append(_triangle(own[-1], lower, unit_diagonal))
+        blocks.append(_triangle(diagonal_blocks[-1], lower, unit_diagonal))
         inverses.append(_inverses(blocks[-1], lower))
     out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
     for start in starts if lower else reversed(starts):
@@ -258,17 +258,17 @@ def _substituted(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
         if done.start < done.stop:
             right = right - a[..., rows, done] @ out[..., done, :]
         x = inverse @ right
-        rest = block @ x
-        np.subtract(right, rest, out=rest)
-        np.add(x, inverse @ rest, out=out[..., rows, :])
+        residual = block @ x
+        np.subtract(right, residual, out=residual)
+        np.add(x, inverse @ residual, out=out[..., rows, :])
     return out
 
 
 def _triangle(a: Array, lower: bool, unit_diagonal: bool) -> Any:
     block = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:
-        each = np.arange(a.shape[-1])
-        block[..., each, each] = 1
+        diagonal = np.arange(a.shape[-1])
+        block[..., diagonal, diagonal] = 1
     return block
 
 
@@ -300,7 +300,7 @@ def triangular_inverses(x: Array) -> Any:
     return out
 
 
-def _part(x: Value, lower: bool, unit_diagonal: bool) -> Value:
+def _triangle_in_use(x: Value, lower: bool, unit_diagonal: bool) -> Value:
     return triangle(x, lower=lower, diagonal=0.0 if unit_diagonal else 1.0)
 
 
@@ -315,7 +315,7 @@ def _push_triangular(
 ) -> Value:
     da, change = tangents
     if da is not None:
-        moved = matmul(_part(da, lower, unit_diagonal), out)
+        moved = matmul(_triangle_in_use(da, lower, unit_diagonal), out)
         change = -moved if change is None else change - moved
     return triangular_solve(a, change, lower=lower, unit_diagonal=unit_diagonal, failed=failed)
 
@@ -334,7 +334,7 @@ def _pull_triangular(
     )
 
     def of_a() -> Value:
-        return _part(_cotangent_of_matrix(-y, a, out), lower, unit_diagonal)
+        return _triangle_in_use(_cotangent_of_matrix(-y, a, out), lower, unit_diagonal)
 
     return of_a, sum_to(y, shape_of(b))
 

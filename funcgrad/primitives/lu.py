@@ -55,8 +55,8 @@ def _lu(x: Array) -> Any:
     outs[0][..., :, :] = np.eye(x.shape[-2])
     for number, one in enumerate(flat):
         if one.size:
-            for out, part in zip(outs, factors(one), strict=True):
-                out[number] = part if out is not outs[0] else part.real
+            for out, factor in zip(outs, factors(one), strict=True):
+                out[number] = factor if out is not outs[0] else factor.real
         else:
             outs[1][number] = np.eye(outs[1].shape[-2], outs[1].shape[-1])
     return tuple([out.reshape(spec.shape) for out, spec in zip(outs, specs, strict=True)])
@@ -104,7 +104,7 @@ permuted_rows: Primitive = Primitive(
 # ------------------------------------------------------------------------------------- derivatives
 
 
-def _part(x: Value, rows: slice, columns: slice) -> Value:
+def _block(x: Value, rows: slice, columns: slice) -> Value:
     return view(x, key=Key((..., rows, columns)))
 
 
@@ -123,20 +123,20 @@ def _push(
     dx = permuted_rows(p, tangents[0], back=True)
     k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
     head, tail, every = slice(k), slice(k, None), slice(None)
-    first, leading = _part(lower, head, every), _part(upper, every, head)
+    first, leading = _block(lower, head, every), _block(upper, every, head)
 
     def under(y: Value) -> Value:
         return triangular_solve(first, y, lower=True, unit_diagonal=True)
 
-    inner = _over(under(_part(dx, head, head)), leading, failed)
+    inner = _over(under(_block(dx, head, head)), leading, failed)
     d_lower = matmul(first, triangle(inner, lower=True, diagonal=0.0))
     d_upper = matmul(triangle(inner, lower=False, diagonal=1.0), leading)
     if m > k:
-        rest = _part(dx, tail, every) - matmul(_part(lower, tail, every), d_upper)
-        d_lower = concatenate(d_lower, _over(rest, leading, failed), axis=len(shape_of(x)) - 2)
+        below = _block(dx, tail, every) - matmul(_block(lower, tail, every), d_upper)
+        d_lower = concatenate(d_lower, _over(below, leading, failed), axis=len(shape_of(x)) - 2)
     if n > k:
-        rest = _part(dx, every, tail) - matmul(d_lower, _part(upper, every, tail))
-        d_upper = concatenate(d_upper, under(rest), axis=len(shape_of(x)) - 1)
+        beside = _block(dx, every, tail) - matmul(d_lower, _block(upper, every, tail))
+        d_upper = concatenate(d_upper, under(beside), axis=len(shape_of(x)) - 1)
     return None, d_lower, d_upper
 
 
@@ -150,22 +150,22 @@ def _pull(
     (_, lbar, ubar), (p, lower, upper) = cts, outs
     k, (m, n) = shape_of(upper)[-2], shape_of(x)[-2:]
     head, tail, every = slice(k), slice(k, None), slice(None)
-    first, leading = _part(lower, head, every), _part(upper, every, head)
+    first, leading = _block(lower, head, every), _block(upper, every, head)
     inner = rows = columns = None
     if lbar is not None and m > k:
-        rows = _back_over(_part(lbar, tail, every), leading, failed)
-        inner = matmul(matmul(adjoint(_part(lower, tail, every)), rows), adjoint(leading))
+        rows = _back_over(_block(lbar, tail, every), leading, failed)
+        inner = matmul(matmul(adjoint(_block(lower, tail, every)), rows), adjoint(leading))
         inner = triangle(-inner, lower=False, diagonal=1.0)
     if ubar is not None and n > k:
-        columns = _back_under(_part(ubar, every, tail), first)
-        inner = matmul(adjoint(first), matmul(columns, adjoint(_part(upper, every, tail))))
+        columns = _back_under(_block(ubar, every, tail), first)
+        inner = matmul(adjoint(first), matmul(columns, adjoint(_block(upper, every, tail))))
         inner = triangle(-inner, lower=True, diagonal=0.0)
     if lbar is not None:
-        told = matmul(adjoint(first), _part(lbar, head, every))
+        told = matmul(adjoint(first), _block(lbar, head, every))
         told = triangle(told, lower=True, diagonal=0.0)
         inner = told if inner is None else inner + told
     if ubar is not None:
-        told = matmul(_part(ubar, every, head), adjoint(leading))
+        told = matmul(_block(ubar, every, head), adjoint(leading))
         told = triangle(told, lower=False, diagonal=1.0)
         inner = told if inner is None else inner + told
     if inner is None:
@@ -173,11 +173,13 @@ def _pull(
     pulled = _back_over(_back_under(inner, first), leading, failed)
     rank = len(shape_of(x))
     if m > k:
-        rest = np.zeros((*shape_of(x)[:-2], m - k, n), dtype_of(upper)) if rows is None else rows
-        pulled = concatenate(pulled, rest, axis=rank - 2)
+        below = np.zeros((*shape_of(x)[:-2], m - k, n), dtype_of(upper)) if rows is None else rows
+        pulled = concatenate(pulled, below, axis=rank - 2)
     if n > k:
-        rest = np.zeros((*shape_of(x)[:-1], n - k), dtype_of(upper)) if columns is None else columns
-        pulled = concatenate(pulled, rest, axis=rank - 1)
+        beside = (
+            np.zeros((*shape_of(x)[:-1], n - k), dtype_of(upper)) if columns is None else columns
+        )
+        pulled = concatenate(pulled, beside, axis=rank - 1)
     return (permuted_rows(p, pulled, back=False),)
 
 
@@ -219,14 +221,14 @@ def _exchanges(p: Array) -> Any:
     p = np.nan_to_num(p)  # of a matrix that has failed
     wanted = np.swapaxes(p, -1, -2) @ np.arange(count)
     wanted = wanted.astype(np.intp).reshape(prod(p.shape[:-2]), count)
-    found = np.zeros(wanted.shape, np.int32)
+    exchanges = np.zeros(wanted.shape, np.int32)
     for number, rows in enumerate(wanted):
-        steps = found[number, :]
+        steps = exchanges[number, :]
         standing = np.arange(count)
         for k, row in enumerate(rows):
             steps[k] = np.flatnonzero(standing == row)[0]
             standing[[k, steps[k]]] = standing[[steps[k], k]]
-    return found.reshape(p.shape[:-1])
+    return exchanges.reshape(p.shape[:-1])
 
 
 exchanges: Primitive = Primitive(
@@ -247,11 +249,11 @@ exchanges: Primitive = Primitive(
 
 def _rows(steps: Array) -> Any:
     flat = steps.reshape(prod(steps.shape[:-1]), steps.shape[-1])
-    found = np.tile(np.arange(steps.shape[-1]), (len(flat), 1))
-    for rows, own in zip(found, flat, strict=True):
-        for k, row in enumerate(own):
+    permutations = np.tile(np.arange(steps.shape[-1]), (len(flat), 1))
+    for rows, exchanges in zip(permutations, flat, strict=True):
+        for k, row in enumerate(exchanges):
             rows[[k, row]] = rows[[row, k]]
-    return found.reshape(steps.shape)
+    return permutations.reshape(steps.shape)
 
 
 rows_after_exchanges: Primitive = Primitive(

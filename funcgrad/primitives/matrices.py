@@ -244,8 +244,8 @@ diagonal_of: Primitive = Primitive(
 def _triangle(x: Array, lower: bool, diagonal: float) -> Any:
     out = np.tril(x) if lower else np.triu(x)
     if diagonal != 1:
-        each = np.arange(x.shape[-1])
-        out[..., each, each] *= x.dtype.type(diagonal)
+        positions = np.arange(x.shape[-1])
+        out[..., positions, positions] *= x.dtype.type(diagonal)
     return out
 
 

@@ -62,8 +62,10 @@ def one_by_one(evaluate: Callable[..., Any], *stack: Array) -> Any:
         return np.asarray(evaluate(*stack), last.dtype) if last.size else np.zeros_like(last)
     count = prod(last.shape[:-2])
     flat = [x.reshape(count, *x.shape[-2:]) for x in stack]
-    found = [evaluate(*each) if last.size else each[-1] for each in zip(*flat, strict=True)]
-    return np.asarray(found, last.dtype).reshape(last.shape)
+    evaluated = [
+        evaluate(*matrices) if last.size else matrices[-1] for matrices in zip(*flat, strict=True)
+    ]
+    return np.asarray(evaluated, last.dtype).reshape(last.shape)
 
 
 def _size(x: Array) -> Any:
@@ -91,11 +93,11 @@ def _solved(a: Array, b: Array, q: Array) -> Any:
     inner = np.conj(u.T) @ q @ v
     parts = [inner] if kind == "complex" or inner.dtype.kind != "c" else [inner.real, inner.imag]
     solve = linalg.get_lapack_funcs("trsyl", (form, other, parts[0]))
-    found = []
-    for part in parts:
-        x, scale, _ = solve(form, other, part, tranb=turn)
-        found.append(scale * x)
-    y = found[0] if len(found) == 1 else found[0] + 1j * found[1]
+    solutions = []
+    for right in parts:
+        x, scale, _ = solve(form, other, right, tranb=turn)
+        solutions.append(scale * x)
+    y = solutions[0] if len(solutions) == 1 else solutions[0] + 1j * solutions[1]
     return u @ y @ np.conj(v.T)
 
 

@@ -214,15 +214,15 @@ def _logarithm(x: Array) -> Any:
 
 def _logm_along(x: Array, e: Array) -> Any:
     """Both are scaled by powers of two to a size near 1, or digits would be lost."""
-    n, size = len(x), _exponent(e)
+    n, e_exponent = len(x), _exponent(e)
     if not np.any(e):
         return np.zeros_like(e)
-    own = _exponent(x)
-    x, e = x * 0.5**own, e * 0.5**size
+    x_exponent = _exponent(x)
+    x, e = x * 0.5**x_exponent, e * 0.5**e_exponent
     blocks = _logarithm(np.block([[x, e], [np.zeros_like(x), x]]))
     first = blocks[:n, :n]
     _real_of_real("logm", first, x.dtype, _bound_of_imaginary_parts(first, x))
-    above = blocks[:n, n:] * 2.0 ** (size - own)
+    above = blocks[:n, n:] * 2.0 ** (e_exponent - x_exponent)
     return above if x.dtype.kind == "c" else above.real
 
 
@@ -249,11 +249,11 @@ def _sqrtm(x: Array) -> Any:
         return _real_of_real("sqrtm", image, dtype, share * float(np.max(np.abs(image))))
 
     with np.errstate(all="ignore"):
-        found = one_by_one(real_of_real, np.asarray(x, dtype))
-    failed = ~np.all(np.isfinite(found), (-1, -2))
+        roots = one_by_one(real_of_real, np.asarray(x, dtype))
+    failed = ~np.all(np.isfinite(roots), (-1, -2))
     if np.any(failed):
         raise MatrixError(f"sqrtm: the matrix{position_of(failed)} has no square root.")
-    return found
+    return roots
 
 
 def _push_root(tangents: tuple[Value, ...], out: Value, x: Value, failed: str = "raise") -> Value:

@@ -134,9 +134,9 @@ def axes_before(shape: Shape, axes: tuple[int, ...], **params: Hashable) -> dict
 
 def keys_behind(keys: Sequence[Key], shape: Shape) -> tuple[Key, ...] | None:
     """Indices that take all of axis 0, of an array where that is behind the others."""
-    found = [_key_behind(key, len(shape), shape[0]) for key in keys] if shape else [None]
-    kept = tuple([key for key in found if key is not None])
-    return kept if len(kept) == len(found) else None
+    candidates = [_key_behind(key, len(shape), shape[0]) for key in keys] if shape else [None]
+    moved = tuple([key for key in candidates if key is not None])
+    return moved if len(moved) == len(candidates) else None
 
 
 def _key_behind(key: Key, rank: int, size: int) -> Key | None:

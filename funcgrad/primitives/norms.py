@@ -35,7 +35,7 @@ from funcgrad.trace import Value
 Axes = tuple[int, ...]
 
 
-def _kept(x: Value, axis: Axes, wide: Shape) -> Value:
+def _with_axes_back(x: Value, axis: Axes, wide: Shape) -> Value:
     """A reduced value with its axes back, of size 1."""
     return reshape(x, shape=reduced_shape(wide, axis, keepdims=True))
 
@@ -45,8 +45,8 @@ def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
     size = np.max(np.abs(x), axis, keepdims=True, initial=0)
     exponent = np.where(np.isfinite(size) & (size > 0), np.frexp(size)[1], 0)
     half = np.ldexp(np.ones_like(size), -(exponent // 2))  # twice: 2 ** 1074 is no number
-    rest = np.ldexp(np.ones_like(size), -(exponent - exponent // 2))
-    return x * half * rest, exponent
+    other_half = np.ldexp(np.ones_like(size), -(exponent - exponent // 2))
+    return x * half * other_half, exponent
 
 
 def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
@@ -128,11 +128,11 @@ def _samples() -> Iterator[Sample]:
     for number, (shape, axis) in enumerate(
         (((3,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 0), (0,)), ((0, 2), (1,)))
     ):
-        own = {"axis": axis, "keepdims": number % 2 == 1}
+        params = {"axis": axis, "keepdims": number % 2 == 1}
         x = rng.standard_normal(shape)
-        yield Sample((x,), own)
+        yield Sample((x,), params)
         if number < 3:
-            yield Sample((x + 1j * x[::-1] ** 2,), own)
+            yield Sample((x + 1j * x[::-1] ** 2,), params)
     yield Sample((rng.standard_normal((4, 9))[::-2, ::3],), {"axis": (1,), "keepdims": False})
     yield Sample((rng.standard_normal((3, 2)),), {"axis": (0,), "keepdims": False})
     yield Sample((np.array([3e200, 4e200]),), {"axis": (0,), "keepdims": False})
@@ -155,7 +155,9 @@ length: Primitive = Primitive(
     lambda x, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), real_dtype(x.dtype)),
     Linearized(
         _push_length,
-        lambda ct, out, x, axis, keepdims: (directed(_kept(ct, axis, shape_of(x)), x, axis=axis),),
+        lambda ct, out, x, axis, keepdims: (
+            directed(_with_axes_back(ct, axis, shape_of(x)), x, axis=axis),
+        ),
         mixes=True,
     ),
     batch_reduction,

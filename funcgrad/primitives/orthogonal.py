@@ -124,8 +124,8 @@ def _push(
     dq = moved - matmul(first, inner - within)
     dr = matmul(adjoint(first), dx) - matmul(within, view(r, key=Key((..., slice(k), slice(None)))))
     if columns > k:
-        rest = _columns(q, k, columns)
-        dq = concatenate(dq, -matmul(first, matmul(scaled, rest)), axis=len(shape_of(q)) - 1)
+        beside = _columns(q, k, columns)
+        dq = concatenate(dq, -matmul(first, matmul(scaled, beside)), axis=len(shape_of(q)) - 1)
         zeros = np.zeros((*shape_of(r)[:-2], columns - k, shape_of(r)[-1]), dtype_of(r))
         dr = concatenate(dr, zeros, axis=len(shape_of(r)) - 2)
     return dq, dr
@@ -144,7 +144,7 @@ def _pull(
     rows = None if rbar is None else view(rbar, key=Key((..., slice(k), slice(None))))
     inside = moved = None
     if qbar is not None:
-        inside, moved = _told(q, first, qbar, failed)
+        inside, moved = _split_cotangent(q, first, qbar, failed)
     within = inside
     if rows is not None:
         told = matmul(rows, adjoint(upper))
@@ -161,17 +161,17 @@ def _pull(
     return (pulled if rows is None else pulled + matmul(first, rows),)
 
 
-def _told(q: Value, first: Value, qbar: Value, failed: str) -> tuple[Value, Value]:
+def _split_cotangent(q: Value, first: Value, qbar: Value, failed: str) -> tuple[Value, Value]:
     """Split the cotangent of a complete Q into its component in span(Q₁) and the one outside."""
     k, columns = shape_of(first)[-1], shape_of(q)[-1]
-    given = _columns(qbar, 0, k)
-    inside = matmul(adjoint(first), given)
+    first_bar = _columns(qbar, 0, k)
+    inside = matmul(adjoint(first), first_bar)
     if columns == k:
-        return inside, given
-    rest, of_rest = _columns(q, k, columns), _columns(qbar, k, columns)
-    space = complement(matmul(adjoint(rest), of_rest), failed=failed)
-    turned = matmul(adjoint(of_rest), first)
-    return inside, given - matmul(rest, turned + matmul(space, turned))
+        return inside, first_bar
+    beside, beside_bar = _columns(q, k, columns), _columns(qbar, k, columns)
+    space = complement(matmul(adjoint(beside), beside_bar), failed=failed)
+    turned = matmul(adjoint(beside_bar), first)
+    return inside, first_bar - matmul(beside, turned + matmul(space, turned))
 
 
 def _over_adjoint(x: Value, factor: Value, failed: str) -> Value:
@@ -184,8 +184,8 @@ def _over_adjoint(x: Value, factor: Value, failed: str) -> Value:
 
 def _widened(x: Value, columns: int) -> Value:
     """With columns of zeros behind."""
-    *lead, own = shape_of(x)
-    zeros = np.zeros((*lead, columns - own), dtype_of(x))
+    *lead, width = shape_of(x)
+    zeros = np.zeros((*lead, columns - width), dtype_of(x))
     return concatenate(x, zeros, axis=len(lead))
 
 

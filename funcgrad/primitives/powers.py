@@ -32,8 +32,8 @@ def _falling(y: Value, count: int, order: int) -> Value:
     if order > count:
         return 0.0
     if order:
-        total, *rest = np.polyder(np.poly(np.arange(count)), order).tolist()
-        for coefficient in rest:
+        total, *lower_coefficients = np.polyder(np.poly(np.arange(count)), order).tolist()
+        for coefficient in lower_coefficients:
             total = total * y + coefficient
         return total
     product: Value = 1.0

@@ -118,9 +118,9 @@ def _solution(a: Array, b: Array, rcond: float) -> Any:
     lead = a.shape[:-2]
     count = prod(lead)
     flat = [x.reshape(count, *x.shape[-2:]) for x in (a, b)]
-    found = [np.linalg.lstsq(x, y, rcond)[0] for x, y in zip(*flat, strict=True)]
+    solutions = [np.linalg.lstsq(x, y, rcond)[0] for x, y in zip(*flat, strict=True)]
     dtype = linalg_dtype("lstsq", a.dtype, b.dtype)
-    return np.asarray(found, dtype).reshape(*lead, a.shape[-1], b.shape[-1])
+    return np.asarray(solutions, dtype).reshape(*lead, a.shape[-1], b.shape[-1])
 
 
 def _inverse(a: Value, out: Value, rcond: float, failed: str) -> Value:
@@ -146,8 +146,8 @@ def _push_solution(
     if da is None:
         return change
     turned = adjoint(da)
-    rest = b - matmul(a, out)
-    moved = matmul(inverse, matmul(adjoint(inverse), matmul(turned, rest)))
+    residual = b - matmul(a, out)
+    moved = matmul(inverse, matmul(adjoint(inverse), matmul(turned, residual)))
     moved = moved - matmul(inverse, matmul(da, out))
     moved = moved + _outside(inverse, a, matmul(turned, matmul(adjoint(inverse), out)))
     return moved if change is None else change + moved
@@ -161,9 +161,9 @@ def _pull_solution(
     y = matmul(back, ct)
 
     def of_a() -> Value:
-        rest = b - matmul(a, out)
+        residual = b - matmul(a, out)
         outside = _outside(inverse, a, ct)
-        pulled = matmul(rest, adjoint(matmul(inverse, y))) - matmul(y, adjoint(out))
+        pulled = matmul(residual, adjoint(matmul(inverse, y))) - matmul(y, adjoint(out))
         return pulled + matmul(matmul(back, out), adjoint(outside))
 
     return of_a, y

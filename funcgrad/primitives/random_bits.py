@@ -249,8 +249,8 @@ def _search(cumulative: Raw, x: Raw) -> Array:
         row = weights[index]
         # Rounding may make x * total reach the total: the last position of any weight, then.
         last = np.searchsorted(row, row[-1], side="left")
-        found = np.searchsorted(row, x[index] * row[-1], side="right")
-        out[index] = np.minimum(found, last)
+        positions = np.searchsorted(row, x[index] * row[-1], side="right")
+        out[index] = np.minimum(positions, last)
     return out
 
 

@@ -76,7 +76,7 @@ _LONGEST_BLOCK: Final = 64
 
 def _recurrence(a: Raw, b: Raw, axis: int, reverse: bool) -> Raw:
     dtype = np.result_type(a, b)
-    a, b = [np.moveaxis(np.asarray(part, dtype), axis, 0) for part in (a, b)]
+    a, b = [np.moveaxis(np.asarray(array, dtype), axis, 0) for array in (a, b)]
     if not b.size:
         return np.zeros(np.moveaxis(b, 0, axis).shape, dtype)
     if reverse:
@@ -104,8 +104,8 @@ def _by_blocks(a: Raw, b: Raw) -> Raw:
     factors, states = np.zeros((2, blocks * length, lanes), dtype)
     factors[:size], states[:size] = a.reshape(size, lanes), b.reshape(size, lanes)
     factors, states = [
-        np.ascontiguousarray(part.reshape(blocks, length, lanes).swapaxes(0, 1))
-        for part in (factors, states)
+        np.ascontiguousarray(array.reshape(blocks, length, lanes).swapaxes(0, 1))
+        for array in (factors, states)
     ]
     term = np.empty((blocks, lanes), dtype)
     for k in range(1, length):
@@ -138,9 +138,9 @@ def _carried(factors: np.ndarray[Any, Any], states: np.ndarray[Any, Any]) -> np.
             carried[k] = factors[k - 1] * carried[k - 1] + states[k - 1]
         return carried
     state, numbers = 0.0, []
-    for factor, own in zip(factors[:, 0].tolist(), states[:, 0].tolist(), strict=True):
+    for factor, block_state in zip(factors[:, 0].tolist(), states[:, 0].tolist(), strict=True):
         numbers.append(state)
-        state = factor * state + own
+        state = factor * state + block_state
     carried[:, 0] = numbers
     return carried
 

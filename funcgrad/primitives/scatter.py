@@ -125,7 +125,7 @@ def _scatter(
     return Primitive(
         name,
         evaluate,
-        lambda x, *rest, axis, unique: Spec(x.shape, x.dtype),
+        lambda x, *others, axis, unique: Spec(x.shape, x.dtype),
         differential,
         _batch_scatter,
         samples,
@@ -215,14 +215,14 @@ def _erased(ct: Value, x: Value, u: Value, *indices: Value, axis: int, unique: b
 
 
 def _winners(ct: Value, x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
-    kept = gather(ct, *indices, axis=axis, unique=unique)
+    gathered = gather(ct, *indices, axis=axis, unique=unique)
     if unique:
-        return kept
+        return gathered
     shape = shape_of(x)
     last = last_writes(*indices, shape=shape[axis : axis + len(indices)])
     behind = len(shape) - axis - len(indices)
     nothing = np.zeros((), dtype_of(ct))  # of its dtype, so that a mask stays a mask
-    return where(reshape(last, shape=shape_of(last) + (1,) * behind), kept, nothing)
+    return where(reshape(last, shape=shape_of(last) + (1,) * behind), gathered, nothing)
 
 
 scatter_set: Primitive = _scatter(
@@ -338,23 +338,23 @@ def scatter_multiply(x: Value, u: Value, *indices: Value, axis: int, unique: boo
     segmented scan (Hillis and Steele, 1986), a polynomial, whose derivatives are right at zeros.
     """
     if unique:
-        part = gather(x, *indices, axis=axis, unique=True)
-        return scatter_set(x, part * u, *indices, axis=axis, unique=True)
+        gathered = gather(x, *indices, axis=axis, unique=True)
+        return scatter_set(x, gathered * u, *indices, axis=axis, unique=True)
     shape = shape_of(x)
     sizes = shape[axis : axis + len(indices)]
     places = flat_places(*indices, shape=sizes)
     places = reshape(places, shape=(int(np.prod(shape_of(places))),))
-    rest = shape[:axis] + shape[axis + len(indices) :]
-    rank = len(shape_of(u)) - len(rest)
-    rows = reshape(move_block(u, axis, rank, 0), shape=(*shape_of(places), *rest))
-    table = reshape(move_block(x, axis, len(indices), 0), shape=(int(np.prod(sizes)), *rest))
+    row_shape = shape[:axis] + shape[axis + len(indices) :]
+    rank = len(shape_of(u)) - len(row_shape)
+    rows = reshape(move_block(u, axis, rank, 0), shape=(*shape_of(places), *row_shape))
+    table = reshape(move_block(x, axis, len(indices), 0), shape=(int(np.prod(sizes)), *row_shape))
     order = argsort(places, axis=0, descending=False)
     places = gather(places, order, axis=0, unique=True)
     rows = _segmented_product(gather(rows, order, axis=0, unique=True), places)
     # The last write stays, and the last of a segment is its whole product.
     rows = gather(table, places, axis=0, unique=False) * rows
     table = scatter_set(table, rows, places, axis=0, unique=False)
-    return move_block(reshape(table, shape=(*sizes, *rest)), 0, len(indices), axis)
+    return move_block(reshape(table, shape=(*sizes, *row_shape)), 0, len(indices), axis)
 
 
 flat_places: Primitive = Primitive(

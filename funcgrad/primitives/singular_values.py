@@ -199,8 +199,8 @@ def _moved(u: Value, s: Value, inner: Value, image: Value, failed: str) -> Value
         outside = adjoint(divide_by_sums(s, adjoint(outside), rows=True, failed=failed))
         moved = moved + outside
         if shape_of(u)[-1] > k:
-            rest = _columns(u, k, shape_of(u)[-1])
-            turned = -matmul(first, matmul(adjoint(outside), rest))
+            beside = _columns(u, k, shape_of(u)[-1])
+            turned = -matmul(first, matmul(adjoint(outside), beside))
             moved = concatenate(moved, turned, axis=len(shape_of(u)) - 1)
     return moved
 
@@ -221,8 +221,8 @@ def _pull_svd(
     vbar = v * 0 if vhbar is None else adjoint(vhbar)
     k = shape_of(s)[-1]
     first, second = _columns(u, 0, k), _columns(v, 0, k)
-    of_u, from_u = _told(u, s, ubar, failed)
-    of_v, from_v = _told(v, s, vbar, failed)
+    of_u, from_u = _split_cotangent(u, s, ubar, failed)
+    of_v, from_v = _split_cotangent(v, s, vbar, failed)
     inner = spectral_cotangent(s, of_u + of_v, sbar, apart, failed)
     inner = inner + divide_by_sums(s, _skew(of_u - of_v), rows=False, failed=failed)
     if sbar is not None:
@@ -239,25 +239,25 @@ def _rows(x: Value, stop: int) -> Value:
     return view(x, key=Key((..., slice(stop), slice(None))))
 
 
-def _told(u: Value, s: Value, ubar: Value, failed: str) -> tuple[Value, Value]:
+def _split_cotangent(u: Value, s: Value, ubar: Value, failed: str) -> tuple[Value, Value]:
     """Split the cotangent of singular vectors into its component in the span of the first k, and
     the one outside, divided by the singular values; None where there is no outside.
 
     The result may depend on the columns beside the first k by the space that they span alone.
     """
     k, n = shape_of(s)[-1], shape_of(u)[-1]
-    first, given = _columns(u, 0, k), _columns(ubar, 0, k)
-    inside = matmul(adjoint(first), given)
+    first, first_bar = _columns(u, 0, k), _columns(ubar, 0, k)
+    inside = matmul(adjoint(first), first_bar)
     if shape_of(u)[-2] == k:
         return inside, None
     if n == k:
-        outside = given - matmul(first, inside)
+        outside = first_bar - matmul(first, inside)
     else:
-        rest, of_rest = _columns(u, k, n), _columns(ubar, k, n)
-        told = matmul(adjoint(rest), given)
-        none = complement(matmul(adjoint(rest), of_rest), failed=failed)
+        beside, beside_bar = _columns(u, k, n), _columns(ubar, k, n)
+        told = matmul(adjoint(beside), first_bar)
+        none = complement(matmul(adjoint(beside), beside_bar), failed=failed)
         told = told + matmul(none, told)
-        outside = matmul(rest, told - matmul(adjoint(of_rest), first))
+        outside = matmul(beside, told - matmul(adjoint(beside_bar), first))
     return inside, adjoint(divide_by_sums(s, adjoint(outside), rows=True, failed=failed))
 
 

@@ -29,12 +29,14 @@ def _sizes_of(shape: Shape, rank: int) -> Shape:
     return shape[len(shape) - 2 * rank : len(shape) - rank]
 
 
-def _within(lead: int, offsets: Shape) -> tuple[Any, ...]:
+def _window_index(lead: int, offsets: Shape) -> tuple[Any, ...]:
     """The index of one place in all windows, behind ``lead`` leading axes."""
     return (*(slice(None),) * lead, *offsets)
 
 
-def _parts(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Iterator[tuple[Shape, Any]]:
+def _views_by_offset(
+    x: Raw, sizes: Shape, strides: Shape, dilations: Shape
+) -> Iterator[tuple[Shape, Any]]:
     """For each place in a window, the part of an array that comes to lie there."""
     places = places_of(x.shape, sizes, strides, dilations)
     for offsets in product(*map(range, sizes)):
@@ -56,19 +58,19 @@ def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
     sizes = _sizes_of(y.shape, len(strides))
     out = np.zeros((*y.shape[:lead], *shape), y.dtype)
     if 0 not in y.shape:
-        for offsets, part in _parts(out, sizes, strides, dilations):
-            _put(part, y[_within(lead, offsets)], offsets, strides, dilations)
+        for offsets, target in _views_by_offset(out, sizes, strides, dilations):
+            _put(target, y[_window_index(lead, offsets)], offsets, strides, dilations)
     return out
 
 
-def _put(part: Raw, y: Raw, offsets: Shape, strides: Shape, dilations: Shape) -> None:
+def _put(target: Raw, y: Raw, offsets: Shape, strides: Shape, dilations: Shape) -> None:
     """Add to the part for one place in a window; nothing is there yet if no window before it has
     come so far."""
     reach = [n * dilation for n, dilation in zip(offsets, dilations, strict=True)]
     if all(map(lt, reach, strides)):
-        np.copyto(part, y)
+        np.copyto(target, y)
     else:
-        np.add(part, y, out=part)
+        np.add(target, y, out=target)
 
 
 def _axis_by_axis(
@@ -86,8 +88,8 @@ def _summed(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
         places = places_of(x.shape, *along)
         out = np.zeros((*x.shape[: x.ndim - len(places)], *places), x.dtype)
         if out.size:
-            for _, part in _parts(x, *along):
-                np.add(out, part, out=out)
+            for _, summand in _views_by_offset(x, *along):
+                np.add(out, summand, out=out)
         x = out
     return np.array(x) if not sizes else x
 
@@ -99,8 +101,8 @@ def _handed_out(y: Raw, shape: Shape, sizes: Shape, strides: Shape, dilations: S
             (*y.shape[: y.ndim - rank], shape[axis], *y.shape[y.ndim - rank + 1 :]), y.dtype
         )
         if y.size:
-            for offsets, part in _parts(out, *along):
-                _put(part, y, offsets, *along[1:])
+            for offsets, target in _views_by_offset(out, *along):
+                _put(target, y, offsets, *along[1:])
         y = out
     return np.array(y) if not sizes else y
 
@@ -109,8 +111,8 @@ def _index_map(
     result: Raw, x: Raw, sizes: Shape, strides: Shape, dilations: Shape
 ) -> Iterator[tuple[Any, Any]]:
     if result.size:
-        for offsets, part in _parts(x, sizes, strides, dilations):
-            yield result[_within(x.ndim - len(sizes), offsets)], part
+        for offsets, operand_view in _views_by_offset(x, sizes, strides, dilations):
+            yield result[_window_index(x.ndim - len(sizes), offsets)], operand_view
 
 
 _ONE: Final = MappingProxyType({"sizes": (2,), "strides": (1,), "dilations": (1,)})

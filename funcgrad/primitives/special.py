@@ -199,8 +199,8 @@ def _tail_of_ndtri(
     p = m.where(q < 0, p, 1 - p)
     inside = p > 0
     s = m.sqrt(-exact_log(m, m.where(inside, p, 0.5)))
-    found = m.where(inside, distance(m, s), m.where(m.equal(p, 0), np.inf, np.nan))
-    return m.copysign(found, q)
+    magnitude = m.where(inside, distance(m, s), m.where(m.equal(p, 0), np.inf, np.nan))
+    return m.copysign(magnitude, q)
 
 
 def _distance(m: Algebra, s: Value) -> Value:

@@ -161,14 +161,14 @@ def _roll_windows(
     """The index map of ``roll``: along each axis, elements before a place go behind the others."""
     pairs = [(result, x)]
     for along, size in enumerate(x.shape):
-        total = sum([n for n, own in zip(shift, axis, strict=True) if own == along])
+        total = sum([n for n, rolled_axis in zip(shift, axis, strict=True) if rolled_axis == along])
         front = (slice(None),) * along
         if size and total % size:
             cut = size - total % size
             moves = (slice(size - cut), slice(cut, None)), (slice(size - cut, None), slice(cut))
             pairs = [
-                (to[(*front, there)], part[(*front, here)])
-                for to, part in pairs
+                (to[(*front, there)], source[(*front, here)])
+                for to, source in pairs
                 for there, here in moves
             ]
     return pairs
@@ -218,8 +218,8 @@ def _place_rows_last(x: Shape, key: Key, shape: Shape) -> Mapping[str, Any] | No
 def _assemble_rows_last(
     *parts: Shape, keys: tuple[Key, ...], shape: Shape
 ) -> Mapping[str, Any] | None:
-    found = keys_behind(keys, shape)
-    return None if found is None else {"keys": found, "shape": behind(shape)}
+    moved = keys_behind(keys, shape)
+    return None if moved is None else {"keys": moved, "shape": behind(shape)}
 
 
 def _place(x: Raw, key: Key, shape: Shape) -> np.ndarray[Any, Any]:
@@ -232,11 +232,11 @@ def _patch(buffer: np.ndarray[Any, Any], ct: Raw, fresh: bool, key: Key) -> None
     if fresh:
         buffer[key] = ct
         return
-    part = buffer[key]
-    if type(part) is np.ndarray:
-        part += ct  # `buffer[key] += ct` would copy the sum onto itself
+    region = buffer[key]
+    if type(region) is np.ndarray:
+        region += ct  # `buffer[key] += ct` would copy the sum onto itself
     else:
-        buffer[key] = part + ct
+        buffer[key] = region + ct
 
 
 def _back(ct: Value, key: Key, shape: Shape) -> Value:
@@ -246,11 +246,13 @@ def _back(ct: Value, key: Key, shape: Shape) -> Value:
     return place(ct, key=key, shape=shape)
 
 
-def _joined(patches: Sequence[Patch], shape: Shape) -> Value:
-    parts, _, params = zip(*patches, strict=True)
-    if len(parts) == 1:
-        return _back(parts[0], Key(params[0]["key"]), shape)
-    return assemble(*parts, keys=tuple([Key(given["key"]) for given in params]), shape=shape)
+def _assembled_patches(patches: Sequence[Patch], shape: Shape) -> Value:
+    cts, _, params = zip(*patches, strict=True)
+    if len(cts) == 1:
+        return _back(cts[0], Key(params[0]["key"]), shape)
+    return assemble(
+        *cts, keys=tuple([Key(patch_params["key"]) for patch_params in params]), shape=shape
+    )
 
 
 _EVERY_OTHER = Key((slice(None, None, 2), slice(None, None, -1)))
@@ -275,7 +277,7 @@ view: Primitive = movement(
     ),
     gaps=True,
     patch=_patch,
-    join=_joined,
+    join=_assembled_patches,
     windows=lambda result, x, key: [(result, part_at(x, key))],
     rows_last=_view_rows_last,
     source=lambda x, key: f"{x.array}[{index_text(key)}]",
@@ -303,10 +305,10 @@ place: Primitive = movement(
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
 
 
-def _assemble(*parts: Raw, keys: tuple[Key, ...], shape: Shape) -> np.ndarray[Any, Any]:
-    out = np.zeros(shape, np.result_type(*map(dtype_of, parts)))
-    for position, (part, key) in enumerate(zip(parts, keys, strict=True)):
-        _patch(out, part, not position, key)
+def _assemble(*arrays: Raw, keys: tuple[Key, ...], shape: Shape) -> np.ndarray[Any, Any]:
+    out = np.zeros(shape, np.result_type(*map(dtype_of, arrays)))
+    for position, (array, key) in enumerate(zip(arrays, keys, strict=True)):
+        _patch(out, array, not position, key)
     return out
 
 
@@ -319,17 +321,19 @@ def _batch_assemble(
 ) -> Value:
     """The batching rule: parts that all examples share are assembled once."""
     keys, shape = params["keys"], params["shape"]
-    own = [k for k, flag in enumerate(batched) if flag]
+    unshared = [k for k, flag in enumerate(batched) if flag]
     shared = [k for k, flag in enumerate(batched) if not flag]
     out = primitive(
-        *[args[k] for k in own],
-        keys=tuple([Key((slice(None), *keys[k])) for k in own]),
+        *[args[k] for k in unshared],
+        keys=tuple([Key((slice(None), *keys[k])) for k in unshared]),
         shape=(size, *shape),
     )
     if not shared:
         return out
-    rest = primitive(*[args[k] for k in shared], keys=tuple([keys[k] for k in shared]), shape=shape)
-    return out + rest
+    common = primitive(
+        *[args[k] for k in shared], keys=tuple([keys[k] for k in shared]), shape=shape
+    )
+    return out + common
 
 
 def _assemble_samples() -> Iterator[Sample]:
@@ -348,17 +352,17 @@ def _assemble_samples() -> Iterator[Sample]:
         yield Sample((parts[0] * 1j, *parts[1:]), params)
 
 
-def _assemble_source(*parts: OperandText, keys: tuple[Key, ...], shape: Shape) -> str:
-    dtype = np.result_type(*(part.spec.dtype for part in parts))
+def _assemble_source(*operands: OperandText, keys: tuple[Key, ...], shape: Shape) -> str:
+    dtype = np.result_type(*(operand.spec.dtype for operand in operands))
     lines = [f"np.zeros({shape}, np.{dtype.type.__name__})"]
-    for position, (part, key) in enumerate(zip(parts, keys, strict=True)):
+    for position, (operand, key) in enumerate(zip(operands, keys, strict=True)):
         target = f"{{out}}[{index_text(key)}]"
         if not position:
-            lines.append(f"{target} = {part}")
+            lines.append(f"{target} = {operand}")
         elif _is_view(shape, key):
-            lines.append(f"{target}.__iadd__({part})")  # `+=` would copy the sum onto itself
+            lines.append(f"{target}.__iadd__({operand})")  # `+=` would copy the sum onto itself
         else:
-            lines.append(f"{target} += {part}")
+            lines.append(f"{target} += {operand}")
     return "\n".join(lines)
 
 
@@ -370,14 +374,14 @@ def _is_view(shape: Shape, key: Key) -> bool:
 assemble: Primitive = Primitive(
     "assemble",
     _assemble,
-    lambda *parts, keys, shape: Spec(shape, np.result_type(*(part.dtype for part in parts))),
-    linear_in_all(lambda ct, *parts, keys, shape: [view(ct, key=key) for key in keys]),
+    lambda *specs, keys, shape: Spec(shape, np.result_type(*(spec.dtype for spec in specs))),
+    linear_in_all(lambda ct, *arrays, keys, shape: [view(ct, key=key) for key in keys]),
     _batch_assemble,
     _assemble_samples,
     _assemble_source,
     structure=Movement(
-        lambda result, *parts, keys, shape: [
-            (part_at(result, key), part) for part, key in zip(parts, keys, strict=True)
+        lambda result, *arrays, keys, shape: [
+            (part_at(result, key), array) for array, key in zip(arrays, keys, strict=True)
         ],
         adds=True,
         rows_last=_assemble_rows_last,
@@ -391,8 +395,8 @@ assemble: Primitive = Primitive(
 
 
 def _cast_source(x: OperandText, dtype: np.dtype[Any]) -> str:
-    part = ".real" if x.spec.dtype.kind == "c" and dtype.kind not in "cb" else ""
-    return f"{x.array}{part}.astype(np.{dtype.type.__name__})"
+    attribute = ".real" if x.spec.dtype.kind == "c" and dtype.kind not in "cb" else ""
+    return f"{x.array}{attribute}.astype(np.{dtype.type.__name__})"
 
 
 def cast(x: Value, *, dtype: np.dtype[Any]) -> Value:

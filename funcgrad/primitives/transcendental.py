@@ -154,7 +154,7 @@ _AROUND_ORIGIN = combined(
 )
 
 
-def _part_of_radius(r: Value, x: Value, y: Value) -> Value:
+def _ratio_to_radius(r: Value, x: Value, y: Value) -> Value:
     # Then it is known already, and no derivative of the quotient is wanted.
     if type(r) in RAW and not np.any(np.isinf(r)):
         return x / _radius(intrinsics, r)
@@ -165,8 +165,8 @@ hypot: Primitive = elementwise(
     "hypot",
     np.hypot,
     partials=(
-        lambda r, x, y: _part_of_radius(r, x, y),
-        lambda r, x, y: _part_of_radius(r, y, x),
+        lambda r, x, y: _ratio_to_radius(r, x, y),
+        lambda r, x, y: _ratio_to_radius(r, y, x),
     ),
     samples=_AROUND_ORIGIN,
 )

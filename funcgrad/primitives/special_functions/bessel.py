@@ -42,7 +42,7 @@ Samples = Callable[[], Iterable[Sample]]
 # Evaluation of derivatives in the order, for positive arguments and at their ends.
 
 
-def _within(function: Callable[..., Array], v: Array, x: Array, ends: Array) -> Array:
+def _at_positive(function: Callable[..., Array], v: Array, x: Array, ends: Array) -> Array:
     """A function of orders and positive arguments; elsewhere what the ends say."""
     inside = np.isfinite(v) & np.isfinite(x) & (x > 0)
     result = np.where(np.isnan(v) | np.isnan(x) | (x < 0), np.nan, ends)
@@ -68,20 +68,22 @@ def _singular(v: Array, x: Array, order: int) -> Array:
 
 
 def _jv_in_order(v: Array, x: Array, order: int) -> Array:
-    return _within(lambda v, x: j_in_order(v, x, order), v, x, _regular(v, x, order, 0.0))
+    return _at_positive(lambda v, x: j_in_order(v, x, order), v, x, _regular(v, x, order, 0.0))
 
 
 def _yv_in_order(v: Array, x: Array, order: int) -> Array:
-    return _within(lambda v, x: y_in_order(v, x, order), v, x, -_singular(v, x, order))
+    return _at_positive(lambda v, x: y_in_order(v, x, order), v, x, -_singular(v, x, order))
 
 
 def _iv_in_order(v: Array, x: Array, order: int) -> Array:
     ends = _regular(v, x, order, -np.inf if order % 2 else np.inf)
-    return _within(lambda v, x: i_in_order(v, x, (order, 0), False), v, x, ends)
+    return _at_positive(lambda v, x: i_in_order(v, x, (order, 0), False), v, x, ends)
 
 
 def _kv_in_order(v: Array, x: Array, order: int) -> Array:
-    return _within(lambda v, x: k_in_order(v, x, (order, 0), False), v, x, _singular(v, x, order))
+    return _at_positive(
+        lambda v, x: k_in_order(v, x, (order, 0), False), v, x, _singular(v, x, order)
+    )
 
 
 # Evaluation of derivatives of what is scaled.
@@ -109,7 +111,7 @@ def _ive_derivative(v: Array, x: Array, orders: Orders) -> Array:
     special = scipy_special("ive")
     small = np.where(near, u, 1.0)
     by_orders = _neighbours(special.ive, v, small, m, 1)
-    far = _within(
+    far = _at_positive(
         lambda v, x: i_in_order(v, x, orders, True),
         v,
         np.where(near, np.nan, u),
@@ -149,7 +151,9 @@ def _kve_derivative(v: Array, x: Array, orders: Orders) -> Array:
     by_orders = _neighbours(scipy_special("kve").kve, v, small, m, -1)
     at_zero = (-1.0) ** m * np.where((n == 0) | (v > 0), np.inf, np.nan)
     ends = np.where(np.isposinf(x), 0.0, np.where(x == 0, at_zero, np.nan))
-    far = _within(lambda v, x: k_in_order(v, x, orders, True), v, np.where(near, np.nan, x), ends)
+    far = _at_positive(
+        lambda v, x: k_in_order(v, x, orders, True), v, np.where(near, np.nan, x), ends
+    )
     return np.where(near, by_orders, far)
 
 
@@ -172,14 +176,14 @@ _COMPLEX = lambda: [  # noqa: E731 - as the makers of samples are
 ]
 
 
-def _to_order(own: Callable[[], Primitive], name: str) -> Callable[..., Value]:
+def _to_order(of_order: Callable[[], Primitive], name: str) -> Callable[..., Value]:
     def factor(_: Value, v: Value, z: Value) -> Value:
         if dtype_of(z).kind == "c":
             raise DifferentiationError(
                 f"{name}: the derivative with respect to the order is available for real"
                 " arguments; hold the order constant by fg.stop_gradient, or pass z.real."
             )
-        return own()(v, z, order=1)
+        return of_order()(v, z, order=1)
 
     return factor
 
@@ -192,14 +196,14 @@ def _function(name: str, of_order: Callable[[], Primitive], signs: Signs) -> Pri
     below, above = signs
 
     def slope(_: Value, v: Value, z: Value) -> Value:
-        return below * own(v - 1, z) + above * own(v + 1, z)
+        return below * bessel(v - 1, z) + above * bessel(v + 1, z)
 
-    own: Primitive = evaluated_by_scipy(
+    bessel: Primitive = evaluated_by_scipy(
         name,
         partials=(_to_order(of_order, name), slope),
         samples=combined(_POINTS, _COMPLEX),
     )
-    return own
+    return bessel
 
 
 def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs) -> Primitive:
@@ -207,17 +211,17 @@ def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs) -> Primit
     below, above = signs
 
     def slope(_: Value, v: Value, z: Value, order: int) -> Value:
-        return below * own(v - 1, z, order=order) + above * own(v + 1, z, order=order)
+        return below * derivative(v - 1, z, order=order) + above * derivative(v + 1, z, order=order)
 
-    own: Primitive = elementwise(
+    derivative: Primitive = elementwise(
         name,
         in_double(name, evaluate),
-        partials=(lambda _, v, z, order: own(v, z, order=order + 1), slope),
+        partials=(lambda _, v, z, order: derivative(v, z, order=order + 1), slope),
         samples=_ORDERED,
         traits=TRANSCENDENTAL | UNEVEN,
         owns=True,
     )
-    return own
+    return derivative
 
 
 _ROUND, _HYPERBOLIC, _DECAYING = (0.5, -0.5), (0.5, 0.5), (-0.5, -0.5)
@@ -238,9 +242,9 @@ def _hankel(name: str, sign: int) -> Primitive:
         parts = [_to_order(of_order, name)(_, v, z) for of_order in (_jv_order, _yv_order)]
         return parts[0] + sign * 1j * parts[1]
 
-    own: Primitive = evaluated_by_scipy(
+    hankel: Primitive = evaluated_by_scipy(
         name,
-        partials=(to_order, lambda _, v, z: 0.5 * (own(v - 1, z) - own(v + 1, z))),
+        partials=(to_order, lambda _, v, z: 0.5 * (hankel(v - 1, z) - hankel(v + 1, z))),
         samples=combined(
             lambda: [
                 Sample((np.array([0.5, 1.0, 2.7]), np.array([0.4, 2.0, 7.0]))),
@@ -250,7 +254,7 @@ def _hankel(name: str, sign: int) -> Primitive:
             _COMPLEX,
         ),
     )
-    return own
+    return hankel
 
 
 def _jv_order() -> Primitive:
@@ -272,18 +276,18 @@ def _scaled_derivative(name: str, evaluate: Callable[..., Array]) -> Primitive:
         for orders in ((0, 1), (1, 0), (1, 1)):
             yield from combined(_POINTS, orders=orders)()
 
-    own: Primitive = elementwise(
+    derivative: Primitive = elementwise(
         name,
         in_double(name, evaluate),
         partials=(
-            lambda _, v, x, orders: own(v, x, orders=(orders[0] + 1, orders[1])),
-            lambda _, v, x, orders: own(v, x, orders=(orders[0], orders[1] + 1)),
+            lambda _, v, x, orders: derivative(v, x, orders=(orders[0] + 1, orders[1])),
+            lambda _, v, x, orders: derivative(v, x, orders=(orders[0], orders[1] + 1)),
         ),
         samples=samples,
         traits=TRANSCENDENTAL | UNEVEN,
         owns=True,
     )
-    return own
+    return derivative
 
 
 ive_derivative: Primitive = _scaled_derivative("ive_derivative", _ive_derivative)

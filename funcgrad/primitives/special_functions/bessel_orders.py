@@ -167,22 +167,25 @@ Positive = Callable[[Array, Array, int], Array]
 
 
 def _reflected(
-    v: Array, x: Array, order: int, own: Positive, other: Positive, sign: float
+    v: Array, x: Array, order: int, same_kind: Positive, other_kind: Positive, sign: float
 ) -> Array:
-    """``cos(pi v) own(v) + sign sin(pi v) other(v)`` is the function of the order -v: DLMF 10.4."""
+    """``cos(pi v) same_kind(v) + sign sin(pi v) other_kind(v)`` is the function of the order -v.
+
+    DLMF 10.4.
+    """
     u = np.abs(v)
     if not (v < 0).any():
-        return own(u, x, order)
+        return same_kind(u, x, order)
     turned = np.zeros_like(x)
     for k in range(order + 1):
         cosine, sine = _wave(u, k)
-        first = np.where(cosine == 0, 0.0, cosine * own(u, x, order - k))
-        second = np.where(sine == 0, 0.0, sine * other(u, x, order - k))
+        first = np.where(cosine == 0, 0.0, cosine * same_kind(u, x, order - k))
+        second = np.where(sine == 0, 0.0, sine * other_kind(u, x, order - k))
         turned += math.comb(order, k) * math.pi**k * (first + sign * second)
-    return np.where(v < 0, (-1.0) ** order * turned, own(u, x, order))
+    return np.where(v < 0, (-1.0) ** order * turned, same_kind(u, x, order))
 
 
-def _by_kind(near: Positive, part: str) -> Positive:
+def _by_kind(near: Positive, component: str) -> Positive:
     def function(v: Array, x: Array, order: int) -> Array:
         far = (x > 40) & (x > v * v)
         beyond = ~far & (x > _FARTHEST) & (v < 2 * x)
@@ -195,7 +198,7 @@ def _by_kind(near: Positive, part: str) -> Positive:
             )
         result = np.zeros_like(x)
         if far.any():
-            result[far] = getattr(_by_hankel(v[far], x[far], order), part)
+            result[far] = getattr(_by_hankel(v[far], x[far], order), component)
         if not far.all():
             result[~far] = near(v[~far], x[~far], order)
         return result
@@ -207,7 +210,7 @@ def _by_hankel(v: Array, x: Array, order: int) -> Array:
     """Hankel's expansion of ``J + i Y``, differentiated term by term: DLMF 10.17.5."""
     square = [4 * v * v, 8 * v, 8 * np.ones_like(v)]  # with its derivatives
     term = [np.ones_like(v) + 0j] + [np.zeros_like(v) + 0j] * order
-    total = [each.copy() for each in term]
+    total = [derivative.copy() for derivative in term]
     for k in range(1, 40):
         scale = 1j / (8 * k * x)
         odd = (2 * k - 1) ** 2
@@ -218,13 +221,15 @@ def _by_hankel(v: Array, x: Array, order: int) -> Array:
                 value = value + math.comb(j, i) * square[i] * term[j - i]
             new.append(scale * value)
         term = new
-        total = [own + more for own, more in zip(total, term, strict=True)]
+        total = [partial_sum + more for partial_sum, more in zip(total, term, strict=True)]
     turn = -0.5j * math.pi
-    found = sum(
+    expansion = sum(
         [math.comb(order, j) * turn ** (order - j) * total[j] for j in range(order + 1)],
         np.zeros_like(v) + 0j,
     )
-    result: Array = np.sqrt(2 / (math.pi * x)) * np.exp(1j * (x - math.pi * (v / 2 + 0.25))) * found
+    result: Array = (
+        np.sqrt(2 / (math.pi * x)) * np.exp(1j * (x - math.pi * (v / 2 + 0.25))) * expansion
+    )
     return result
 
 

@@ -36,7 +36,9 @@ _SMALLEST = 1e-290
 
 def _tail(a: Array, b: Array, x: Array, powers: Powers) -> Array:
     inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
-    numbers = [np.where(inside, each, harmless) for each, harmless in ((a, 1), (b, 1), (x, 0.5))]
+    numbers = [
+        np.where(inside, argument, harmless) for argument, harmless in ((a, 1), (b, 1), (x, 0.5))
+    ]
     flat = in_parts(lambda a, b, x: _moment(a, b, x, powers), *map(np.ravel, numbers))
     whole: Array = np.where(inside, flat.reshape(a.shape), np.nan)
     return whole
@@ -107,7 +109,9 @@ def _log_betainc_factor(a: Array, b: Array, x: Array) -> Array:
     gone = (probability < _SMALLEST) & (a > 0) & (b > 0) & (x > 0) & (x < 1)
     if not np.any(gone):
         return usual
-    inner = [np.where(gone, each, harmless) for each, harmless in ((a, 1.0), (b, 1.0), (x, 0.5))]
+    inner = [
+        np.where(gone, argument, harmless) for argument, harmless in ((a, 1.0), (b, 1.0), (x, 0.5))
+    ]
     usual = np.where(gone, _by_tail(*inner), usual)
     return usual
 

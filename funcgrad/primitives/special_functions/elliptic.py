@@ -31,8 +31,8 @@ def _by_series(m: Array, order: int, power: float) -> Array:
     factor = math.pi / 2
     for k in range(order):
         factor *= (0.5 + k) * (power + k) / (1 + k)
-    found: Array = scipy_special("ellipk").hyp2f1(0.5 + order, power + order, 1 + order, m)
-    return factor * found
+    hypergeometric: Array = scipy_special("ellipk").hyp2f1(0.5 + order, power + order, 1 + order, m)
+    return factor * hypergeometric
 
 
 def _ellipk_derivative(m: Array, order: int, less: Array | None = None) -> Array:
@@ -41,9 +41,9 @@ def _ellipk_derivative(m: Array, order: int, less: Array | None = None) -> Array
     DLMF 19.4.1 and 19.4.8; with ``less`` for ``1 - m`` where that is known better.
     """
     special = scipy_special("ellipk")
-    rest = 1 - m if less is None else less
-    large, inside = np.abs(m) > _SERIES, rest > 0
-    n, complement = np.where(large & inside, m, 0.7), np.where(large & inside, rest, 0.3)
+    one_minus_m = 1 - m if less is None else less
+    large, inside = np.abs(m) > _SERIES, one_minus_m > 0
+    n, complement = np.where(large & inside, m, 0.7), np.where(large & inside, one_minus_m, 0.3)
     last = special.ellipkm1(complement)
     last = np.where(n < 0, special.ellipk(n), last)
     value = (special.ellipe(n) - complement * last) / (2 * n * complement)
@@ -51,7 +51,7 @@ def _ellipk_derivative(m: Array, order: int, less: Array | None = None) -> Array
         following = ((k + 0.5) ** 2 * last - (k + 1) * (1 - 2 * n) * value) / (n * complement)
         last, value = value, following
     series = _by_series(np.where(large, 0.0, m), order, 0.5)
-    ends = np.where(rest == 0, np.inf, np.where(np.isneginf(m), 0.0, np.nan))
+    ends = np.where(one_minus_m == 0, np.inf, np.where(np.isneginf(m), 0.0, np.nan))
     return np.where(large, np.where(inside & np.isfinite(m), value, ends), series)
 
 
@@ -61,11 +61,11 @@ def _ellipe_derivative(m: Array, order: int) -> Array:
     special = scipy_special("ellipe")
     large = np.abs(m) > _SERIES
     n = np.where(large & (m < 1), m, 0.7)
-    last, rest = special.ellipe(n), 1 - n
+    last, complement = special.ellipe(n), 1 - n
     value = (last - special.ellipk(n)) / (2 * n)
     for k in range(order - 1):
-        slope = k * (1 - 2 * n) + rest
-        following = -(slope * value + (0.25 - k * k) * last) / (n * rest)
+        slope = k * (1 - 2 * n) + complement
+        following = -(slope * value + (0.25 - k * k) * last) / (n * complement)
         last, value = value, following
     series = _by_series(np.where(large, 0.0, m), order, -0.5)
     ends = np.where(m == 1, -np.inf, np.where(np.isneginf(m), 0.0, np.nan))

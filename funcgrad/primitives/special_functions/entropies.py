@@ -208,8 +208,8 @@ rel_entr: Primitive = elementwise(
     "rel_entr",
     _relative("rel_entr", lambda x, y: x * _log_ratio(x, y), np.zeros_like),
     partials=(
-        lambda _, x, y: Selection(_inside(x, y), 1 + bind2(log_ratio, *_kept_inside(x, y))),
-        lambda _, x, y: Selection(_inside(x, y), -bind2(ratio_or_zero, *_kept_inside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), 1 + bind2(log_ratio, *_with_ones_outside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), -bind2(ratio_or_zero, *_with_ones_outside(x, y))),
     ),
     selects=True,
     samples=_PAIRS,
@@ -220,8 +220,8 @@ kl_div: Primitive = elementwise(
     "kl_div",
     _relative("kl_div", lambda x, y: x * _log_ratio(x, y) - x + y, lambda y: y),
     partials=(
-        lambda _, x, y: Selection(_inside(x, y), bind2(log_ratio, *_kept_inside(x, y))),
-        lambda _, x, y: Selection(_inside(x, y), bind2(relative_excess, *_kept_inside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), bind2(log_ratio, *_with_ones_outside(x, y))),
+        lambda _, x, y: Selection(_inside(x, y), bind2(relative_excess, *_with_ones_outside(x, y))),
     ),
     selects=True,
     samples=_PAIRS,
@@ -230,6 +230,6 @@ kl_div: Primitive = elementwise(
 )
 
 
-def _kept_inside(x: Value, y: Value) -> tuple[Value, Value]:
+def _with_ones_outside(x: Value, y: Value) -> tuple[Value, Value]:
     inside = _inside(x, y)
     return where(inside, x, 1.0), where(inside, y, 1.0)

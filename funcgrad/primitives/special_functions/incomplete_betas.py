@@ -58,7 +58,7 @@ class _Point(NamedTuple):
 
     def chosen(self, mask: Array) -> _Point:
         """Some of them."""
-        return _Point(*[part[mask] for part in self])
+        return _Point(*[array[mask] for array in self])
 
 
 def point(a: Array, b: Array, x: Array) -> _Point:
@@ -92,11 +92,11 @@ def _weight(at: _Point) -> Array:
 
 def _weight_of_large(at: _Point) -> Array:
     total = at.a + at.b
-    mean, rest = at.a / total, at.b / total
+    mean, complement = at.a / total, at.b / total
     near = np.where(
-        mean < 0.5, at.x - mean, rest - at.y
+        mean < 0.5, at.x - mean, complement - at.y
     )  # of the smaller one there are more digits
-    exponent = at.a * log_less(mean + near, mean) + at.b * log_less(rest - near, rest)
+    exponent = at.a * log_less(mean + near, mean) + at.b * log_less(complement - near, complement)
     exponent += stirling(total) - stirling(at.a) - stirling(at.b)
     result: Array = np.sqrt(mean * at.b / (2 * np.pi)) * np.exp(exponent)
     return result
@@ -115,7 +115,7 @@ def _weight_of_mixed(at: _Point) -> Array:
 # Derivatives in the parameters: polynomials in log(t), log(1 - t) and polygamma functions.
 
 
-def _within(orders: Orders) -> list[Orders]:
+def _orders_up_to(orders: Orders) -> list[Orders]:
     """The orders of which derivatives a derivative of some orders consists, from the lowest on."""
     return [(i, j) for i in range(orders[0] + 1) for j in range(orders[1] + 1)]
 
@@ -123,15 +123,15 @@ def _within(orders: Orders) -> list[Orders]:
 def _harmonic(a: Array, b: Array, orders: Orders) -> dict[Orders, Array]:
     """The derivatives of ``log gamma(a + b + 1) - log gamma(a + 1) - log gamma(b + 1)``."""
     rise = polygamma_rise.evaluate
-    found = {(1, 0): rise(a + 1, b, order=0), (0, 1): rise(b + 1, a, order=0)}
-    for i, j in _within(orders):
+    derivatives = {(1, 0): rise(a + 1, b, order=0), (0, 1): rise(b + 1, a, order=0)}
+    for i, j in _orders_up_to(orders):
         if i and j:
-            found[i, j] = scipy_special("betainc").polygamma(i + j - 1, a + b + 1)
+            derivatives[i, j] = scipy_special("betainc").polygamma(i + j - 1, a + b + 1)
         elif i > 1:
-            found[i, j] = rise(a + 1, b, order=i - 1)
+            derivatives[i, j] = rise(a + 1, b, order=i - 1)
         elif j > 1:
-            found[i, j] = rise(b + 1, a, order=j - 1)
-    return found
+            derivatives[i, j] = rise(b + 1, a, order=j - 1)
+    return derivatives
 
 
 def _with_prefactor(
@@ -139,53 +139,53 @@ def _with_prefactor(
 ) -> Array:
     """The derivative of some orders of ``prefactor * exp(f)``, over ``exp(f)``."""
     (m, n), total, bell = orders, np.zeros(()), _bell(cumulants, orders)
-    for i, j in _within(orders):
+    for i, j in _orders_up_to(orders):
         total = total + comb(m, i) * comb(n, j) * prefactor[i, j] * bell[m - i, n - j]
     return total
 
 
 def _bell(cumulants: dict[Orders, Array], orders: Orders) -> dict[Orders, Array | float]:
     """The derivatives of ``exp(f)``, over ``exp(f)``, from those of f."""
-    found: dict[Orders, Array | float] = {(0, 0): 1.0}
-    for m, n in _within(orders)[1:]:
+    derivatives: dict[Orders, Array | float] = {(0, 0): 1.0}
+    for m, n in _orders_up_to(orders)[1:]:
         total = np.zeros(())
         p, q = (m - 1, n) if m else (m, n - 1)
-        for i, j in _within((p, q)):
+        for i, j in _orders_up_to((p, q)):
             cumulant = cumulants[i + m - p, j + n - q]
-            total = total + comb(p, i) * comb(q, j) * cumulant * found[p - i, q - j]
-        found[m, n] = total
-    return found
+            total = total + comb(p, i) * comb(q, j) * cumulant * derivatives[p - i, q - j]
+        derivatives[m, n] = total
+    return derivatives
 
 
 def _harmonic_mean(a: Array, b: Array, orders: Orders) -> dict[Orders, Array]:
     """``a b / (a + b)``, by which 1 / beta(a, b) is larger than with a + 1 and b + 1."""
     c = a + b
-    found = {(0, 0): a * (b / c), (1, 0): (b / c) ** 2, (0, 1): (a / c) ** 2}
-    for i, j in _within(orders):
+    derivatives = {(0, 0): a * (b / c), (1, 0): (b / c) ** 2, (0, 1): (a / c) ** 2}
+    for i, j in _orders_up_to(orders):
         k = i + j
         if k > 1:
             parts = 2 * i * j * (a / c) * (b / c) - i * (i - 1) * (b / c) ** 2
             parts = parts - j * (j - 1) * (a / c) ** 2
-            found[i, j] = (-1) ** k * factorial(k - 2) * c ** (1 - k) * parts
-    return found
+            derivatives[i, j] = (-1) ** k * factorial(k - 2) * c ** (1 - k) * parts
+    return derivatives
 
 
 def _share(a: Array, b: Array, orders: Orders) -> dict[Orders, Array]:
     """``b / (a + b)``: the integral over what is left near t = 0 has it for a factor."""
     c = a + b
-    found = {(0, 0): b / c}
-    for i, j in _within(orders)[1:]:
+    derivatives = {(0, 0): b / c}
+    for i, j in _orders_up_to(orders)[1:]:
         k = i + j
-        found[i, j] = (-1.0) ** k * factorial(k - 1) * (i * b - j * a) / c ** (k + 1)
-    return found
+        derivatives[i, j] = (-1.0) ** k * factorial(k - 1) * (i * b - j * a) / c ** (k + 1)
+    return derivatives
 
 
 def _polynomial(
-    at: _Point, log_t: Array, log_rest: Array, orders: Orders, prefactor: dict[Orders, Array]
+    at: _Point, log_t: Array, log_1_minus_t: Array, orders: Orders, prefactor: dict[Orders, Array]
 ) -> Array:
     cumulants = _harmonic(at.a, at.b, orders)
     cumulants[1, 0] = cumulants[1, 0] + log_t
-    cumulants[0, 1] = cumulants[0, 1] + log_rest
+    cumulants[0, 1] = cumulants[0, 1] + log_1_minus_t
     return _with_prefactor(prefactor, cumulants, orders)
 
 
@@ -199,20 +199,20 @@ def _shape_slope(a: Array, b: Array, x: Array, orders: Orders) -> Array:
     inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     result = np.where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), 0.0, np.nan)
     at = point(a[inside], b[inside], x[inside])
-    found = np.zeros_like(at.x)
+    slopes = np.zeros_like(at.x)
     low = (at.x <= 0.3) & (at.b * at.x <= 1)
     high = ~low & (at.y <= 0.3) & (at.a * at.y <= 1)
-    rest = ~(low | high)
+    middle = ~(low | high)
     if low.any():
-        found[low] = _by_series(at.chosen(low), orders)
+        slopes[low] = _by_series(at.chosen(low), orders)
     if high.any():
-        found[high] = -_by_series(at.chosen(high).turned(), (orders[1], orders[0]))
-    if rest.any():
+        slopes[high] = -_by_series(at.chosen(high).turned(), (orders[1], orders[0]))
+    if middle.any():
         by_integral = in_parts(
-            lambda *parts: _by_integral(_Point(*parts), orders), *at.chosen(rest)
+            lambda *parts: _by_integral(_Point(*parts), orders), *at.chosen(middle)
         )
-        found[rest] = by_integral
-    result[inside] = found
+        slopes[middle] = by_integral
+    result[inside] = slopes
     return result
 
 
@@ -224,7 +224,7 @@ def _by_series(at: _Point, orders: Orders) -> Array:
     share, cumulants = _share(a, b, orders), _harmonic(a, b, orders)
     cumulants[1, 0] = cumulants[1, 0] + at.log_x
     total = np.zeros_like(a)
-    for i, j in _within(orders):
+    for i, j in _orders_up_to(orders):
         outer = _with_prefactor(share, cumulants, (m - i, n - j))
         total += comb(m, i) * comb(n, j) * outer * flat[i, j]
     result: Array = (
@@ -237,7 +237,7 @@ def _series(at: _Point, orders: Orders) -> dict[Orders, Array]:
     a, b, x = at.a, at.b, at.x
     m, n = orders
     terms = [np.ones_like(a)] + [np.zeros_like(a)] * n  # (1 - b)_k / k! * x**k, by b
-    sums = {each: np.zeros_like(a) for each in _within(orders)}
+    sums = {order: np.zeros_like(a) for order in _orders_up_to(orders)}
     for k in range(1, 48):
         for j in range(n, -1, -1):
             terms[j] = x / k * ((k - b) * terms[j] - (j * terms[j - 1] if j else 0.0))
@@ -340,8 +340,8 @@ _TRIPLES = combined(
 
 def _higher(operation: str, to_a: int, to_b: int) -> Factor:
     def factor(_: Value, a: Value, b: Value, x: Value, orders: Orders) -> Value:
-        found = beta_density if operation == "density" else betainc_in_shapes
-        return found(a, b, x, orders=(orders[0] + to_a, orders[1] + to_b))
+        primitive = beta_density if operation == "density" else betainc_in_shapes
+        return primitive(a, b, x, orders=(orders[0] + to_a, orders[1] + to_b))
 
     return factor
 

@@ -38,10 +38,10 @@ def _samples() -> list[Sample]:
         edges(0.0, 1e-9, 1e6, smooth=True),
         edges(-np.exp(-1), np.inf, np.nan),
     )
-    found = list(combined(points, k=0, tol=1e-8)())
+    samples = list(combined(points, k=0, tol=1e-8)())
     for k in (-1, 2):
-        found += combined(complexes(), edges(0.0), k=k, tol=1e-8)()
-    return found
+        samples += combined(complexes(), edges(0.0), k=k, tol=1e-8)()
+    return samples
 
 
 lambertw: Primitive = elementwise(

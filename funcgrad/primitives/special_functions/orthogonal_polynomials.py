@@ -37,7 +37,7 @@ def _family(name: str, parameters: tuple[int, ...], slope: Slope) -> Primitive:
     """
 
     names = ("alpha", "beta") if len(parameters) == 2 else ("alpha",)
-    held = [no_derivative(name, each, _REMEDY) for each in names[: len(parameters)]]
+    held = [no_derivative(name, parameter, _REMEDY) for parameter in names[: len(parameters)]]
     return evaluated_by_scipy(
         name,
         whole=(0,),
@@ -53,8 +53,8 @@ def _family(name: str, parameters: tuple[int, ...], slope: Slope) -> Primitive:
     )
 
 
-def _lowered(slope: Slope, _: Value, n: Value, *rest: Value) -> Value:
-    return where(n > 0, slope(maximum(n - 1, 0), *rest), 0.0)
+def _lowered(slope: Slope, _: Value, n: Value, *arguments: Value) -> Value:
+    return where(n > 0, slope(maximum(n - 1, 0), *arguments), 0.0)
 
 
 eval_jacobi: Primitive = _family(

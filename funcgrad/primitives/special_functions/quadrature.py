@@ -89,10 +89,10 @@ def integral(
 def in_parts(function: Callable[..., Array], *args: Array) -> Array:
     """A function of flat arrays, of some thousand elements at a time."""
     size = args[0].size
-    found = [
+    values = [
         function(*[arg[start : start + _PART] for arg in args]) for start in range(0, size, _PART)
     ]
-    return np.concatenate(found) if found else np.zeros(0)
+    return np.concatenate(values) if values else np.zeros(0)
 
 
 def bell_polynomials(cumulants: Sequence[Array]) -> list[Array | float]:
@@ -105,8 +105,8 @@ def bell_polynomials(cumulants: Sequence[Array]) -> list[Array | float]:
     >>> bell_polynomials([np.float64(2.0), np.float64(3.0)])[2]
     np.float64(7.0)
     """
-    found: list[Array | float] = [1.0]
+    polynomials: list[Array | float] = [1.0]
     for n in range(len(cumulants)):
-        terms = [math.comb(n, k) * found[n - k] * cumulants[k] for k in range(n + 1)]
-        found.append(sum(terms[1:], terms[0]))
-    return found
+        terms = [math.comb(n, k) * polynomials[n - k] * cumulants[k] for k in range(n + 1)]
+        polynomials.append(sum(terms[1:], terms[0]))
+    return polynomials

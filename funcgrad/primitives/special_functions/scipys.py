@@ -57,8 +57,8 @@ def evaluated_by_scipy(
     """
 
     def evaluate(*args: Raw) -> Raw:
-        own = [whole_numbers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
-        return in_precision(getattr(scipy_special(name), name)(*own), *args)
+        converted = [whole_numbers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
+        return in_precision(getattr(scipy_special(name), name)(*converted), *args)
 
     return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits, owns=True)
 
@@ -68,10 +68,10 @@ def whole_numbers(name: str, x: Raw) -> Raw:
     if np.asarray(x).dtype.kind in "iub":
         return x
     with np.errstate(invalid="ignore"):
-        found = np.asarray(x).astype(np.int64)
-    if np.any(found != x):
+        integers = np.asarray(x).astype(np.int64)
+    if np.any(integers != x):
         raise DtypeError(f"{name}: the degree and the order have to be whole numbers, not {x!r}.")
-    return found
+    return integers
 
 
 def in_double(

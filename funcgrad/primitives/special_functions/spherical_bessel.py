@@ -39,13 +39,13 @@ def _kind(name: str, below: int, above: int) -> Primitive:
         return in_precision(np.asarray(function(whole_numbers(name, n), z)), n, z)
 
     def slope(_: Value, n: Value, z: Value) -> Value:
-        lower = where(n > 0, own(maximum(n - 1, 0), z), 0.0)
-        return (below * n * lower + above * (n + 1) * own(n + 1, z)) / (2 * n + 1)
+        lower = where(n > 0, primitive(maximum(n - 1, 0), z), 0.0)
+        return (below * n * lower + above * (n + 1) * primitive(n + 1, z)) / (2 * n + 1)
 
-    own: Primitive = elementwise(
+    primitive: Primitive = elementwise(
         name, evaluate, partials=(None, slope), samples=_SAMPLES, traits=TRANSCENDENTAL, owns=True
     )
-    return own
+    return primitive
 
 
 spherical_jn: Primitive = _kind("spherical_jn", 1, -1)

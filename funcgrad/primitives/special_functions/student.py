@@ -143,8 +143,10 @@ def _inverse_to_df(t: Value, df: Value, p: Value) -> Value:
 
 def _stdtrit(df: Raw, p: Raw) -> Raw:
     """SciPy's is positive infinity at 0, too."""
-    found = scipy_special("stdtrit").stdtrit(df, p)
-    return in_precision(np.where(np.equal(p, 0) & np.isinf(found), -np.inf, found)[()], df, p)
+    quantiles = scipy_special("stdtrit").stdtrit(df, p)
+    return in_precision(
+        np.where(np.equal(p, 0) & np.isinf(quantiles), -np.inf, quantiles)[()], df, p
+    )
 
 
 stdtrit: Primitive = elementwise(

@@ -70,7 +70,8 @@ def _times(derivatives: list[Array], factor: Array) -> list[Array]:
     """The derivatives in s of a function times ``s + constant``."""
     lower = [np.zeros_like(factor), *derivatives[:-1]]
     return [
-        factor * own + k * low for k, (own, low) in enumerate(zip(derivatives, lower, strict=True))
+        factor * derivative + k * low
+        for k, (derivative, low) in enumerate(zip(derivatives, lower, strict=True))
     ]
 
 
