@@ -48,5 +48,5 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
             f"{operation}: backend={backend!r} is no backend: it {lack}. Pass one of the names"
             f" {names}, or an object with the members {', '.join(_MEMBERS)}."
         )
-    own: Backend = backend
-    return own
+    users_backend: Backend = backend
+    return users_backend

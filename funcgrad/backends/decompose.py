@@ -50,7 +50,7 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
     written: set[Primitive] = set()
     while True:
         bodies = bodies_for(program, lacks)
-        rules = {each: bodies[each] for each in bodies if each not in written}
+        rules = {operation: bodies[operation] for operation in bodies if operation not in written}
         if not rules:
             return program
         program = improve(program, rules)
@@ -60,8 +60,8 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
 def bodies_for(program: Program, lacks: Callable[[Primitive], bool]) -> Rules:
     """A rewrite rule for each operation that the compiler lacks: put its body in its place."""
     operations = {equation.operation for equation in program.equations}
-    bodies = {each: body_of(each) for each in operations if lacks(each)}
-    return {each: (_rule(body),) for each, body in bodies.items() if body is not None}
+    bodies = {operation: body_of(operation) for operation in operations if lacks(operation)}
+    return {operation: (_rule(body),) for operation, body in bodies.items() if body is not None}
 
 
 def _rule(body: Callable[..., Value]) -> Rule:
@@ -127,5 +127,7 @@ class _BodyWriter(Trace):
         results = primitive.results(*[self._bench.specs[k] for k in operands], **params)
         if len(results) != 1:
             raise _NoEquation
-        own, (result,) = tuple(sorted(params.items())), results
-        return self.follow(self._bench.put(self._equation, primitive, operands, own, result))
+        sorted_params, (result,) = tuple(sorted(params.items())), results
+        return self.follow(
+            self._bench.put(self._equation, primitive, operands, sorted_params, result)
+        )

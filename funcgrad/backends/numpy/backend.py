@@ -82,10 +82,10 @@ def _function(source: Source) -> Run:
     # Not in angle brackets: tracebacks ask the loader only for what could be a file.
     filename = f"funcgrad program {source.name} {crc32(text.encode()):08x}"
     shared = {"__name__": filename, "__loader__": _Listing(text), "constants": source.constants}
-    head, *rest = source.pieces()
+    head, *pieces = source.pieces()
     exec(compile(head, filename, "exec"), shared)
     functions: dict[str, Any] = {}
-    for piece in rest:
+    for piece in pieces:
         # A function whose globals hold it would be a cycle, and stay until the collector comes.
         namespace = {**shared, **functions}
         exec(compile(piece, filename, "exec"), namespace)
@@ -118,7 +118,7 @@ def _heeding(program: Program, run: Run, raises: bool) -> Run:
     To ask takes 60 ns. Inside of ``jit`` and other transformations, which ignore errors unless the
     user has chosen otherwise, nothing else is done.
     """
-    given = ", ".join([f"v{k}" for k in range(len(program.inputs))])
+    arguments = ", ".join([f"v{k}" for k in range(len(program.inputs))])
     is_silent = "" if ERROR_STATE is None else "read() is silent or "
     namespace: dict[str, Any] = {
         "read": ERROR_STATE and ERROR_STATE.read,
@@ -128,10 +128,10 @@ def _heeding(program: Program, run: Run, raises: bool) -> Run:
         "on_scalars": _OnScalars(program, raises),
     }
     text = f"""
-def run({given}):
+def run({arguments}):
     if {is_silent}not notices_errors():
-        return on_floats({given})
-    return on_scalars({given})
+        return on_floats({arguments})
+    return on_scalars({arguments})
 """
     exec(compile(text, "funcgrad run", "exec"), namespace)
     heeding: Run = namespace.pop("run")

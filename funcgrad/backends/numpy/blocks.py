@@ -79,23 +79,26 @@ def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> L
     form = structure.form(**dict(equation.params))
     operands, results = [specs[variable] for variable in equation.operands], equation.results
     if isinstance(form, Choice):
-        fits = all(_fits(each, operands[1:], results) for each in form.branches)
+        fits = all(_fits(branch, operands[1:], results) for branch in form.branches)
         return form if fits else None
     stop = form.shared + form.carried
     slices = [Spec(spec.shape[1:], spec.dtype) for spec in operands[stop:]]
-    given = [*operands[:stop], *slices]
+    body_inputs = [*operands[:stop], *slices]
     carried = operands[form.shared : stop]
     stacked = [Spec(spec.shape[1:], spec.dtype) for spec in results[form.carried :]]
-    fits = _fits(form.body, given, [*carried, *stacked])
+    fits = _fits(form.body, body_inputs, [*carried, *stacked])
     if form.condition is not None:
-        fits = fits and form.condition.is_raw and form.condition.inputs == tuple(given)
+        fits = fits and form.condition.is_raw and form.condition.inputs == tuple(body_inputs)
     return form if fits else None
 
 
 def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> bool:
     specs = program.specs()
-    found = [specs[variable] for variable in program.outputs]
-    same = [a.shape == b.shape and a.dtype == b.dtype for a, b in zip(found, outputs, strict=True)]
+    output_specs = [specs[variable] for variable in program.outputs]
+    same = [
+        a.shape == b.shape and a.dtype == b.dtype
+        for a, b in zip(output_specs, outputs, strict=True)
+    ]
     return program.is_raw and program.inputs == tuple(inputs) and all(same)
 
 
@@ -106,7 +109,9 @@ def scalars_in(program: Program, plan: Plan, module: Module) -> Scalars:
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     written: list[int] = []
     if module.parts.depth < DEEPEST:
-        written = [k for k, each in enumerate(program.equations) if form_of(each, plan.specs)]
+        written = [
+            k for k, equation in enumerate(program.equations) if form_of(equation, plan.specs)
+        ]
     return scalars_of(program, together, written, loops=True)
 
 

@@ -61,11 +61,11 @@ def with_compiled_bodies(
     """
 
     def compiled(body: Program) -> Program:
-        own: CompiledBody = object.__new__(CompiledBody)
-        for each in fields(body):
-            object.__setattr__(own, each.name, getattr(body, each.name))
-        object.__setattr__(own, "_run", compile(body))
-        return own
+        compiled_body: CompiledBody = object.__new__(CompiledBody)
+        for field in fields(body):
+            object.__setattr__(compiled_body, field.name, getattr(body, field.name))
+        object.__setattr__(compiled_body, "_run", compile(body))
+        return compiled_body
 
     def step(draft: Draft, equation: Equation) -> list[int]:
         if not isinstance(equation.operation.structure, Control):
@@ -76,6 +76,6 @@ def with_compiled_bodies(
             return draft.append(with_changed_programs(equation, deeper))
         return draft.append(with_changed_programs(equation, compiled))
 
-    if not any(isinstance(each.operation.structure, Control) for each in program.equations):
+    if not any(isinstance(equation.operation.structure, Control) for equation in program.equations):
         return program
     return rewrite(program, step)

@@ -39,9 +39,9 @@ def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -
     boxes: dict[int, str] = {}
     for place, spec in enumerate(equation.results):
         name = module.scope.letter()
-        found = {branch.box(place, name) for branch in branches} - {""}
-        if is_number(spec) and len(found) == 1:
-            boxes[place] = found.pop()
+        number_boxes = {branch.box(place, name) for branch in branches} - {""}
+        if is_number(spec) and len(number_boxes) == 1:
+            boxes[place] = number_boxes.pop()
         names.append(name)
     for branch, head in zip(branches, _heads(block, equation, len(branches)), strict=True):
         block.line(head, equation.source)
@@ -92,17 +92,17 @@ def _write_branch(
             inner.numbers[v] = inputs[v]
             if operand in block.texts:
                 inner.texts[v] = block.texts[operand]
-            elif v in branch.scalars.kept or v in program.outputs:
+            elif v in branch.scalars.as_numpy or v in program.outputs:
                 like = f"{inputs[v]}_" if inputs[v].isidentifier() else "number"
                 inner.texts[v] = scope.fresh(like)
                 block.line(f"{inner.texts[v]} = {block.output(operand)}")
     inner.begin()
     room = inner.memory()
     inner.steps(frozenset())
-    found = [
+    texts = [
         python_number(inner, variable) if place in numbers else inner.output(variable)
         for place, variable in enumerate(program.outputs)
     ]
     if names:
-        block.line(f"{', '.join(names)} = {', '.join(found)}")
+        block.line(f"{', '.join(names)} = {', '.join(texts)}")
     inner.keep(room)

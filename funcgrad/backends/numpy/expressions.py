@@ -148,12 +148,12 @@ class Expressions:
         beside = name in _ALIKE and any(spec.shape for spec in specs)
         strong = [spec.dtype for spec in specs[name == "where" :] if not spec.weak]
         operands = []
-        for variable, spec, own in zip(equation.operands, specs, texts, strict=True):
+        for variable, spec, operand_text in zip(equation.operands, specs, texts, strict=True):
             text = None
             if beside and not spec.shape and variable in self.values:
                 dtype = np.result_type(*strong) if strong and spec.weak else spec.dtype
                 text = self._beside(variable, dtype)
-            operands.append(Operand(text or own(), spec, self.scope.beside))
+            operands.append(Operand(text or operand_text(), spec, self.scope.beside))
         return operands
 
     def _beside(self, variable: int, dtype: np.dtype[Any]) -> str | None:

@@ -115,19 +115,19 @@ def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     params = dict(equation.params)
     if not equation.operands or len(equation.results) != 1:
         return ""
-    given = specs[equation.operands[0]].shape
+    first_shape = specs[equation.operands[0]].shape
     if is_dot(equation, specs):
-        return "total" if given[0] == rows else ""
+        return "total" if first_shape[0] == rows else ""
     if _combines(equation):
         axes = params["axis"]
-        if not given or given[0] != rows or not set(params) <= {"axis", "keepdims"}:
+        if not first_shape or first_shape[0] != rows or not set(params) <= {"axis", "keepdims"}:
             return ""
         return "total" if 0 in axes else "row" if axes else ""
     shape = equation.results[0].shape
     if not shape or shape[0] != rows or not all(shape):
         return ""
     if _is_view(equation):
-        return "row" if given[:1] == (rows,) and _keeps_rows(equation, specs) else ""
+        return "row" if first_shape[:1] == (rows,) and _keeps_rows(equation, specs) else ""
     return "row" if isinstance(equation.operation.structure, Elementwise) else ""
 
 
@@ -165,13 +165,13 @@ class _ArraySizes:
     specs: Sequence[Spec]
     block: int
 
-    def of(self, spec: Spec) -> int:
+    def size_of(self, spec: Spec) -> int:
         return prod(spec.shape) * spec.dtype.itemsize
 
     def widest(self, equation: Equation) -> int:
         """The size of the largest array that an equation reads or makes."""
         operands = [self.specs[operand] for operand in equation.operands]
-        return max([self.of(spec) for spec in (*equation.results, *operands)])
+        return max([self.size_of(spec) for spec in (*equation.results, *operands)])
 
     def is_large(self, size: int) -> bool:
         return size >= _LARGE * self.block
@@ -205,7 +205,7 @@ def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
     kernel with too many of them for blocks to pay is tried again without.
     """
     sizes = _ArraySizes(program.specs(), block)
-    if not any(sizes.is_large(sizes.of(spec)) for spec in sizes.specs):
+    if not any(sizes.is_large(sizes.size_of(spec)) for spec in sizes.specs):
         return []
     drafts = _drafts(program, sizes, frozenset())
     small = {
@@ -217,8 +217,8 @@ def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
     }
     if small:
         drafts = _drafts(program, sizes, frozenset(small))
-    found = [draft for draft in drafts if _pays(program, draft, sizes)]
-    return [_finished(program, draft, sizes) for draft in found]
+    paying = [draft for draft in drafts if _pays(program, draft, sizes)]
+    return [_finished(program, draft, sizes) for draft in paying]
 
 
 def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> list[_KernelDraft]:
@@ -232,11 +232,11 @@ def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> li
         if position not in refused:
             draft = _home_for(equation, sizes, drafts, upstream)
         if draft is None:
-            found = 0
+            earlier = 0
             for operand in equation.operands:
-                found |= upstream[operand]
+                earlier |= upstream[operand]
             for _ in equation.results:
-                upstream[variable] = found
+                upstream[variable] = earlier
                 variable += 1
             continue
         _join(draft, position, variable, equation, specs, drafts, upstream)
@@ -309,9 +309,9 @@ def _may_join(
     return shared and not _closure(outside, drafts) >> draft.number & 1
 
 
-def _closure(found: int, drafts: Sequence[_KernelDraft]) -> int:
+def _closure(bits: int, drafts: Sequence[_KernelDraft]) -> int:
     """Add to a set of kernels, as bits, all kernels that have to run before them."""
-    waiting, known = found, 0
+    waiting, known = bits, 0
     while waiting:
         known |= waiting
         more = 0
@@ -349,7 +349,7 @@ def _finished(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> Kern
     equations = [program.equations[position] for position in draft.members]
     blocks = [v for v in draft.seen if draft.results.get(v) != "total"]
     flat = _is_flat(equations, [specs[variable] for variable in blocks], specs)
-    widest = max([sizes.of(specs[variable]) for variable in blocks])
+    widest = max([sizes.size_of(specs[variable]) for variable in blocks])
     rows = prod(specs[blocks[0]].shape) if flat else draft.rows
     count = -(-rows // max(1, sizes.block * rows // widest))
     return Kernel(tuple(draft.members), rows, -(-rows // count), flat)
@@ -362,7 +362,7 @@ def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
     """
     kernel, block = _finished(program, draft, sizes), sizes.block
     equations = [program.equations[position] for position in draft.members]
-    work = [sizes.widest(each) for each in equations if not _is_view(each)]
+    work = [sizes.widest(equation) for equation in equations if not _is_view(equation)]
     if len(work) < 2 or kernel.blocks < 3 or max(work) // kernel.blocks > 2 * block:
         return False
     alone = sum([_CALL * block + size * (3 if sizes.is_large(size) else 1) for size in work])
@@ -389,10 +389,10 @@ def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Seque
 
 def steps(program: Program, block: int = BLOCK) -> list[Step]:
     """The order in which a program runs: its own, but for what runs together."""
-    found = kernels(program, block)
-    if not found:
+    fused = kernels(program, block)
+    if not fused:
         return list(range(len(program.equations)))
-    home: dict[int, Kernel] = {position: k for k in found for position in k.members}
+    home: dict[int, Kernel] = {position: k for k in fused for position in k.members}
     makers = program.index.makers
     nodes: dict[Step, set[Step]] = {}
     for position, equation in enumerate(program.equations):

@@ -93,7 +93,7 @@ class _KernelLoop:
         """All lines, indented as the loop wants it."""
         block, blocks = self._word("block"), self.kernel.blocks
         equations = [self.program.equations[position] for position in self.kernel.members]
-        work = sum([prod(self.plan.specs[each.operands[0]].shape) for each in equations])
+        work = sum([prod(self.plan.specs[equation.operands[0]].shape) for equation in equations])
         start = f"{self.kernel.step} * {block}"
         body = [(f"{self._word('rows')} = slice({start}, {start} + {self.kernel.step})", "")]
         body += self.body
@@ -132,12 +132,14 @@ class _KernelLoop:
             self._line(self.expressions.into(equation, texts, place), equation)
         elif variable in self.plan.homes:
             home = self.plan.homes[variable]
-            own = self.blocks[variable] = self._block_name(home)
+            block_name = self.blocks[variable] = self._block_name(home)
             into = self.expressions.into(equation, texts, self._place(home))
-            self._line(f"{own} = {into}", equation)
+            self._line(f"{block_name} = {into}", equation)
         else:
             self.blocks[variable] = self.name(variable)
-            self._line(f"{self.name(variable)} = {self._of(equation, texts, specs)}", equation)
+            self._line(
+                f"{self.name(variable)} = {self._expression(equation, texts, specs)}", equation
+            )
         ended = [v for v, end in self.last.items() if end == position]
         gone = [self.blocks.pop(v) for v in ended if v in self.blocks]
         if gone:
@@ -149,7 +151,7 @@ class _KernelLoop:
         """Write a reduction over the rows: of each block, then of the results of the blocks."""
         name, block = self.name(variable), self._word("block")
         self.before.append(self._room(variable, (self.kernel.blocks, *equation.results[0].shape)))
-        self._line(f"{name}[{block}] = {self._of(equation, texts, specs)}", equation)
+        self._line(f"{name}[{block}] = {self._expression(equation, texts, specs)}", equation)
         combine = combined_by(equation, self.plan.specs)
         reduce = self.expressions.scope.method(combine, "reduce")
         self.after.append((f"{name} = {reduce}({name}, 0)", equation.source))
@@ -159,22 +161,22 @@ class _KernelLoop:
     ) -> None:
         """Write a result that is needed whole after the kernel."""
         variable = self.plan.firsts[position]
-        own = self._block_name(variable)
-        there = [operand for operand in equation.operands if self.blocks.get(operand) == own]
+        block_name = self._block_name(variable)
+        there = [operand for operand in equation.operands if self.blocks.get(operand) == block_name]
         if there:  # what it is made of has its place already
             del self.blocks[there[0]]
-            self.blocks[variable] = own
-            self._line(self.expressions.into(equation, texts, own), equation)
+            self.blocks[variable] = block_name
+            self._line(self.expressions.into(equation, texts, block_name), equation)
             return
         place = self._place(variable)
         needed = self.last[variable] != position
         if needed:
-            self.blocks[variable] = own
-        start = f"{own} = " if needed else ""
+            self.blocks[variable] = block_name
+        start = f"{block_name} = " if needed else ""
         if is_plain_ufunc(equation.operation):
             self._line(start + self.expressions.into(equation, texts, place), equation)
         else:
-            self._line(f"{start}{place} = {self._of(equation, texts, specs)}", equation)
+            self._line(f"{start}{place} = {self._expression(equation, texts, specs)}", equation)
 
     # Parts.
 
@@ -196,7 +198,7 @@ class _KernelLoop:
         shapes = [self.plan.specs[operand].shape for operand in equation.operands]
         return [prod(shape) == self.kernel.rows for shape in shapes]
 
-    def _of(self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec]) -> str:
+    def _expression(self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec]) -> str:
         """An expression for a block of a result."""
         if is_dot(equation, self.plan.specs):
             return " @ ".join(map(_as_vector, texts, specs))
@@ -214,22 +216,22 @@ class _KernelLoop:
         spec = self.plan.specs[variable]
         if not blocked:
             return spec
-        rest = () if self.kernel.flat else spec.shape[1:]
-        return replace(spec, shape=(self.kernel.step, *rest))
+        row_shape = () if self.kernel.flat else spec.shape[1:]
+        return replace(spec, shape=(self.kernel.step, *row_shape))
 
     def _block(self, variable: int) -> str:
         """The name of a block of a variable; it is taken when it is first needed."""
         if variable not in self.blocks:
-            name, own = self.name(variable), self._block_name(variable)
+            name, block_name = self.name(variable), self._block_name(variable)
             if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
                 name = self._flat(variable)
-            self.body.append((f"{own} = {name}[{self._word('rows')}]", ""))
-            self.blocks[variable] = own
+            self.body.append((f"{block_name} = {name}[{self._word('rows')}]", ""))
+            self.blocks[variable] = block_name
         return self.blocks[variable]
 
     def _flat(self, variable: int) -> str:
         """The name of an array with all its axes as one."""
-        flat = self._own_name("flat", variable)
+        flat = self._derived_name("flat", variable)
         self.before.append((f"{flat} = {self.name(variable)}.reshape(-1)", ""))
         self.after.append((f"del {flat}", ""))
         return flat
@@ -252,9 +254,9 @@ class _KernelLoop:
         return f"{name} = {scope.numpy_name('empty')}({shape}, {scope.dtype(dtype)})", ""
 
     def _block_name(self, variable: int) -> str:
-        return self._own_name("block", variable)
+        return self._derived_name("block", variable)
 
-    def _own_name(self, kind: str, variable: int) -> str:
+    def _derived_name(self, kind: str, variable: int) -> str:
         known, key = self.expressions.scope.known, (kind, self.name(variable))
         if key not in known:
             known[key] = self.expressions.scope.fresh(f"{self.name(variable)}_")

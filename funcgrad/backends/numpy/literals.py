@@ -71,7 +71,7 @@ def array_text(value: Raw) -> str | None:
 def _nested(array: Raw) -> str:
     if not array.ndim:
         return element_text(array[()])
-    return f"[{', '.join([_nested(part) for part in array])}]"
+    return f"[{', '.join([_nested(row) for row in array])}]"
 
 
 def plain_text(value: Raw) -> str | None:
@@ -83,8 +83,8 @@ def plain_text(value: Raw) -> str | None:
     if value is None or type(value) is str:
         return repr(value)
     if isinstance(value, tuple):
-        parts = [plain_text(entry) for entry in value]
-        return None if None in parts else tuple_text([part for part in parts if part])
+        texts = [plain_text(entry) for entry in value]
+        return None if None in texts else tuple_text([text for text in texts if text])
     return None
 
 

@@ -51,9 +51,9 @@ class _LoopLines:
         self.views: list[str] = []  # names of parts of large arrays, which would keep these
         self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
         self.python = self._python()
-        self.kept = {v for v in self.python if v in self.scalars.kept}
+        self.as_numpy = {v for v in self.python if v in self.scalars.as_numpy}
         if self.condition is not None:
-            self.kept |= self.python & self.condition_scalars.kept
+            self.as_numpy |= self.python & self.condition_scalars.as_numpy
 
     def _python(self) -> set[int]:
         """The inputs of the body that are Python numbers, where NumPy has them stronger."""
@@ -64,9 +64,9 @@ class _LoopLines:
             maker = body.index.makers[body.outputs[k]]
             if maker in self.scalars.members:
                 wanted.add(loop.shared + k)
-        found = {v for v in wanted if v < len(body.inputs) and is_number(body.inputs[v])}
+        numbers = {v for v in wanted if v < len(body.inputs) and is_number(body.inputs[v])}
         slices = range(loop.shared + loop.carried, len(body.inputs))
-        return found - {v for v in slices if v in self.scalars.kept}
+        return numbers - {v for v in slices if v in self.scalars.as_numpy}
 
     # Lines.
 
@@ -133,7 +133,7 @@ class _LoopLines:
         for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
             is_shared, text = v < shared, block.output(operand)
             if v in self.python:
-                if is_shared and v in self.kept:
+                if is_shared and v in self.as_numpy:
                     self.boxes[v] = text
                     if operand in block.made:
                         self.boxes[v] = self.scope.fresh(f"{self.names[v]}_")
@@ -170,12 +170,12 @@ class _LoopLines:
         for v in self.python:
             if v < len(inner.plan.specs):
                 inner.numbers[v] = self.names[v]
-                if v in self.boxes and v in scalars.kept:
+                if v in self.boxes and v in scalars.as_numpy:
                     inner.texts[v] = self.boxes[v]
 
     def _box(self, inner: Block, scalars: Scalars) -> None:
         """Convert Python numbers to NumPy's where a program needs both."""
-        for v in sorted(self.python & scalars.kept):
+        for v in sorted(self.python & scalars.as_numpy):
             if v >= self.loop.shared:
                 inner.texts[v] = self.scope.fresh(f"{self.names[v]}_")
                 box = self.scope.named(f"np.{self.body.inputs[v].dtype.type.__name__}")
@@ -196,23 +196,23 @@ class _LoopLines:
 
     def _rows(self, stacks: Sequence[str], inner: Block) -> list[tuple[str, str]]:
         """The names that a step binds to slices and rows, each with the expression to iterate."""
-        loop, found = self.loop, []
+        loop, bindings = self.loop, []
         turn = "[::-1]" if loop.reverse else ""
         start = loop.shared + loop.carried
         for v, operand in enumerate(self.equation.operands[start:], start):
             text = f"{self.block.text(operand)}{turn}"
-            found.append((self.names[v], f"memoryview({text})" if v in self.python else text))
+            bindings.append((self.names[v], f"memoryview({text})" if v in self.python else text))
             if self.body.inputs[v].shape and self._is_large(self.block.plan.specs[operand]):
                 self.views.append(self.names[v])
         for k, variable in self.memory.rows.items():
             row = inner.places[variable] = self.scope.letter()
-            found.append((row, f"{stacks[k - loop.carried]}{turn}"))
+            bindings.append((row, f"{stacks[k - loop.carried]}{turn}"))
             if self._is_large(self._spec(k)):
                 self.views.append(row)
         if len(self.memory.rows) < len(stacks):
             steps = f"range({self._steps()})" if self.condition is None else ""
             self.number = self.scope.fresh("step")
-            found.append((self.number, f"reversed({steps})" if loop.reverse else steps))
+            bindings.append((self.number, f"reversed({steps})" if loop.reverse else steps))
             if self.condition is not None:
                 self.block.line(f"{self.number} = 0")
             for k in range(loop.carried, len(self.body.outputs)):
@@ -220,7 +220,7 @@ class _LoopLines:
                     name = stacks[k - loop.carried]
                     self.buffers[k] = self.scope.fresh(f"{name}_")
                     self.block.line(f"{self.buffers[k]} = memoryview({name})")
-        return found
+        return bindings
 
     def _is_python(self, k: int) -> bool:
         """Whether an output is a Python number that is stacked."""

@@ -86,21 +86,23 @@ class Parts:
         count, result = len(self.lines), f"    return {result}"
         if count == 1:
             return [[f"def {self.name}({self.inputs}):", *self.lines[0], result]]
-        found = []
+        functions = []
         handed = self._handed(names)
-        for part, lines in enumerate(self.lines):
-            first = f", {self.inputs}" if self.inputs and not part else ""
+        for number, lines in enumerate(self.lines):
+            first = f", {self.inputs}" if self.inputs and not number else ""
             before, after = [], []
-            for (maker, reader), own in handed.items():
-                text = ", ".join(own)
-                if reader == part:
+            for (maker, reader), pair_names in handed.items():
+                text = ", ".join(pair_names)
+                if reader == number:
                     before.append(f"    {text}, = live.pop(({maker + 1}, {reader + 1}))")
-                elif maker == part:
+                elif maker == number:
                     after.append(f"    live[{maker + 1}, {reader + 1}] = ({text},)")
-            after.append(result if part == count - 1 else "    return live")
-            found.append([f"def {self.name}_{part + 1}(live{first}):", *before, *lines, *after])
-        found.append(self._driver())
-        return found
+            after.append(result if number == count - 1 else "    return live")
+            functions.append(
+                [f"def {self.name}_{number + 1}(live{first}):", *before, *lines, *after]
+            )
+        functions.append(self._driver())
+        return functions
 
     def _handed(self, names: Callable[[int], Sequence[str]]) -> dict[tuple[int, int], list[str]]:
         """For each part and each that reads its variables, the names of these variables."""
@@ -109,16 +111,16 @@ class Parts:
             for variable in variables:
                 maker = self.makers.get(variable, reader)
                 if maker < reader:
-                    own = handed.setdefault((maker, reader), {})
-                    own.update(dict.fromkeys(names(variable)))
-        return {pair: list(own) for pair, own in handed.items()}
+                    pair_names = handed.setdefault((maker, reader), {})
+                    pair_names.update(dict.fromkeys(names(variable)))
+        return {pair: list(pair_names) for pair, pair_names in handed.items()}
 
     def _driver(self) -> list[str]:
         """The lines of the function that calls the parts, one after the other."""
         count = len(self.lines)
         lines = [f"def {self.name}({self.inputs}):", "    live = {}"]
-        for part in range(1, count):
-            given = f"live, {self.inputs}" if self.inputs and part == 1 else "live"
-            lines.append(f"    if {self.name}_{part}({given}) is None:")
+        for number in range(1, count):
+            arguments = f"live, {self.inputs}" if self.inputs and number == 1 else "live"
+            lines.append(f"    if {self.name}_{number}({arguments}) is None:")
             lines.append("        return None")
         return [*lines, f"    return {self.name}_{count}(live)"]

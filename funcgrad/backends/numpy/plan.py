@@ -88,22 +88,22 @@ def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -
         members = (step,) if isinstance(step, int) else step.members
         kernel = None if isinstance(step, int) else step
         for position in members:
-            found = _taken(program.equations[position], position, kernel, specs, shared, moments)
-            if found is None:
+            operand = _taken(program.equations[position], position, kernel, specs, shared, moments)
+            if operand is None:
                 continue
             if kernel is None:
-                takes[position] = found
-            elif moments.makers[found] in kernel.members:
+                takes[position] = operand
+            elif moments.makers[operand] in kernel.members:
                 if firsts[position] not in outside:
-                    takes[position] = found
+                    takes[position] = operand
                     continue
                 # Its place is in the whole result; so it is for what it could take the memory of.
-                while moments.makers[found] in takes:
-                    found = takes[moments.makers[found]]
-                if found not in outside and is_plain_ufunc(
-                    program.equations[moments.makers[found]].operation
+                while moments.makers[operand] in takes:
+                    operand = takes[moments.makers[operand]]
+                if operand not in outside and is_plain_ufunc(
+                    program.equations[moments.makers[operand]].operation
                 ):
-                    homes[found] = firsts[position]
+                    homes[operand] = firsts[position]
     lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
     slots = slots_of(lives, len(order), block)
     left = leaving(lives, len(order), block)
@@ -130,7 +130,7 @@ def _lives(
         if equation.operation.is_foreign
         for operand in equation.operands
     }  # who knows what a user's rule keeps
-    found = []
+    lives = []
     for number, step in enumerate(order):
         for position in (step,) if isinstance(step, int) else step.members:
             equation, variable = program.equations[position], firsts[position]
@@ -145,8 +145,8 @@ def _lives(
             if not foreign.isdisjoint(heirs):
                 continue
             end = max(numbers[moments.gone[heir]] for heir in heirs)
-            found.append(Life(variable, specs[variable], number, max(end, number)))
-    return found
+            lives.append(Life(variable, specs[variable], number, max(end, number)))
+    return lives
 
 
 def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> list[int]:
@@ -166,14 +166,14 @@ def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> lis
 def _outside(
     program: Program, firsts: Sequence[int], order: Sequence[Step], ends: Sequence[int]
 ) -> set[int]:
-    found = {*program.index.guarded, *program.outputs}
+    outside = {*program.index.guarded, *program.outputs}
     home = {p: n for n, step in enumerate(order) if isinstance(step, Kernel) for p in step.members}
     makers = {firsts[position]: number for position, number in home.items()}
     for position, equation in enumerate(program.equations):
         for operand in equation.operands:
             if operand in makers and home.get(position) != makers[operand]:
-                found.add(operand)
-    return found & makers.keys()
+                outside.add(operand)
+    return outside & makers.keys()
 
 
 @dataclass(frozen=True, slots=True)

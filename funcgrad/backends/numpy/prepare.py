@@ -65,11 +65,11 @@ def _written_out(program: Program) -> Program:
     for position, equation in enumerate(program.equations):
         structure = equation.operation.structure
         if isinstance(structure, Control) and structure.written is not None:
-            found = structure.written(**dict(equation.params))
-            if found is not None:
-                loops[position] = found
+            loop = structure.written(**dict(equation.params))
+            if loop is not None:
+                loops[position] = loop
                 if structure.begins is not None:
-                    begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = found
+                    begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = loop
     if not loops:
         return program
     positions = iter(range(len(program.equations)))
@@ -79,11 +79,11 @@ def _written_out(program: Program) -> Program:
         count = len(equation.results)
         if position in loops:
             return draft.splice(loops[position], equation.operands)[-count:]
-        own = program.equations[position]
-        found = begun.get((own.operation, exact_key(own.params), own.operands))
-        if found is None:
+        original = program.equations[position]
+        loop = begun.get((original.operation, exact_key(original.params), original.operands))
+        if loop is None:
             return draft.append(equation)
-        begins = extract(found, range(len(own.operands)), found.outputs[:count])
+        begins = extract(loop, range(len(original.operands)), loop.outputs[:count])
         return draft.splice(begins, equation.operands)
 
     return rewrite(program, step)

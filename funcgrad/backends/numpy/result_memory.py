@@ -22,9 +22,9 @@ import numpy as np
 _MOST: Final = 2  # in a loop the last result is held while the next one is made
 
 
-def _popped(kept: list[np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, Any], int]:
+def _popped(arrays: list[np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, Any], int]:
     """The first array of a list, taken out of it, and how many references to it there are."""
-    array = kept.pop(0)
+    array = arrays.pop(0)
     return array, sys.getrefcount(array)
 
 
@@ -38,29 +38,29 @@ class ResultMemory:
     Many threads may use it at once: whoever takes an array has it alone, and others get new ones.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_arrays",)
 
     def __init__(self) -> None:
-        self._kept: list[np.ndarray[Any, Any]] = []
+        self._arrays: list[np.ndarray[Any, Any]] = []
 
     def take(self, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An array with any numbers in it."""
-        for _ in range(len(self._kept)):
+        for _ in range(len(self._arrays)):
             try:
-                array, count = _popped(self._kept)
+                array, count = _popped(self._arrays)
             except IndexError:  # another thread was faster
                 break
             # A tensor, a view or a buffer of the array would hold it too. Without the global lock
             # the count says nothing.
             if count == _ALONE and getattr(sys, "_is_gil_enabled", _always)():
                 return array
-            self._kept.append(array)
+            self._arrays.append(array)
         return np.empty(shape, dtype)
 
     def keep(self, array: np.ndarray[Any, Any]) -> None:
         """Remember an array; it may be taken again as soon as nobody else holds it."""
-        self._kept.append(array)
-        del self._kept[:-_MOST]
+        self._arrays.append(array)
+        del self._arrays[:-_MOST]
 
 
 def _always() -> bool:

@@ -100,15 +100,15 @@ def put_rows_last(program: Program) -> Program:
 
 def _row_counts(program: Program) -> frozenset[int]:
     """The lengths of the first axes of arrays that have many short rows."""
-    found: set[int] = set()
+    counts: set[int] = set()
     for equation in program.equations:
         for spec in equation.results:
             shape = spec.shape
-            if len(shape) > 1 and shape[0] >= _MANY_ROWS and shape[0] not in found:
+            if len(shape) > 1 and shape[0] >= _MANY_ROWS and shape[0] not in counts:
                 longest = min(_LONGEST_ROW, shape[0] // _ROWS_TO_COLUMNS)
                 if shape[-1] <= longest and prod(shape) >= _SOME:
-                    found.add(shape[0])
-    return frozenset(found)
+                    counts.add(shape[0])
+    return frozenset(counts)
 
 
 # ------------------------------------------------------------------------- where rows are last
@@ -147,8 +147,8 @@ class _Layout:
         }
         # How many want the rows of a variable first, and last.
         self._demands = {variable: [0, 0] for variable in self._last}
-        given = range(len(program.inputs), program.index.given)
-        self._turnings = {v: self._turning_times(v, v in given) for v in self._last}
+        constants = range(len(program.inputs), program.index.given)
+        self._turnings = {v: self._turning_times(v, v in constants) for v in self._last}
         for position, equation in enumerate(program.equations):
             result = self._index.results[position].start
             if any(v in self._last for v in (*equation.operands, result)):
@@ -236,9 +236,9 @@ class _Layout:
         elif _has_times(site):
             reading.append(position)
         if reading:
-            gain += sum([self._reading_time(each) for each in reading])
+            gain += sum([self._reading_time(reader) for reader in reading])
             self._last[node] = not last
-            gain -= sum([self._reading_time(each) for each in reading])
+            gain -= sum([self._reading_time(reader) for reader in reading])
             self._last[node] = last
         return gain
 
@@ -256,10 +256,10 @@ class _Layout:
             flips = [self._flip_if_better(node) for node in self._nodes]
             if not any(flips):
                 break
-        for part in self._parts():
-            gains = [self._flip(node) for node in part]
+        for component in self._components():
+            gains = [self._flip(node) for node in component]
             if sum(gains) < -_LEAST_GAIN:
-                for node in part:
+                for node in component:
                     self._flip(node)
 
     def _flip_if_better(self, node: int) -> bool:
@@ -281,7 +281,7 @@ class _Layout:
                 self._demand(variable, not last, 1)
         return gain
 
-    def _parts(self) -> list[list[int]]:
+    def _components(self) -> list[list[int]]:
         """The variables with rows last, by those that equations and copies bring together."""
         links: list[Sequence[int]] = []
         for site in self.sites.values():
@@ -314,7 +314,7 @@ def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
 class _RowsLastWriter:
     """Writes the new program, equation by equation."""
 
-    __slots__ = ("_columns", "_draft", "_layout", "_others", "_own", "_program")
+    __slots__ = ("_columns", "_draft", "_layout", "_others", "_program", "_rewritten")
 
     def __init__(self, program: Program, layout: _Layout) -> None:
         self._program = program
@@ -322,7 +322,7 @@ class _RowsLastWriter:
         self._draft = Draft(program)
         # The new variables for the old ones, in the layouts that these have; and in the other
         # ones, and as columns, for each epoch: what is done again is turned again.
-        self._own: list[int] = [
+        self._rewritten: list[int] = [
             *range(len(program.inputs)),
             *map(self._draft.constant, program.constants),
         ]
@@ -334,13 +334,13 @@ class _RowsLastWriter:
         for position, equation in enumerate(self._program.equations):
             site = self._layout.sites.get(position)
             if isinstance(site, Rowwise) and self._layout.is_last(site.result):
-                self._own.append(self._rowwise(equation, site))
+                self._rewritten.append(self._rowwise(equation, site))
             elif isinstance(site, Total) and self._layout.is_last(site.operand):
-                self._own.append(self._total(equation, site))
+                self._rewritten.append(self._total(equation, site))
             elif isinstance(site, Product) and self._involves_rows_last(site):
-                self._own.append(self._product(equation, site))
+                self._rewritten.append(self._product(equation, site))
             else:
-                self._own += self._kept(equation)
+                self._rewritten += self._rows_first(equation)
         outputs = [self._with_rows_first(variable) for variable in self._program.outputs]
         guarded = [self._with_rows_first(guard.variable) for guard in self._program.guards]
         return remove_dead_code(self._draft.finish(self._program, outputs, guarded))
@@ -354,26 +354,26 @@ class _RowsLastWriter:
         """The new variable for an output, with its rows first."""
         position = self._program.index.makers[variable]
         if position < 0:
-            return self._own[variable]
+            return self._rewritten[variable]
         return self._read(self._program.equations[position], variable, False)
 
     def _read(self, like: Equation, variable: int, last: bool) -> int:
         """A variable with its rows first or last."""
-        own = self._own[variable]
+        rewritten = self._rewritten[variable]
         if self._layout.is_last(variable) == last:
-            return own
+            return rewritten
         key = variable, like.epoch
         if key not in self._others:
-            self._others[key] = self._turn(like, own, last)
+            self._others[key] = self._turn(like, rewritten, last)
         return self._others[key]
 
     def _turn(self, like: Equation, variable: int, last: bool) -> int:
         """A new variable turned, in C order."""
         spec = self._draft.spec(variable)
-        own, rank = spec.shape, len(spec.shape)
+        old_shape, rank = spec.shape, len(spec.shape)
         axes = behind(range(rank)) if last else (rank - 1, *range(rank - 1))
-        shape = tuple([own[axis] for axis in axes])
-        if prod(own) == max(own):
+        shape = tuple([old_shape[axis] for axis in axes])
+        if prod(old_shape) == max(old_shape):
             return self._draft.reshaped(like, variable, shape)
         constant = self._draft.constant_of(variable)
         if constant is not None and constant.is_raw:
@@ -385,22 +385,22 @@ class _RowsLastWriter:
 
     def _column(self, like: Equation, variable: int, rank: int) -> int:
         """A variable that is the same for all rows, beside others of a rank with rows last."""
-        own = self._read(like, variable, False)
-        shape = self._draft.spec(own).shape
+        rows_first = self._read(like, variable, False)
+        shape = self._draft.spec(rows_first).shape
         column = behind(shape) if len(shape) == rank else (*shape, 1) if shape else shape
-        key = own, column, like.epoch
+        key = rows_first, column, like.epoch
         if key not in self._columns:
-            constant = self._draft.constant_of(own)
+            constant = self._draft.constant_of(rows_first)
             if constant is not None and constant.is_raw and shape:
                 array = np.asarray(constant.value).reshape(column)
                 self._columns[key] = self._draft.constant(Constant(array))
             else:
-                self._columns[key] = self._draft.reshaped(like, own, column)
+                self._columns[key] = self._draft.reshaped(like, rows_first, column)
         return self._columns[key]
 
     # New equations.
 
-    def _kept(self, equation: Equation) -> Sequence[int]:
+    def _rows_first(self, equation: Equation) -> Sequence[int]:
         operands = tuple([self._read(equation, v, False) for v in equation.operands])
         equation = equation.on(operands)
         return self._draft.append(equation)
@@ -417,7 +417,7 @@ class _RowsLastWriter:
         return self._draft.put(equation, equation.operation, operands, site.params, result)
 
     def _total(self, equation: Equation, site: Total) -> int:
-        operand, params, result = self._own[site.operand], site.params, equation.results[0]
+        operand, params, result = self._rewritten[site.operand], site.params, equation.results[0]
         if params.get("axes") == tuple(range(len(result.shape))):
             return operand
         shape = behind(result.shape) if params.get("keepdims") else result.shape
@@ -428,7 +428,7 @@ class _RowsLastWriter:
     def _product(self, equation: Equation, site: Product) -> int:
         last = [self._layout.is_last(variable) for variable in (*site.operands, site.result)]
         first, second, out = _letters_in(site, last)
-        x, y = [self._own[variable] for variable in site.operands]
+        x, y = [self._rewritten[variable] for variable in site.operands]
         result = equation.results[0]
         result = Spec(behind(result.shape) if last[2] else result.shape, result.dtype)
         for left, right, a, b in ((x, y, first, second), (y, x, second, first)):

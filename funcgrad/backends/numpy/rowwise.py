@@ -172,33 +172,33 @@ def site_of(
 def _within_rows(
     equation: Equation, shapes: Sequence[Shape], result: int, params: Mapping[str, Any]
 ) -> Rowwise:
-    own = equation.results[0].shape
+    result_shape = equation.results[0].shape
     aligns = isinstance(equation.operation.structure, Elementwise)
     rows = [
         variable
         for variable, shape in zip(equation.operands, shapes, strict=True)
-        if shape[:1] == own[:1] and (not aligns or len(shape) == len(own))
+        if shape[:1] == result_shape[:1] and (not aligns or len(shape) == len(result_shape))
     ]
     return Rowwise(result, tuple(rows), params, _times(equation, shapes))
 
 
 def _times(equation: Equation, shapes: Sequence[Shape]) -> tuple[float, float]:
-    own, structure = equation.results[0].shape, equation.operation.structure
+    result_shape, structure = equation.results[0].shape, equation.operation.structure
     if isinstance(structure, Movement) and structure.is_view:
         return 0.0, 0.0
-    if not all(_broadcasts(shape, own) for shape in shapes):
-        return _LOOP * prod(own[:-1]), _LOOP * prod(own[1:])
-    if all(not shape or shape == own for shape in shapes):
+    if not all(_broadcasts(shape, result_shape) for shape in shapes):
+        return _LOOP * prod(result_shape[:-1]), _LOOP * prod(result_shape[1:])
+    if all(not shape or shape == result_shape for shape in shapes):
         return _LOOP, _LOOP
-    padded = [(1,) * (len(own) - len(shape)) + shape for shape in shapes if shape]
+    padded = [(1,) * (len(result_shape) - len(shape)) + shape for shape in shapes if shape]
     columns = sum([shape[0] == 1 < prod(shape) for shape in padded])
-    last = _LOOP * _loops(behind(own), [behind(shape) for shape in padded])
-    return _LOOP * _loops(own, padded), last + _CALL * columns
+    last = _LOOP * _loops(behind(result_shape), [behind(shape) for shape in padded])
+    return _LOOP * _loops(result_shape, padded), last + _CALL * columns
 
 
-def _broadcasts(shape: Shape, own: Shape) -> bool:
-    ones = len(own) - len(shape)
-    return ones >= 0 and all(n in (1, m) for n, m in zip(shape, own[ones:], strict=True))
+def _broadcasts(shape: Shape, result_shape: Shape) -> bool:
+    ones = len(result_shape) - len(shape)
+    return ones >= 0 and all(n in (1, m) for n, m in zip(shape, result_shape[ones:], strict=True))
 
 
 def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
@@ -210,7 +210,7 @@ def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
     known: list[bool] = []
     for axis in reversed(range(len(shape))):
         if shape[axis] > 1:
-            goes_on = [own[axis] > 1 for own in operands]
+            goes_on = [operand[axis] > 1 for operand in operands]
             if known and known != goes_on:
                 break
             inner, known = inner * shape[axis], goes_on
@@ -276,13 +276,20 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
     product = plan_product(f"{first},{second}->{out}", x.shape, y.shape, is_complex)
     if product is None:  # a loop over all indices
         order = out + "".join([c for c in first if c not in out])
-        shapes = [tuple([sizes[c] if c in own else 1 for c in order]) for own in letters]
+        shapes = [
+            tuple([sizes[c] if c in subscripts else 1 for c in order]) for subscripts in letters
+        ]
         return _LOOP * _loops(tuple([sizes[c] for c in order]), shapes)
     sides = (product.right, product.left) if product.swapped else (product.left, product.right)
     arranged = [(side.axes, side.dense) for side in sides]
     arranged.append((product.axes, product.target is None))
     pairs = zip(letters, arranged, strict=True)
-    return sum([_stride_time(prod([sizes[c] for c in own]), *each) for own, each in pairs])
+    return sum(
+        [
+            _stride_time(prod([sizes[c] for c in subscripts]), *layout)
+            for subscripts, layout in pairs
+        ]
+    )
 
 
 def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:

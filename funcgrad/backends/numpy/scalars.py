@@ -133,7 +133,7 @@ class Scalars:
     entering : frozenset of int
         Variables of other equations that members read, and that have to be converted to Python
         numbers.
-    kept : frozenset of int
+    as_numpy : frozenset of int
         Variables that other equations read and that have to be NumPy's there.
     either : frozenset of int
         Positions of other equations that give the same for a ``float`` as for ``np.float64``.
@@ -141,7 +141,7 @@ class Scalars:
 
     members: frozenset[int]
     entering: frozenset[int]
-    kept: frozenset[int]
+    as_numpy: frozenset[int]
     either: frozenset[int]
 
 
@@ -196,8 +196,8 @@ def scalars_of(
         if gain >= (1 if loops else _WORTHWHILE):
             chosen |= inside
             entering |= entries
-    kept = _read(program, chosen | either)
-    return Scalars(frozenset(chosen), frozenset(entering), frozenset(kept), frozenset(either))
+    as_numpy = _read(program, chosen | either)
+    return Scalars(frozenset(chosen), frozenset(entering), frozenset(as_numpy), frozenset(either))
 
 
 def is_number(spec: Spec) -> bool:
@@ -227,19 +227,24 @@ def _kind(spec: Spec) -> str:
 def _is_able(equation: Equation, kinds: Sequence[str]) -> bool:
     """Whether Python can run an equation."""
     operation, params = equation.operation, dict(equation.params)
-    given = [kinds[operand] for operand in equation.operands]
-    if "" in given:
+    operand_kinds = [kinds[operand] for operand in equation.operands]
+    if "" in operand_kinds:
         return False
     function = operation.evaluate
     if function is np.where:
-        return set(given[1:]) <= _TO_CHOOSE.get(_kind(equation.results[0]), frozenset())
+        return set(operand_kinds[1:]) <= _TO_CHOOSE.get(_kind(equation.results[0]), frozenset())
     if function in _LOGIC:
-        return set(given) == {"bool"}
-    if set(given) == {"int"}:
+        return set(operand_kinds) == {"bool"}
+    if set(operand_kinds) == {"int"}:
         return function in _WHOLE_NUMBERS or function in _COMPARISONS
     if function in _OPERATORS:
-        return "float" in given
-    return function in _FUNCTIONS and not params and "float" in given and "bool" not in given
+        return "float" in operand_kinds
+    return (
+        function in _FUNCTIONS
+        and not params
+        and "float" in operand_kinds
+        and "bool" not in operand_kinds
+    )
 
 
 def of_whole_numbers(equation: Equation, specs: Sequence[Spec]) -> bool:
@@ -268,8 +273,8 @@ def _is_call(equation: Equation) -> bool:
 def _enters(variable: int, program: Program, specs: Sequence[Spec]) -> bool:
     """Whether members have to convert this operand by ``float()`` first: it is neither a constant
     nor a Python number."""
-    given = len(program.inputs)
-    constant = given <= variable < given + len(program.constants)
+    input_count = len(program.inputs)
+    constant = input_count <= variable < input_count + len(program.constants)
     spec = specs[variable]
     return not constant and not (spec.weak and spec.dtype.kind in "fb")
 

@@ -56,12 +56,13 @@ class Scope:
 
     def fresh(self, name: str) -> str:
         """A new name, like the one wanted."""
-        own = name
-        while own in self.taken:  # names that grew with their number would take its square in all
+        fresh_name = name
+        # Names that grew with their number would take its square in all.
+        while fresh_name in self.taken:
             self.repeats[name] = number = self.repeats.get(name, 0) + 1
-            own = f"{name}_{number if number > 1 else ''}"
-        self.taken.add(own)
-        return own
+            fresh_name = f"{name}_{number if number > 1 else ''}"
+        self.taken.add(fresh_name)
+        return fresh_name
 
     def once(self, value: str, name: str) -> str:
         """A global name for an expression."""
@@ -111,8 +112,8 @@ class Scope:
     def numpy_name(self, name: str) -> str:
         path = f"np.{name}"
         if path not in self.known:
-            own = self.fresh(f"{name}_" if hasattr(builtins, name) else name)
-            self.known[path] = self.imported("numpy", name, own)
+            global_name = self.fresh(f"{name}_" if hasattr(builtins, name) else name)
+            self.known[path] = self.imported("numpy", name, global_name)
         return self.known[path]
 
     def imported(self, module: str, attribute: str, name: str) -> str:
@@ -123,15 +124,15 @@ class Scope:
     def support(self, module: str, attribute: str, name: str = "") -> str:
         """A global name, like the one wanted, for an attribute of another module of the backend."""
         if (module, attribute) not in self.known:
-            own = self.fresh(name or attribute)
-            self.known[module, attribute] = self.imported(module, attribute, own)
+            global_name = self.fresh(name or attribute)
+            self.known[module, attribute] = self.imported(module, attribute, global_name)
         return self.known[module, attribute]
 
     def made(self, module: str, kind: str, name: str, arguments: str = "") -> str:
         """A global name for an object of one of its classes."""
-        own = self.fresh(name)
-        self.globals.append(f"{own} = {self.support(module, kind)}({arguments})")
-        return own
+        global_name = self.fresh(name)
+        self.globals.append(f"{global_name} = {self.support(module, kind)}({arguments})")
+        return global_name
 
     def result_memory(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -163,10 +164,10 @@ class Scope:
         """A name for an object that the module is given."""
         key = ("object", id(value))
         if key not in self.known:
-            self.known[key] = self.given(value, self.fresh(name or "given"))
+            self.known[key] = self.from_constants(value, self.fresh(name or "given"))
         return self.known[key]
 
-    def given(self, value: Raw, name: str, comment: str = "") -> str:
+    def from_constants(self, value: Raw, name: str, comment: str = "") -> str:
         self.globals.append(f"{name} = constants[{len(self.constants)}]{comment}")
         self.constants.append(value)
         return name
@@ -177,7 +178,7 @@ class Scope:
             return number_text(value)
         text = array_text(value) if type(value) in RAW else None
         if text is None:
-            return self.given(value, self.letter(), f"  # {spec_of(value)}")
+            return self.from_constants(value, self.letter(), f"  # {spec_of(value)}")
         name = self.letter()
         self.globals.append(f"{name} = {text}")
         return name
@@ -191,11 +192,11 @@ class Scope:
 
 def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
     """The module and the public name that a value is imported from, if it is."""
-    own = getattr(function, "__module__", "")
-    for module in (own, *[name for name in sys.modules if prefix and name.startswith(prefix)]):
+    origin = getattr(function, "__module__", "")
+    for module in (origin, *[name for name in sys.modules if prefix and name.startswith(prefix)]):
         if not module.startswith("funcgrad."):
             continue
-        for name, found in vars(sys.modules[module]).items():
-            if found is value and not name.startswith("_"):
+        for name, candidate in vars(sys.modules[module]).items():
+            if candidate is value and not name.startswith("_"):
                 return module, name
     return "", ""

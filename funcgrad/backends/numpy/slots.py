@@ -67,7 +67,7 @@ def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:
     """
     free: list[tuple[int, int]] = []  # sizes, with slots
     busy: list[tuple[int, int, int]] = []  # last steps, with sizes and slots
-    found: dict[int, int] = {}
+    slots: dict[int, int] = {}
     count = 0
     for life in lives:
         if life.size < least or life.end >= end:
@@ -76,12 +76,12 @@ def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:
             _, size, slot = heappop(busy)
             free.append((size, slot))
         if free:
-            best = min(free, key=lambda each: abs(each[0] - life.size))
+            best = min(free, key=lambda free_slot: abs(free_slot[0] - life.size))
             free.remove(best)
             size, slot = max(best[0], life.size), best[1]
         else:
             size, slot = life.size, count
             count += 1
-        found[life.variable] = slot
+        slots[life.variable] = slot
         heappush(busy, (life.end, size, slot))
-    return found
+    return slots

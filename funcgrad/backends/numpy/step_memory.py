@@ -65,12 +65,12 @@ class StepMemory:
         """For each carry with a spare, the carry whose memory is the next spare."""
         specs = self.body.inputs
         free = [k for k in sorted(self.owned) if k not in self.sources.values()]
-        found = {}
+        turns = {}
         for k in self.spares:
             spec = specs[self.shared + k]
-            found[k] = next(own for own in free if specs[self.shared + own] == spec)
-            free.remove(found[k])
-        return found
+            turns[k] = next(carry for carry in free if specs[self.shared + carry] == spec)
+            free.remove(turns[k])
+        return turns
 
 
 def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> StepMemory:
@@ -106,8 +106,8 @@ def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> S
             rows[k] = start
     outputs = {*body.outputs}
     leaving = {root for variable in outputs for root in aliases(body)[variable]}
-    kept = {_start(plan, body, variable) for variable in leaving}
-    reused = places - kept - plan.slots.keys()
+    held = {_start(plan, body, variable) for variable in leaving}
+    reused = places - held - plan.slots.keys()
     return StepMemory(body, shared, plan, owned, sources, spares, rows, frozenset(reused))
 
 
@@ -149,14 +149,14 @@ def _owned(body: Program, shared: int, carried: int) -> set[int]:
 
     def is_handed_on(k: int) -> bool:
         """Whether the step returns this carry only as itself, once: no output is a view of it."""
-        own = readers.get(shared + k, set())
-        return all(outputs[other] == shared + k for other in own) and len(own) < 2
+        positions = readers.get(shared + k, set())
+        return all(outputs[other] == shared + k for other in positions) and len(positions) < 2
 
     while True:
-        found = {k for k in owned if is_alone(k) and is_handed_on(k)}
-        if found == owned:
-            return found
-        owned = found
+        still_owned = {k for k in owned if is_alone(k) and is_handed_on(k)}
+        if still_owned == owned:
+            return still_owned
+        owned = still_owned
 
 
 def _start(plan: Plan, body: Program, variable: int) -> int:
@@ -181,7 +181,7 @@ def _places(body: Program, plan: Plan) -> set[int]:
     """The arrays that can be written into given memory, by equations outside of kernels."""
     inside = {p for step in plan.steps if isinstance(step, Kernel) for p in step.members}
     roots = aliases(body)
-    found = set()
+    places = set()
     for position, equation in enumerate(body.equations):
         variable = plan.firsts[position]
         if (
@@ -192,5 +192,5 @@ def _places(body: Program, plan: Plan) -> set[int]:
             and takes_a_place(equation, is_plain_ufunc(equation.operation))
             and roots[variable] == (variable,)
         ):
-            found.add(variable)
-    return found
+            places.add(variable)
+    return places

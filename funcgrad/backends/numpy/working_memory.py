@@ -37,11 +37,11 @@ class WorkingMemory:
     by an exception leaves its room to the collector of memory.
     """
 
-    __slots__ = ("_arrays", "_kept", "_sizes")
+    __slots__ = ("_arrays", "_rooms", "_sizes")
 
     def __init__(self, arrays: Sequence[tuple[tuple[int, ...], Any, int]]) -> None:
         self._arrays = tuple(arrays)
-        self._kept: list[Room] = []
+        self._rooms: list[Room] = []
         self._sizes = [0] * (1 + max([slot for _, _, slot in arrays]))
         for shape, dtype, slot in arrays:
             size = prod(shape) * np.dtype(dtype).itemsize
@@ -50,12 +50,12 @@ class WorkingMemory:
     def take(self) -> Room:
         """Arrays with any numbers in them, which are the caller's until it keeps them here."""
         try:
-            return self._kept.pop()
+            return self._rooms.pop()
         except IndexError:
             slots = [np.empty(size, np.uint8) for size in self._sizes]
             return tuple([np.ndarray(s, d, slots[slot]) for s, d, slot in self._arrays])
 
     def keep(self, room: Room) -> None:
         """Take the arrays of a call back, whose caller must not use them any more."""
-        if len(self._kept) < _MOST:
-            self._kept.append(room)
+        if len(self._rooms) < _MOST:
+            self._rooms.append(room)

@@ -98,7 +98,7 @@ def numpy_source(
     program = written_out(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
-    written = [k for k, each in enumerate(program.equations) if form_of(each, plan.specs)]
+    written = [k for k, equation in enumerate(program.equations) if form_of(equation, plan.specs)]
     scalars = scalars_of(program, together, written) if floats else NONE
     if longest is None:
         count = len(program.equations)
@@ -138,8 +138,10 @@ class _Writer:
         self.places: dict[int, str] = {}  # where results are put that somebody else has a place for
         self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
         self.made: dict[int, str] = {}  # of Python numbers that are nowhere wanted as NumPy's
-        given = len(program.inputs)
-        self.values = {k: each.value for k, each in enumerate(program.constants, given)}
+        first_constant = len(program.inputs)
+        self.values = {
+            k: constant.value for k, constant in enumerate(program.constants, first_constant)
+        }
         self.expressions = Expressions(self.scope, self.plan.specs, self.values)
 
     def text(self, variable: int) -> str:
@@ -267,14 +269,14 @@ class _Writer:
             spec = self.plan.specs[variable]
             arrays.append(f"({spec.shape}, {self.scope.dtype(spec.dtype)}, {slot})")
             names.append(self.text(variable))
-        own = self.scope.made(
+        store = self.scope.made(
             "funcgrad.backends.numpy.working_memory", "WorkingMemory", "memory", tuple_text(arrays)
         )
         self.room = self.scope.fresh("room")
-        self.line(f"{self.room} = {own}.take()")
+        self.line(f"{self.room} = {store}.take()")
         self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self.room}")
         self.parts.makes([*self.plan.slots, _ROOM])
-        return own
+        return store
 
     def keep(self, memory: str) -> None:
         """Give the memory back."""
@@ -291,12 +293,12 @@ class _Writer:
 
     def dropped(self) -> dict[int, list[int]]:
         """For each step, the large arrays that no later step reads and whose memory none takes."""
-        taken, given = set(self.plan.takes.values()), self.program.index.given
+        taken, first_result = set(self.plan.takes.values()), self.program.index.given
         inner = {
             self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members
         }
-        found: dict[int, list[int]] = {}
-        for variable in range(given, len(self.plan.specs)):
+        dropped: dict[int, list[int]] = {}
+        for variable in range(first_result, len(self.plan.specs)):
             spec = self.plan.specs[variable]
             if (
                 variable not in taken
@@ -304,9 +306,9 @@ class _Writer:
                 and (variable not in inner or variable in self.plan.outside)
                 and prod(spec.shape) * spec.dtype.itemsize >= _WORTH_FREEING
             ):
-                found.setdefault(self.plan.ends[variable], []).append(variable)
-        found.pop(len(self.plan.steps), None)
-        return found
+                dropped.setdefault(self.plan.ends[variable], []).append(variable)
+        dropped.pop(len(self.plan.steps), None)
+        return dropped
 
     def line(self, text: str, source: str = "") -> None:
         self.parts.line(f"{text:<44}  # {source}" if self.module.lines and source else text)
@@ -348,30 +350,30 @@ class _Writer:
             is_number = self.plan.specs[first].weak and bool(equation.operation.operator)
             if is_number:
                 operands = [partial(self.whole, equation, v) for v in equation.operands]
-            start, *rest = self.expressions.of(equation, operands).split("\n")
+            start, *statements = self.expressions.of(equation, operands).split("\n")
             name = self.text(first)
             if is_number:
                 self.numbers[first] = name
                 start = f"{start}.item()"
-            elif not rest and self.enters_for_good(first):
+            elif not statements and self.enters_for_good(first):
                 self.numbers[first] = name
                 start = f"{self.python_type(first)}({start})"
             self.line(f"{name} = {start}", equation.source)
-            for line in rest:
+            for line in statements:
                 self.line(line.replace("{out}", name), equation.source)
 
     def scalar(self, equation: Equation, first: int) -> None:
         """Write the line of an equation that runs on Python numbers."""
         operands = equation.operands
         divisor = self.values.get(operands[-1])
-        given = self.text if of_whole_numbers(equation, self.plan.specs) else self.number
-        texts = [given(variable) for variable in operands]
+        operand_text = self.text if of_whole_numbers(equation, self.plan.specs) else self.number
+        texts = [operand_text(variable) for variable in operands]
         name = self.numbers[first] = self.scope.letter()
         text = scalar_text(equation, texts, name, divisor)
         self.line(f"{name} = {self.scope.named(text)}", equation.source)
         if self.plan.specs[first].weak:
             self.texts[first] = name
-        elif first in self.scalars.kept:
+        elif first in self.scalars.as_numpy:
             self.texts[first] = self.scope.fresh(f"{name}_")
             self.line(f"{self.texts[first]} = {self.scope.named(boxed(equation, name))}")
         else:
@@ -384,7 +386,7 @@ class _Writer:
     def receive(self, variable: int, number: str, box: str) -> None:
         """Note a result that is a Python number, and the expression that makes it NumPy's."""
         self.numbers[variable] = number
-        if variable in self.scalars.kept:
+        if variable in self.scalars.as_numpy:
             self.texts[variable] = self.scope.fresh(f"{number}_")
             self.line(f"{self.texts[variable]} = {self.scope.named(box)}")
         else:
@@ -404,7 +406,7 @@ class _Writer:
         """Whether a variable is needed as a Python number only."""
         return (
             variable in self.scalars.entering
-            and variable not in self.scalars.kept
+            and variable not in self.scalars.as_numpy
             and variable not in self.program.outputs
             and not self.plan.specs[variable].weak
             and not (self.is_inside and variable < len(self.program.inputs))
