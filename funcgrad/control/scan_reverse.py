@@ -34,7 +34,7 @@ from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.linearization import Linearization, LinearPart
-from funcgrad.transforms.masked import Cotangent, each, plain
+from funcgrad.transforms.masked import Cotangent, map_cotangent, plain
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored
 
@@ -207,7 +207,9 @@ class ScanRecording(ControlRecording):
         fixed, stacked = self._read(pullback)
         known = {position: self._residuals[position] for position in fixed}
         known.update({position: view(self._residuals[position], key=key) for position in stacked})
-        slices = [None if ct is None else each(ct, lambda x: view(x, key=key)) for ct in seeds]
+        slices = [
+            None if ct is None else map_cotangent(ct, lambda x: view(x, key=key)) for ct in seeds
+        ]
         cts = [*state, *slices]
         pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
         return [fitted(ct, spec) for ct, spec in zip(pulled, inputs, strict=True)]

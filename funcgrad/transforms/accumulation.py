@@ -70,15 +70,15 @@ class CotangentPatches:
     def settle(self) -> Cotangent:
         """The finished cotangent."""
         for primitive, patches in self._patches.items():
-            self.add(self._joined(primitive.differential, patches))
+            self.add(self._sum_of_patches(primitive.differential, patches))
         self._patches, self._size = {}, 0
         return self._whole
 
-    def _joined(self, linear: Any, patches: list[Patch]) -> Cotangent:
-        value = linear.join([(plain(ct), *rest) for ct, *rest in patches], self._shape)
+    def _sum_of_patches(self, linear: Any, patches: list[Patch]) -> Cotangent:
+        value = linear.join([(plain(ct), *place) for ct, *place in patches], self._shape)
         if dtype_of(value) != self._dtype:
             value = cast(value, dtype=self._dtype)
-        mask = linear.join([(_present(ct), *rest) for ct, *rest in patches], self._shape)
+        mask = linear.join([(_present(ct), *place) for ct, *place in patches], self._shape)
         if type(mask) in RAW and np.count_nonzero(mask) == np.size(mask):
             return value
         return Masked(value, mask)

@@ -39,7 +39,7 @@ def check_function(operation: str, f: object) -> None:
         It cannot.
     """
     if not callable(f):
-        raise FunctionError(f"{operation}: expected a function, got {_given(f)}.")
+        raise FunctionError(f"{operation}: expected a function, got {_brief(f)}.")
 
 
 def is_whole(x: Any) -> bool:
@@ -57,19 +57,19 @@ def is_whole(x: Any) -> bool:
     return True
 
 
-def forgotten(operation: str, what: str, given: object) -> str:
+def forgotten(operation: str, what: str, value: object) -> str:
     """The message for an option that looks like an argument of the function: ``vmap(f, x)``.
 
     >>> print(forgotten("vmap", "in_axes has to be an integer", 2.0))
     vmap: in_axes has to be an integer, got 2.0. vmap(f) returns a function; call it: fg.vmap(f)(x).
     """
     return (
-        f"{operation}: {what}, got {_given(given)}. {operation}(f) returns a function; call it:"
+        f"{operation}: {what}, got {_brief(value)}. {operation}(f) returns a function; call it:"
         f" fg.{operation}(f)(x)."
     )
 
 
-def _given(x: object) -> str:
+def _brief(x: object) -> str:
     if isinstance(x, TracedValue | np.ndarray):
         return f"an array of shape {shape_of(x)}"
     text = described(x) if isinstance(x, (list, tuple)) else repr(x)
@@ -156,8 +156,10 @@ def choose(
     leaves: list[Value] = []
     structures = []
     for position in positions:
-        found, structure = trees.flatten(args[position])
-        leaves += differentiable(operation, found, structure, partial(argument_name, f, position))
+        argument_leaves, structure = trees.flatten(args[position])
+        leaves += differentiable(
+            operation, argument_leaves, structure, partial(argument_name, f, position)
+        )
         structures.append(structure)
     return Chosen(leaves, tuple(structures), positions, single)
 
@@ -217,20 +219,20 @@ _MOST_STEPS: Final = 50
 
 def leaf_names(f: Callable[..., Any], structure: Structure) -> tuple[str, ...]:
     """Name each leaf of ``(args, kwargs)`` by the argument that it is or is inside of."""
-    own: dict[str, str] = {}
+    argument_names: dict[str, str] = {}
     names = []
     for token, path in zip(structure.tokens, trees.walk(structure.tokens), strict=True):
         if token is not None:
             continue
-        part, place = path[:2]
-        if part == "[1]":
-            own[place] = place[2:-2]
-        elif place not in own:
-            own[place] = argument_name(f, int(place[1:-1]))
+        group, place = path[:2]
+        if group == "[1]":
+            argument_names[place] = place[2:-2]
+        elif place not in argument_names:
+            argument_names[place] = argument_name(f, int(place[1:-1]))
         if len(path) <= _MOST_STEPS:
-            names.append(own[place] + "".join(path[2:]))
+            names.append(argument_names[place] + "".join(path[2:]))
         else:  # all names of a very deep tree would take memory with the square of its depth
-            names.append(f"{own[place]}{''.join(path[2:10])}...{''.join(path[-10:])}")
+            names.append(f"{argument_names[place]}{''.join(path[2:10])}...{''.join(path[-10:])}")
     return tuple(names)
 
 
@@ -335,8 +337,8 @@ def like(
     TreeError, ShapeError, DtypeError
         The tree, a shape or a dtype differs from the primal's.
     """
-    given = trees.flatten_like(structure, tree, f"{operation}: {name}")
-    values = values_of(operation, given, structure, lambda: name)
+    tangents = trees.flatten_like(structure, tree, f"{operation}: {name}")
+    values = values_of(operation, tangents, structure, lambda: name)
     return [
         _checked(operation, name, structure, position, value, spec)
         for position, (value, spec) in enumerate(zip(values, specs, strict=True))
@@ -348,20 +350,20 @@ def _checked(
 ) -> Value:
     if not is_inexact(spec.dtype):
         return None
-    own = spec_of(value)
-    if own.shape != spec.shape:
+    value_spec = spec_of(value)
+    if value_spec.shape != spec.shape:
         raise ShapeError(
             f"{operation}: {name}{structure.paths()[position]}: expected shape {spec.shape}, got"
-            f" {own.shape}. It has to have the shape of what it belongs to."
+            f" {value_spec.shape}. It has to have the shape of what it belongs to."
         )
-    if own.weak and (own.dtype.kind != "c" or spec.dtype.kind == "c"):
+    if value_spec.weak and (value_spec.dtype.kind != "c" or spec.dtype.kind == "c"):
         return spec.dtype.type(value)
-    if own.dtype.kind in "biu":
+    if value_spec.dtype.kind in "biu":
         return cast(value, dtype=spec.dtype)  # directions are often written as [1, 0]
-    if own.dtype != spec.dtype:
+    if value_spec.dtype != spec.dtype:
         raise DtypeError(
             f"{operation}: {name}{structure.paths()[position]}: expected dtype {spec.dtype}, got"
-            f" {own.dtype}. Convert it with .astype({str(spec.dtype)!r})."
+            f" {value_spec.dtype}. Convert it with .astype({str(spec.dtype)!r})."
         )
     return value
 

@@ -112,10 +112,10 @@ class Batcher(Trace):
         that the call belongs to. Others stand in for their traces, in the same order.
         """
         if not self._open:
-            found: Batcher | None = delegate(self)
-            if found is None:
+            deputy: Batcher | None = delegate(self)
+            if deputy is None:
                 self.check()
-            return found
+            return deputy
         for value in args:
             if type(value) is Batched and value._trace is not self:
                 inside: Batcher | None = delegate(value._trace)
@@ -143,16 +143,16 @@ class Batcher(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        if not self._open and (own := self._successor()):
-            return own.process1(primitive, x)
+        if not self._open and (deputy := self._successor()):
+            return deputy.process1(primitive, x)
         return self.follow(bind1(primitive, x._value))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for elementwise operations whose axes line up already."""
         if not primitive.quick:
             return self.process(primitive, (x, y), {})
-        if (self._around or not self._open) and (own := self._successor(x, y)):
-            return own.process2(primitive, x, y)
+        if (self._around or not self._open) and (deputy := self._successor(x, y)):
+            return deputy.process2(primitive, x, y)
         first, batched = self.parts(x)
         second, batched_too = self.parts(y)
         rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
@@ -164,8 +164,8 @@ class Batcher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Apply the primitive's batching rule."""
-        if (self._around or not self._open) and (own := self._successor(*args)):
-            return own.process(primitive, args, params)
+        if (self._around or not self._open) and (deputy := self._successor(*args)):
+            return deputy.process(primitive, args, params)
         if refuses_numbers(primitive):
             args = with_deputies(args)
         parts = [self.parts(arg) for arg in args]
@@ -176,8 +176,8 @@ class Batcher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Run the call's batched form further out."""
-        if (self._around or not self._open) and (own := self._successor(*args)):
-            return own.process_call(call, args)
+        if (self._around or not self._open) and (deputy := self._successor(*args)):
+            return deputy.process_call(call, args)
         parts = [self.parts(arg) for arg in with_deputies(args)]
         batched = call.batched(self.size, [flag for _, flag in parts], self)
         outs = bind_call(batched, [value for value, _ in parts])
@@ -331,14 +331,14 @@ def _size(
     for leaf, (value, axis) in enumerate(zip(values, axes, strict=True)):
         if axis is None:
             continue
-        own = shape_of(value)[axis]
+        length = shape_of(value)[axis]
         if size is None:
-            size, origin = own, leaf
-        elif own != size:
+            size, origin = length, leaf
+        elif length != size:
             first = name(structure, origin) if origin >= 0 else "axis_size"
             raise BatchError(
                 f"vmap: the batch sizes differ: {first} has {size}, but {name(structure, leaf)} of"
-                f" shape {shape_of(value)} has {own} on axis {axis}."
+                f" shape {shape_of(value)} has {length} on axis {axis}."
             )
     if size is None:
         raise BatchError(

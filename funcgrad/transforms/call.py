@@ -191,7 +191,7 @@ class CallEntry(Entry):
         return self.push_map([tangents[operand] for operand in self.operands])
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        reached = _reached(ct)
+        reached = _any_present(ct)
         for operand, g in zip(self.operands, self.pull_map(ct), strict=True):
             if operand >= 0 and g is not None:
                 if reached is not None:
@@ -199,7 +199,7 @@ class CallEntry(Entry):
                 accumulate(cotangents, operand, g)
 
 
-def _reached(cts: Sequence[Cotangent]) -> Value | None:
+def _any_present(cts: Sequence[Cotangent]) -> Value | None:
     """A truth value that is false where all cotangents are absent; None if one is surely present.
 
     A mask that is followed by a transformation, as in a batch, may be empty for some examples.
@@ -211,8 +211,8 @@ def _reached(cts: Sequence[Cotangent]) -> Value | None:
         if type(ct) is not Masked or type(ct.mask) in RAW:
             return None
         axes = tuple(range(len(shape_of(ct.mask))))
-        own = reduce_any(ct.mask, axis=axes, keepdims=False)
-        reached = own if reached is None else logical_or(reached, own)
+        present = reduce_any(ct.mask, axis=axes, keepdims=False)
+        reached = present if reached is None else logical_or(reached, present)
     return reached
 
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from funcgrad.errors import TracerError
 from funcgrad.trace import RAW, Trace, Value, begin_level, running_traces
 from funcgrad.transforms.call import Call, ClosureError, bind_call
-from funcgrad.transforms.explicit import explicit, part
+from funcgrad.transforms.explicit import explicit, staged_part
 from funcgrad.transforms.forward import Dual
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import NumbersNeeded, Stager
@@ -39,21 +39,21 @@ def bind_closure(
     ``bind`` raises ``ClosureError`` where the results say that it closes over such a value.
     """
     if _may_be_read_by_rules(args):
-        own, closed = call, ()
+        explicit_call, closed = call, ()
         with suppress(Exception):  # as where it leaves all its numbers to another library
-            own, closed = _explicit_call(call, args)
+            explicit_call, closed = _explicit_call(call, args)
         if closed:
-            return bind_call(own, [*args, *closed])
+            return bind_call(explicit_call, [*args, *closed])
     try:
         return bind(call, args)
     except ClosureError as error:
         try:
-            own, closed = _explicit_call(call, args)
+            explicit_call, closed = _explicit_call(call, args)
         except TracerError:
             raise error from None
         if not closed:
             raise error.__cause__ or error from None
-        return bind_call(own, [*args, *closed])
+        return bind_call(explicit_call, [*args, *closed])
 
 
 def _may_be_read_by_rules(args: Sequence[Value]) -> bool:
@@ -96,5 +96,5 @@ def _inside(value: Value) -> Value:
 def _staged(call: Call, args: Sequence[Value], has_numbers: bool) -> tuple[Call, tuple[Value, ...]]:
     with begin_level() as level:
         host = Stager(level, has_numbers)
-        own, closed = explicit(host, call, args, part(host, call.run, call.name, args))
-    return own.bound(), closed
+        frozen, closed = explicit(host, call, args, staged_part(host, call.run, call.name, args))
+    return frozen.bound(), closed

@@ -138,10 +138,10 @@ class _Rehearsal(Stager):
         finally:
             self._calls = outside
 
-    def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
+    def finish(self, outs: Sequence[Value], **fields: Any) -> Program:
         """The program, and which of its results are followed."""
         self.follows = [self._is_followed(out) for out in outs]
-        return super().finish(outs, **rest)
+        return super().finish(outs, **fields)
 
     def _source(self) -> str:
         return ""  # nobody reads the program
@@ -185,8 +185,8 @@ def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
     """Which results of a program depend on the flagged inputs through derivatives."""
     followed = [*flags, *[False] * len(program.constants)]
     for equation in program.equations:
-        own = [followed[variable] for variable in equation.operands]
-        followed += [_reaches(equation.operation, own, spec) for spec in equation.results]
+        flagged = [followed[variable] for variable in equation.operands]
+        followed += [_reaches(equation.operation, flagged, spec) for spec in equation.results]
     return [followed[variable] for variable in program.outputs]
 
 
@@ -208,8 +208,8 @@ class _CheckpointEntry(Entry):
         with begin_level(), probe_again(self.probes), rerun(object()), recorder.aside() as entries:
             resume(self.traces)
             outs = self.program.evaluate(self.values)
-        parts = _parts(recorder, outs, self.follows)
-        return entries, [recorder.index_of(part) for part in parts]
+        parts = _values_at_level(recorder, outs, self.follows)
+        return entries, [recorder.index_of(value) for value in parts]
 
     def results(self) -> list[Value]:
         """The results as recording computes them, which transformations around differentiate.
@@ -224,15 +224,15 @@ class _CheckpointEntry(Entry):
 
     def push(self, tangents: Variables) -> list[Value]:
         entries, outs = self._again()
-        own = Sparse(tangents)
-        push_through(entries, own)
-        return [own[index] for index in outs]
+        inner_tangents = Sparse(tangents)
+        push_through(entries, inner_tangents)
+        return [inner_tangents[index] for index in outs]
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         entries, outs = self._again()
-        own = Sparse()
-        pull_back(reversed(entries), own, outs, ct)
-        for index, g in own.items():
+        inner_cotangents = Sparse()
+        pull_back(reversed(entries), inner_cotangents, outs, ct)
+        for index, g in inner_cotangents.items():
             if g is not None:
                 accumulate(cotangents, index, finished(g))
 
@@ -245,18 +245,20 @@ def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value])
     return trace.rebuild(value, lambda inner: _changed(recorder, inner, change))
 
 
-def _parts(recorder: Recorder, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+def _values_at_level(
+    recorder: Recorder, values: Sequence[Value], flags: Sequence[bool]
+) -> list[Value]:
     """The parts of some values that ``_changed`` changes, in its order."""
-    found: list[Value] = []
+    values_at_level: list[Value] = []
 
-    def keep(own: Value) -> Value:
-        found.append(own)
-        return own
+    def keep(inner: Value) -> Value:
+        values_at_level.append(inner)
+        return inner
 
     for value, flag in zip(values, flags, strict=True):
         if flag:
             _changed(recorder, value, keep)
-    return found
+    return values_at_level
 
 
 def _primal(recorder: Recorder, value: Value) -> Value:
@@ -267,7 +269,9 @@ def _primal(recorder: Recorder, value: Value) -> Value:
 def _is_followed(recorder: Recorder, value: Value) -> bool:
     if type(value) in RAW:
         return False
-    return any(recorder.index_of(part) >= 0 for part in _parts(recorder, [value], [True]))
+    return any(
+        recorder.index_of(inner) >= 0 for inner in _values_at_level(recorder, [value], [True])
+    )
 
 
 def _staged(
@@ -301,13 +305,13 @@ def _remembered(
 ) -> list[Value]:
     """Record a program that has run as one that runs again; returns its results as tracers."""
     recorder: Any = traces[-1]
-    if not _parts(recorder, outs, follows):
+    if not _values_at_level(recorder, outs, follows):
         return list(outs)
     entry = _CheckpointEntry(program, values, follows, traces, running_probes())
     if len(running_traces()) > len(traces) and has_rules(program):
         outs = entry.results()
-    found = _parts(recorder, outs, follows)
-    results = iter(recorder.append_call(entry, found))
+    results_at_level = _values_at_level(recorder, outs, follows)
+    results = iter(recorder.append_call(entry, results_at_level))
     return [
         _changed(recorder, out, lambda _: next(results)) if flag else out
         for out, flag in zip(outs, follows, strict=True)
@@ -372,17 +376,17 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = trees.flatten((args, kwargs))
         values = call_values("checkpoint", f, leaves, structure)
-        found: list[trees.Structure] = []
+        out_structures: list[trees.Structure] = []
 
-        def run(own: Sequence[Value]) -> list[Value]:
-            inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in own])
+        def run(inner: Sequence[Value]) -> list[Value]:
+            inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in inner])
             call: Callable[..., Any] = f
             out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
-            found[:] = [out_structure]
+            out_structures[:] = [out_structure]
             return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
 
         outs = _run(run, values)
-        result: R = trees.unflatten(found[0], [wrap(out) for out in outs])
+        result: R = trees.unflatten(out_structures[0], [wrap(out) for out in outs])
         return result
 
     return checkpointed

@@ -68,8 +68,8 @@ class _Custom(Generic[P, R]):
         name = f"{self._kind} {self.__name__}"
         positional = _bound(name, self._function, args, kwargs)
         static = self._static_arguments(name, positional)
-        given = tuple(arg for k, arg in enumerate(positional) if k not in static)
-        leaves, structure = trees.flatten(given)
+        dynamic = tuple(arg for k, arg in enumerate(positional) if k not in static)
+        leaves, structure = trees.flatten(dynamic)
         values = values_of(name, leaves, structure, lambda: "arguments")
         signature = CallSignature(name, structure, values)
 
@@ -160,8 +160,10 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
             out, tangent = _pair(signature.name, "rule", returned, "(result, tangent)")
             outs = signature.out(out)
             assert signature.result is not None
-            given = trees.flatten_like(signature.result, tangent, f"{signature.name}: tangent")
-            return [*outs, *_fitted(signature, given, outs)]
+            tangents_out = trees.flatten_like(
+                signature.result, tangent, f"{signature.name}: tangent"
+            )
+            return [*outs, *_checked_tangents(signature, tangents_out, outs)]
 
         return JvpCall(function, signature, self._origin(static), flat_rule)
 
@@ -244,7 +246,7 @@ def _pair(name: str, rule: str, out: Any, parts: str) -> Any:
     return out
 
 
-def _fitted(
+def _checked_tangents(
     signature: CallSignature, tangents: Sequence[Any], outs: Sequence[Value]
 ) -> list[Value]:
     assert signature.result is not None
@@ -295,8 +297,8 @@ def _bound(name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any) -
     return bound.args
 
 
-def _merged(static: dict[int, Any], rest: Sequence[Any]) -> list[Any]:
-    merged = list(rest)
+def _merged(static: dict[int, Any], dynamic: Sequence[Any]) -> list[Any]:
+    merged = list(dynamic)
     for position in sorted(static):
         merged.insert(position, static[position])
     return merged

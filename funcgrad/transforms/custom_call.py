@@ -91,9 +91,9 @@ class _CustomCall(Call):
         self.signature.result = other.signature.result
 
     def over(self, function: FlatFunction) -> Call:
-        own = copy(self)
-        own.function = function
-        return own
+        call = copy(self)
+        call.function = function
+        return call
 
     def recording_of(self, followed: Sequence[bool]) -> Recording:
         count = len(followed) - self.closed
@@ -112,8 +112,8 @@ class _CustomCall(Call):
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, specs, strict=True)
-            given = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
-            return [*[None] * count, *pull_values(function, closed, given)]
+            seeds = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
+            return [*[None] * count, *pull_values(function, closed, seeds)]
 
         def push(tangents: list[Value]) -> list[Value]:
             return push_values(function, closed, tangents[count:])
@@ -125,11 +125,11 @@ class _CustomCall(Call):
     ) -> tuple[list[Value], Sequence[Value]]:
         count = len(args) - self.closed
         if not self.closed or any(tangent is not None for tangent in tangents[:count]):
-            return self._push(args, tangents)
+            return self._push_by_rule(args, tangents)
         function = self._of_closed(args[:count])
         return bind_call(self, args), push_values(function, args[count:], tangents[count:])
 
-    def _push(
+    def _push_by_rule(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:
         """Push by the rule."""
@@ -165,15 +165,15 @@ class JvpCall(_CustomCall):
         both = self.rule([*args, *tangents])
         return list(both[: len(both) // 2]), list(both[len(both) // 2 :])
 
-    def _push(
+    def _push_by_rule(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[list[Value], Sequence[Value]]:
         needed = 0 if self.takes_none else len(args) - self.closed
-        given = [
+        directions = [
             zeros_like(x) if t is None and k < needed else t
             for k, (x, t) in enumerate(zip(args, tangents, strict=True))
         ]
-        return self._apply(args, given)
+        return self._apply(args, directions)
 
     def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
         followed = [k for k, x in enumerate(args) if is_inexact(dtype_of(x))]
@@ -205,13 +205,13 @@ class JvpCall(_CustomCall):
             seeds = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
             pulled: list[Value] = [None] * len(args)
             try:
-                found = record.pull(indices, seeds)
+                leaf_cts = record.pull(indices, seeds)
             except EscapedTracerError as error:
                 raise EscapedTracerError(
                     f"{self.signature.name}: the rule uses a traced value whose transformation has"
                     " ended when the pullback runs. Make it an argument of the function."
                 ) from error
-            for k, ct in zip(followed, found, strict=True):
+            for k, ct in zip(followed, leaf_cts, strict=True):
                 shape = shape_of(args[k])
                 pulled[k] = None if ct is None else broadcast(fit(ct, args[k], shape), shape)
             return pulled
@@ -235,11 +235,11 @@ class JvpCall(_CustomCall):
         def rule(values: Sequence[Value]) -> list[Value]:
             tangents = values[len(flags) :]
             # A shared argument may have a tangent for each example, and then is repeated.
-            own = [
+            tangent_flags = [
                 t is not None and (flag or len(shape_of(t)) > len(shape_of(x)))
                 for x, t, flag in zip(values, tangents, flags, strict=False)
             ]
-            return list(batched_flat(self.rule, size, [*flags, *own], around)(values))
+            return list(batched_flat(self.rule, size, [*flags, *tangent_flags], around)(values))
 
         origin = (self._origin, size, tuple(flags))
         return JvpCall(function, self.signature, origin, rule, self.closed)
@@ -257,14 +257,18 @@ class JvpCall(_CustomCall):
             half = sizes.args + sizes.closed
             args, more = values[: sizes.args], values[sizes.args : half]
             pairs = zip(args, values[half : half + sizes.args], strict=True)
-            given = [zeros_like(x) if t is None else t for x, t in pairs]
-            both = rules[0]([*args, *given], more)
+            directions = [zeros_like(x) if t is None else t for x, t in pairs]
+            both = rules[0]([*args, *directions], more)
             outs, tangents = both[: len(both) // 2], both[len(both) // 2 :]
-            found = push_values(partial(function, args), more, values[half + sizes.args :])
-            sums = [t if m is None else t + m for t, m in zip(tangents, found, strict=True)]
+            closed_tangents = push_values(
+                partial(function, args), more, values[half + sizes.args :]
+            )
+            sums = [
+                t if m is None else t + m for t, m in zip(tangents, closed_tangents, strict=True)
+            ]
             return [*outs, *sums]
 
-        joined, closed = _joined(function, sizes.args), sizes.closed + sizes.known
+        joined, closed = _taking_one_list(function, sizes.args), sizes.closed + sizes.known
         return JvpCall(joined, signature, origin, rule, closed)
 
 
@@ -296,17 +300,17 @@ class VjpCall(_CustomCall):
 
         def pull(cts: list[Value]) -> list[Value]:
             pairs = zip(cts, specs, strict=True)
-            given = [fit_cotangent(ct, spec) for ct, spec in pairs]  # None is zero
-            return self.backward(residuals, given)
+            seeds = [fit_cotangent(ct, spec) for ct, spec in pairs]  # None is zero
+            return self.backward(residuals, seeds)
 
         def push(tangents: list[Value]) -> list[Value]:
             followed = [k for k, spec in enumerate(specs) if is_inexact(spec.dtype)]
 
             def backward(*cts: Value) -> list[Value]:
-                given = [zeros_like(spec) for spec in specs]
+                seeds = [zeros_like(spec) for spec in specs]
                 for k, ct in zip(followed, cts, strict=True):
-                    given[k] = ct
-                pulled = self.backward(residuals, given)
+                    seeds[k] = ct
+                pulled = self.backward(residuals, seeds)
                 return [
                     ct if is_inexact(spec.dtype) else None
                     for ct, spec in zip(pulled, sources, strict=True)
@@ -333,32 +337,33 @@ class VjpCall(_CustomCall):
 
     def _restoring(self, residuals: list[Any], values: Sequence[Value]) -> list[Value]:
         """The results of ``backward`` for residuals and cotangents in one list of values."""
-        own = iter(values)
+        remaining = iter(values)
         _, structure, leaves, traced = residuals
         restored = [
-            wrap(next(own)) if flag else leaf for leaf, flag in zip(leaves, traced, strict=True)
+            wrap(next(remaining)) if flag else leaf
+            for leaf, flag in zip(leaves, traced, strict=True)
         ]
-        return self.backward(trees.unflatten(structure, restored), list(own))
+        return self.backward(trees.unflatten(structure, restored), list(remaining))
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
-            kept: list[Any] = []
+            form: list[Any] = []
             traces: list[Trace] = []
 
-            def save(own: Sequence[Value]) -> list[Value]:
+            def save(inputs: Sequence[Value]) -> list[Value]:
                 traces.append(running_traces()[0])
-                return self._saving(own, kept)
+                return self._saving(inputs, form)
 
             values, carried = run_batched(save, size, args, flags, around)
-            count = kept[0]
+            count = form[0]
             outs = batched_flat(list, size, carried[:count])(values[:count])
-            return list(outs), (values[count:], carried[count:], kept, traces[0])
+            return list(outs), (values[count:], carried[count:], form, traces[0])
 
         def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
-            saved, carried, kept, trace = residuals
+            saved, carried, form, trace = residuals
             flags_in = [*carried, *[True] * len(cts)]
             pulled, flags_out = run_batched(
-                partial(self._restoring, kept), size, [*saved, *cts], flags_in, trace
+                partial(self._restoring, form), size, [*saved, *cts], flags_in, trace
             )
             return [
                 _to_shared(ct, flag_out, flag_in, size)
@@ -372,16 +377,16 @@ class VjpCall(_CustomCall):
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
     ) -> Sequence[Part]:
-        kept: list[Any] = []
-        forward = stage(lambda own: self._saving(own, kept), args)
-        if any(callable(leaf) for leaf in kept[2]):
+        form: list[Any] = []
+        forward = stage(lambda inputs: self._saving(inputs, form), args)
+        if any(callable(leaf) for leaf in form[2]):
             raise TracerError(
                 f"{self.name}: the fwd rule hands a function to bwd, which may hold traced values"
                 " that nobody sees. Hand tensors to it, and make the function in bwd."
             )
         cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]
         saved = forward.results[len(outs) :]
-        return [forward, stage(partial(self._restoring, kept), [*saved, *cts], len(cts))]
+        return [forward, stage(partial(self._restoring, form), [*saved, *cts], len(cts))]
 
     @classmethod
     def opened(
@@ -389,19 +394,19 @@ class VjpCall(_CustomCall):
     ) -> Call:
         def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
             args, more = values[: sizes.args], values[sizes.args :]
-            found = rules[0](args, more)
-            return found[: sizes.outs], (found[sizes.outs :], args, more)
+            saved = rules[0](args, more)
+            return saved[: sizes.outs], (saved[sizes.outs :], args, more)
 
         def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
-            kept, args, more = residuals
-            pulled = rules[1]([*kept, *cts], more)
+            saved, args, more = residuals
+            pulled = rules[1]([*saved, *cts], more)
             return [*pulled, *pull_values(partial(function, args), more, cts)]
 
-        joined, closed = _joined(function, sizes.args), sizes.closed + sizes.known
+        joined, closed = _taking_one_list(function, sizes.args), sizes.closed + sizes.known
         return VjpCall(joined, signature, origin, forward, backward, closed)
 
 
-def _joined(function: Callable[..., Any], count: int) -> FlatFunction:
+def _taking_one_list(function: Callable[..., Any], count: int) -> FlatFunction:
     """Join the two lists that a function takes: the first ``count`` values are the first list."""
     return lambda values: function(values[:count], values[count:])
 

@@ -35,9 +35,9 @@ def delegated(trace: object, to: Any) -> Iterator[None]:
 
 def delegate(trace: object) -> Any:
     """The trace that interprets in the place of another in this context; None if none does."""
-    found = _DELEGATES.get()
-    while found is not None:
-        owner, to, found = found
+    delegates = _DELEGATES.get()
+    while delegates is not None:
+        owner, to, delegates = delegates
         if owner is trace:
             return to
     return None

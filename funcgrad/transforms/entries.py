@@ -53,10 +53,10 @@ from funcgrad.transforms.masked import (
     broadcast,
     buffered,
     chosen,
-    each,
     fit,
     fit_cotangent,
     is_raw,
+    map_cotangent,
     plain,
 )
 
@@ -240,7 +240,7 @@ class ReductionEntry(ElementwiseEntry):
         primitive, params = self.primitive, self.params
         if type(ct) is Masked or primitive.differential.selects:
             wide = shape_of(self.primals[0])
-            self._pull(cotangents, each(ct, lambda part: keep(part, wide, params)), wide)
+            self._pull(cotangents, map_cotangent(ct, lambda array: keep(array, wide, params)), wide)
             return
         if ct.shape:
             ct = keep(ct, shape_of(self.primals[0]), params)
@@ -261,8 +261,8 @@ def keep(x: Value, wide: Shape, params: Mapping[str, Any]) -> Value:
         return x
     missing = len(wide) - len(axis) - len(shape)
     sizes = iter((1,) * missing + shape)
-    kept = tuple([1 if a in axis else next(sizes) for a in range(len(wide))])
-    return x.reshape(kept) if type(x) is np.ndarray else reshape(x, shape=kept)
+    sizes_kept = tuple([1 if a in axis else next(sizes) for a in range(len(wide))])
+    return x.reshape(sizes_kept) if type(x) is np.ndarray else reshape(x, shape=sizes_kept)
 
 
 class LinearEntry(OperationEntry):
@@ -346,10 +346,10 @@ class LinearEntry(OperationEntry):
         ones = [np.ones(shape_of(x)) for x in primals]
         present = cast(ct.mask, dtype=np.dtype(np.float64))
         reached = [route(present, *ones, **self.params) != 0 for route in routes]
-        taking_part = [where(mask, x, 0) for mask, x in zip(reached, primals, strict=True)]
+        reached_primals = [where(mask, x, 0) for mask, x in zip(reached, primals, strict=True)]
         for position, (route, mask) in enumerate(zip(routes, reached, strict=True)):
             if self.operands[position] >= 0:
-                g = route(ct.value, *taking_part, **self.params)
+                g = route(ct.value, *reached_primals, **self.params)
                 self._add(cotangents, position, Masked(where(mask, g, 0), mask))
 
     def _with_gaps(
@@ -358,8 +358,8 @@ class LinearEntry(OperationEntry):
         """The cotangent of an argument, where that of the result has gaps or gets them here."""
         linear = self.primitive.differential
 
-        def pull(part: Value) -> Value:
-            return transpose(part, *primals, **self.params)
+        def pull(array: Value) -> Value:
+            return transpose(array, *primals, **self.params)
 
         if type(ct) is Masked and linear.structural:
             return ct.map(pull)
@@ -373,9 +373,9 @@ class LinearEntry(OperationEntry):
         split = partial(self.primitive.differential.split, **self.params)
         parts = split(plain(ct), *self.primals)
         masks = split(ct.mask, *self.primals) if type(ct) is Masked else parts
-        for position, (part, mask) in enumerate(zip(parts, masks, strict=True)):
+        for position, (share, mask) in enumerate(zip(parts, masks, strict=True)):
             if self.operands[position] >= 0:
-                self._add(cotangents, position, part if mask is part else Masked(part, mask))
+                self._add(cotangents, position, share if mask is share else Masked(share, mask))
 
 
 class PatchEntry(LinearEntry):
@@ -426,13 +426,13 @@ class PushedEntry(OperationEntry):
     __slots__ = ()
 
     def _tangent(self, tangents: list[Value]) -> Value:
-        given = tuple(
+        directions = tuple(
             tangent if is_inexact(dtype_of(x)) else None
             for tangent, x in zip(tangents, self.primals, strict=True)
         )
-        if all(tangent is None for tangent in given):
+        if all(tangent is None for tangent in directions):
             return None
-        return self.primitive.differential.push(given, self.out, *self.primals, **self.params)
+        return self.primitive.differential.push(directions, self.out, *self.primals, **self.params)
 
 
 class TransposedEntry(PushedEntry):
@@ -460,8 +460,10 @@ class TransposedEntry(PushedEntry):
             # At ones no product is zero. What nothing present reaches is made one: it is finite.
             ones = [np.ones(shape_of(x)) for x in (out, *primals)]
             present = cast(ct.mask, dtype=np.dtype(np.float64))
-            reached = [part != 0 for part in transposed(present, *ones)]
-            primals = [where(part, x, 1) for part, x in zip(reached, primals, strict=True)]
+            reached = [sensitivity != 0 for sensitivity in transposed(present, *ones)]
+            primals = [
+                where(sensitivity, x, 1) for sensitivity, x in zip(reached, primals, strict=True)
+            ]
         pulled = transposed(plain(ct), out, *primals)
         if reached:
             pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]

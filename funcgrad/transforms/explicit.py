@@ -44,7 +44,7 @@ Frames: TypeAlias = "Sequence[Frame | None]"
 """The calls whose rules run around a program, the outermost first; None for one not known yet."""
 
 
-def _meet(values: Sequence[Value], *, call: Call, **rest: Any) -> list[Value]:
+def _meet(values: Sequence[Value], *, call: Call, **settings: Any) -> list[Value]:
     try:
         return bind_call(call.bound(), values)
     except ClosureError as error:  # all it closes over are arguments
@@ -88,22 +88,24 @@ def within(program: Program, frames: Frames) -> Program:
     """
     if not frames:
         return program
-    found = [_within(equation, frames) for equation in program.equations]
-    if any(closed for _, closed in found):
-        changed = iter(found)
+    changes = [_equation_within(equation, frames) for equation in program.equations]
+    if any(closed for _, closed in changes):
+        changed = iter(changes)
 
         def step(draft: Draft, equation: Equation) -> list[int]:
-            own, closed = next(changed)
+            fitted, closed = next(changed)
             more = [draft.constant(Constant(value)) for value in closed]
-            return draft.append(own.on((*equation.operands, *more)))
+            return draft.append(fitted.on((*equation.operands, *more)))
 
         return rewrite(program, step)
-    if all(own is equation for (own, _), equation in zip(found, program.equations, strict=True)):
+    if all(
+        fitted is equation for (fitted, _), equation in zip(changes, program.equations, strict=True)
+    ):
         return program
-    return replace(program, equations=tuple([own for own, _ in found]))
+    return replace(program, equations=tuple([fitted for fitted, _ in changes]))
 
 
-def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
+def _equation_within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
     """Fit an equation to run in the rules of these calls; also its further operands there."""
     if not equation.params:
         return equation, ()
@@ -112,8 +114,8 @@ def _within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, 
     if not isinstance(call, Call):
         return with_changed_programs(equation, lambda body: within(body, frames)), ()
     params["call"], closed = call.within(frames)
-    own = equation if params["call"] is call else replace(equation, params=tuple(params.items()))
-    return own, closed
+    fitted = equation if params["call"] is call else replace(equation, params=tuple(params.items()))
+    return fitted, closed
 
 
 def has_rules(program: Program) -> bool:
@@ -134,7 +136,9 @@ def runs_python(program: Program) -> bool:
     for equation in program.equations:
         params, operation = dict(equation.params), equation.operation
         call = params.get("call")
-        if isinstance(call, Call) and not (isinstance(call, FrozenCall) and call.kept is None):
+        if isinstance(call, Call) and not (
+            isinstance(call, FrozenCall) and call.users_call is None
+        ):
             return True
         if isinstance(operation.structure, Control) and any(
             runs_python(body) for body, _ in operation.structure.runs(**params)
@@ -160,9 +164,9 @@ class _Rule:
     places: tuple[int, ...]
     present: tuple[bool, ...]
 
-    def run(self, frames: Frames, own: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
+    def run(self, frames: Frames, args: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
         """The results, in the rules of these calls."""
-        values = [*map(concrete, own), *[closed[place] for place in self.places]]
+        values = [*map(concrete, args), *[closed[place] for place in self.places]]
         results = iter(within(self.program, frames).evaluate(values))
         return [next(results) if flag else None for flag in self.present]
 
@@ -179,7 +183,7 @@ class FrozenCall(Call):
     function : _Rule
     rules : tuple of _Rule
     sizes : Sizes
-    kept : Call, optional
+    users_call : Call, optional
         The call as the user made it, if its rules are no programs.
     around : tuple of FrozenCall or None
         The calls in whose rules it was made, the outermost first; None until that one is known.
@@ -191,7 +195,7 @@ class FrozenCall(Call):
     function: _Rule
     rules: tuple[_Rule, ...]
     sizes: Sizes
-    kept: Call | None
+    users_call: Call | None
     around: tuple[FrozenCall | None, ...]
 
     @property
@@ -201,34 +205,34 @@ class FrozenCall(Call):
 
     @property
     def origin(self) -> Hashable:
-        kept = None if self.kept is None else self.kept.origin
-        return self.kind, self.function, self.rules, self.sizes, kept, self.around
+        users_origin = None if self.users_call is None else self.users_call.origin
+        return self.kind, self.function, self.rules, self.sizes, users_origin, self.around
 
     def bound(self) -> Call:
-        function = partial(self._run, self.function)
-        if self.kept is None:
-            rules = [partial(self._run, rule, is_rule=True) for rule in self.rules]
+        function = partial(self._run_rule, self.function)
+        if self.users_call is None:
+            rules = [partial(self._run_rule, rule, is_rule=True) for rule in self.rules]
             sizes = self.sizes
             if self.around:
                 closed = sum([call.sizes.closed for call in (self, *self.around) if call])
                 sizes = sizes._replace(closed=closed)
-            own: Call = self.kind.opened(self.signature, self.origin, function, rules, sizes)
+            bound_call: Call = self.kind.opened(self.signature, self.origin, function, rules, sizes)
         else:
-            own = self.kept.over(lambda values: function(values, ()))
-        own.frozen = self
-        return own
+            bound_call = self.users_call.over(lambda values: function(values, ()))
+        bound_call.frozen = self
+        return bound_call
 
-    def _run(
-        self, rule: _Rule, own: Sequence[Value], closed: Sequence[Value], is_rule: bool = False
+    def _run_rule(
+        self, rule: _Rule, args: Sequence[Value], closed: Sequence[Value], is_rule: bool = False
     ) -> list[Value]:
         """Run the function or a rule; the values closed over include those of the calls around."""
-        rest = iter(closed)
+        values = iter(closed)
         mine, *others = [
-            None if call is None else Frame(call, tuple(islice(rest, call.sizes.closed)))
+            None if call is None else Frame(call, tuple(islice(values, call.sizes.closed)))
             for call in (self, *self.around)
         ]
         assert mine is not None
-        return rule.run([*others, mine] if is_rule else others, own, mine.closed)
+        return rule.run([*others, mine] if is_rule else others, args, mine.closed)
 
     def within(self, frames: Frames) -> tuple[Call, tuple[Value, ...]]:
         known = [frame for frame in frames[: len(self.around)] if frame is not None]
@@ -326,7 +330,7 @@ def key_of(call: Call, values: Sequence[Value]) -> Hashable:
     return call.origin, tuple([spec_inside(value) for value in values])
 
 
-def part(
+def staged_part(
     stager: Any,
     run: Callable[[Sequence[Value]], Sequence[Value]],
     name: str,
@@ -339,8 +343,8 @@ def part(
     """
     present: list[bool] = []
 
-    def there(own: Sequence[Value]) -> list[Value]:
-        results = run(own)
+    def there(inputs: Sequence[Value]) -> list[Value]:
+        results = run(inputs)
         present[:] = [result is not None for result in results]
         return [result for result in results if result is not None]
 
@@ -378,10 +382,10 @@ def explicit(
     knots = {**stager.knots, key_of(call, values): Knot(call, body, level)}
     looks: list[bool] = []
 
-    def stage(run: Any, own: Sequence[Value], linear: int = 0) -> Part:
-        found = part(stager, run, call.name, own, knots)
-        looks.append(_looks(found.program, range(len(own) - linear, len(own))))
-        return found
+    def stage(run: Any, inputs: Sequence[Value], linear: int = 0) -> Part:
+        rule_part = staged_part(stager, run, call.name, inputs, knots)
+        looks.append(_looks(rule_part.program, range(len(inputs) - linear, len(inputs))))
+        return rule_part
 
     rules: Sequence[Part] = ()
     failure: Exception | None = None
@@ -389,20 +393,26 @@ def explicit(
         rules = call.stage_rules(stage, values, body.results)
     except Exception as error:  # it may be one that nobody will need
         failure = error
-    closed = tuple({id(each): each for own in (body, *rules) for each in own.closed}.values())
+    closed = tuple(
+        {id(value): value for staged in (body, *rules) for value in staged.closed}.values()
+    )
     if failure is not None and closed:
         raise failure
     places = {id(value): place for place, value in enumerate(closed)}
 
-    def rule(own: Part) -> _Rule:
-        return _Rule(own.program, tuple([places[id(value)] for value in own.closed]), own.present)
+    def rule(staged: Part) -> _Rule:
+        return _Rule(
+            staged.program, tuple([places[id(value)] for value in staged.closed]), staged.present
+        )
 
     # A rule that looks at numbers of tangents or cotangents holds for those numbers only.
-    kept = call if failure is not None or (any(looks) and not closed) else None
+    users_call = call if failure is not None or (any(looks) and not closed) else None
     sizes = Sizes(len(values), len(closed), len(body.results), call.closed)
-    own_rules = () if kept else tuple(map(rule, rules))
+    frozen_rules = () if users_call else tuple(map(rule, rules))
     signature, around = call.signature, (None,) * level
-    return FrozenCall(type(call), signature, rule(body), own_rules, sizes, kept, around), closed
+    return FrozenCall(
+        type(call), signature, rule(body), frozen_rules, sizes, users_call, around
+    ), closed
 
 
 def _looks(program: Program, inputs: Iterable[int]) -> bool:

@@ -56,13 +56,13 @@ def in_precision_of(dtype: np.dtype[Any], x: Value) -> Value:
 
     Complex numbers stay complex, also where the result is real, as a magnitude is.
     """
-    own = dtype_of(x)
-    if own == dtype or (own.kind != "b" and is_weak(x)):
+    argument_dtype = dtype_of(x)
+    if argument_dtype == dtype or (argument_dtype.kind != "b" and is_weak(x)):
         return x
     wanted = np.dtype(dtype.char.lower())
-    if own.kind == "c":
+    if argument_dtype.kind == "c":
         wanted = np.result_type(wanted, np.complex64)
-    return x if own == wanted or type(x) is Outline else cast(x, dtype=wanted)
+    return x if argument_dtype == wanted or type(x) is Outline else cast(x, dtype=wanted)
 
 
 def operands_of_factors(

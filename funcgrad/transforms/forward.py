@@ -210,11 +210,11 @@ def jvp(
     chosen = choose("jvp", f, primals, tuple(range(len(primals))))
     specs = [spec_of(leaf) for leaf in chosen.leaves]
     structure = trees.structure(tuple(primals))
-    given = like("jvp", "tangents", tuple(tangents), structure, specs)
+    directions = like("jvp", "tangents", tuple(tangents), structure, specs)
     with begin_level() as level:
         pusher = Pusher(level)
         try:
-            duals = [pusher.dual(x, t) for x, t in zip(chosen.leaves, given, strict=True)]
+            duals = [pusher.dual(x, t) for x, t in zip(chosen.leaves, directions, strict=True)]
             out = f(*chosen.trees(duals))
         finally:
             pusher.close()
@@ -234,11 +234,11 @@ def jvp(
 
 def check_pairs(operation: str, primals: Any, tangents: Any) -> None:
     """Check that primals and tangents are tuples of one length."""
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
+    for name, argument_trees in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(argument_trees, (tuple, list)):
             raise DifferentiationError(
                 f"{operation}: {name} has to be a tuple with one entry for each argument, got"
-                f" {type(given).__name__}. Write {operation}(f, (x,), (t,))."
+                f" {type(argument_trees).__name__}. Write {operation}(f, (x,), (t,))."
             )
     if len(primals) != len(tangents):
         raise DifferentiationError(

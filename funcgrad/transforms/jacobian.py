@@ -40,10 +40,10 @@ def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, A
     parts = []
     for spec in specs:
         size = prod(spec.shape)
-        part = np.zeros((total, size), spec.dtype)
+        block = np.zeros((total, size), spec.dtype)
         if spec.dtype.kind == "c" or unit == 1.0:
-            part[np.arange(start, start + size), np.arange(size)] = unit
-        parts.append(part.reshape(total, *spec.shape))
+            block[np.arange(start, start + size), np.arange(size)] = unit
+        parts.append(block.reshape(total, *spec.shape))
         start += size
     return parts
 
@@ -51,13 +51,13 @@ def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, A
 def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
     """Cut the axis of all unit vectors, the last or the first, into the leaves' own axes."""
     value, start = concrete(x), 0
-    own = shape_of(value)[:-1] if axis_last else shape_of(value)[1:]
+    other_axes = shape_of(value)[:-1] if axis_last else shape_of(value)[1:]
     parts = []
     for shape in shapes:
         stop = start + prod(shape)
-        part = wrap(value)[..., start:stop] if axis_last else wrap(value)[start:stop]
-        full = (*own, *shape) if axis_last else (*shape, *own)
-        parts.append(wrap(reshape(concrete(part), shape=full)))
+        block = wrap(value)[..., start:stop] if axis_last else wrap(value)[start:stop]
+        full = (*other_axes, *shape) if axis_last else (*shape, *other_axes)
+        parts.append(wrap(reshape(concrete(block), shape=full)))
         start = stop
     return parts
 
@@ -124,7 +124,7 @@ def jacfwd(
         chosen = choose("jacfwd", f, args, argnums)
         specs = [spec_of(leaf) for leaf in chosen.leaves]
         primals = [wrap(leaf) for leaf in chosen.leaves]
-        kept: list[Any] = []
+        auxiliary: list[Any] = []
 
         def push(*tangents: Any) -> Any:
             def run(*leaves: Value) -> Any:
@@ -132,7 +132,7 @@ def jacfwd(
                 return pair("jacfwd", out) if has_aux else (out, None)
 
             _, tangent, aux = jvp(run, primals, tangents, has_aux=True)
-            kept[:] = [aux]
+            auxiliary[:] = [aux]
             return tangent
 
         def push_basis(unit: complex) -> Any:
@@ -153,7 +153,7 @@ def jacfwd(
             return chosen.result(parts)
 
         result = trees.map(in_tree, tangent)
-        return (result, kept[0]) if has_aux else result
+        return (result, auxiliary[0]) if has_aux else result
 
     return jacobian
 

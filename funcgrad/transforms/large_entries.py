@@ -15,7 +15,7 @@ The numbers are the same to the last bit, since all of this is element by elemen
 >>> pool = BufferPool()
 >>> x = np.linspace(0.0, 1.0, 20000)
 >>> y = evaluated(pool, sin, (x,))
->>> out, (argument,) = kept(sin, (0,), y, (x,))  # the cosine is computed of x
+>>> out, (argument,) = residuals_of(sin, (0,), y, (x,))  # the cosine is computed of x
 >>> out is y, argument is x
 (False, True)
 """
@@ -68,7 +68,7 @@ def evaluated(pool: BufferPool, primitive: Primitive, args: tuple[Value, ...]) -
     return evaluate(*args, out=pool.take(shape, dtype))
 
 
-def kept(
+def residuals_of(
     primitive: Primitive, operands: Sequence[int], out: Value, primals: Sequence[Value]
 ) -> tuple[Any, tuple[Any, ...]]:
     """The result and the arguments of an operation, as far as a pullback reads them.
@@ -76,8 +76,8 @@ def kept(
     Arrays that no factor of a followed argument reads are replaced by outlines. The result of a
     reduction is small, and stays.
     """
-    first, *rest = primitive.read(operands)
-    held = [x if read else outlined(x) for x, read in zip(primals, rest, strict=True)]
+    first, *reads = primitive.read(operands)
+    held = [x if read else outlined(x) for x, read in zip(primals, reads, strict=True)]
     return out if first or primitive.form == "reducing" else outlined(out), tuple(held)
 
 
@@ -96,18 +96,18 @@ class LargeEntry(ElementwiseEntry):
     def pull(self, cotangents: Variables) -> None:
         ct = cotangents[self.index]
         # Of such a buffer nobody knows but this sweep, which has no other use for it.
-        is_own = type(ct) is CotangentBuffer and ct.mask is None
-        given = ct.value if is_own else ct
-        if not self._goes_in_blocks(given):
+        is_unshared = type(ct) is CotangentBuffer and ct.mask is None
+        cotangent = ct.value if is_unshared else ct
+        if not self._goes_in_blocks(cotangent):
             super().pull(cotangents)
             return
         cotangents[self.index] = None
         factors = self.primitive.factors
         followed = [k for k, operand in enumerate(self.operands) if operand >= 0 and factors[k]]
         # What an argument is handed as it is must stay, unless there is no other.
-        may_write = is_own and (len(followed) == 1 or SAME not in factors)
+        may_write = is_unshared and (len(followed) == 1 or SAME not in factors)
         for k in followed:
-            self._pull_to(k, cotangents, given, may_write and k == followed[-1])
+            self._pull_to(k, cotangents, cotangent, may_write and k == followed[-1])
 
     def _goes_in_blocks(self, ct: Cotangent) -> bool:
         """Whether all values are raw, real, of one dtype, and laid out in the blocks' order."""
@@ -134,8 +134,8 @@ class LargeEntry(ElementwiseEntry):
             accumulate(cotangents, operand, g)
             return
         if self.params:
-            given: Any = factor
-            factor = partial(given, **self.params)
+            general_factor: Any = factor
+            factor = partial(general_factor, **self.params)
         if not ct.shape and ct == 1 and callable(factor):
             same = self._handed_on(factor)
             if same is not None:
@@ -170,14 +170,14 @@ class LargeEntry(ElementwiseEntry):
         values = target, base, ct, out, *self.primals
         blocks = [values] if target.nbytes <= _BLOCK else _blocks(target, values)
         room = None
-        for place, before, part, result, *args in blocks:
+        for place, before, cotangent, result, *args in blocks:
             operands = result, *operands_of_factors(differential, args, out)
             if before is None:
-                _product(part, factor, operands, place)
+                _product(cotangent, factor, operands, place)
                 continue
             if room is None:
                 room = np.empty(place.shape, place.dtype)
-            np.add(before, _product(part, factor, operands, room[: len(place)]), out=place)
+            np.add(before, _product(cotangent, factor, operands, room[: len(place)]), out=place)
 
 
 def _is_alike(array: Array, out: Array | Outline) -> bool:

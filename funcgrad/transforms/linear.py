@@ -71,9 +71,9 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     in_structure = trees.structure(tuple(primals))
 
     def push(*tangents: Any) -> Any:
-        given = like("push", "tangents", tangents, in_structure, specs)
+        directions = like("push", "tangents", tangents, in_structure, specs)
         with quiet():
-            pushed = record.push(indices, given)
+            pushed = record.push(indices, directions)
             return trees.unflatten(
                 structure,
                 [
@@ -181,7 +181,7 @@ class LinearRecorder(Recorder):
             )
         out = super().process(primitive, args, params)
         outs = out if type(out) is tuple else (out,)
-        if any(_is_nonzero(each._value if type(each) is Recorded else each) for each in outs):
+        if any(_is_nonzero(value._value if type(value) is Recorded else value) for value in outs):
             raise DifferentiationError(
                 f"linear_transpose: the function is not linear but affine: {primitive.name} brings"
                 " in a constant that is not zero."

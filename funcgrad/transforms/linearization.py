@@ -100,48 +100,50 @@ class Linearization:
         cts = [whole_cotangent(specs[variable]) for variable in program.outputs]
         both = with_pullback(program, followed, args, cts, numbers)
         self.connected = both.connected
-        whole, given = both.program, range(len(args))
+        whole, inputs = both.program, range(len(args))
         self._numbers: Numbers = {}
         values = value_numbers(whole, len(args), self._numbers)
         guards = [guard for guard in whole.guards if values[guard.variable] is not None]
         later = [guard.variable for guard in whole.guards if values[guard.variable] is None]
         outs, pulled = whole.outputs[: len(cts)], whole.outputs[len(cts) :]
-        known = defined(whole, [*outs, *[guard.variable for guard in guards]], given)
+        known = defined(whole, [*outs, *[guard.variable for guard in guards]], inputs)
         _, read = needed(whole, [*pulled, *later], known)
         residuals = sorted(known & read)
-        self.forward = extract(whole, given, [*outs, *residuals], guards)
-        self._slots = {values[variable]: k for k, variable in enumerate([*given, *residuals])}
+        self.forward = extract(whole, inputs, [*outs, *residuals], guards)
+        self._slots = {values[variable]: k for k, variable in enumerate([*inputs, *residuals])}
         self._checked = frozenset([_fact(guard, values) for guard in guards])
         places = [0, *running_sums([width(ct) for ct in cts])]
-        self.first = self._part(both, [len(args) + places[k] for k in self.connected])
+        self.first = self._linear_part(both, [len(args) + places[k] for k in self.connected])
 
     def pullback(self, args: Sequence[Value], cts: Sequence[Cotangent]) -> LinearPart:
         """The pullback of such cotangents, one for each result."""
-        return self._part(
+        return self._linear_part(
             with_pullback(self._program, self._followed, args, cts, self._has_numbers)
         )
 
     def pushforward(self, args: Sequence[Value], tangents: Sequence[Value]) -> LinearPart:
         """The pushforward of such tangents, one for each argument."""
-        return self._part(with_pushforward(self._program, args, tangents, self._has_numbers))
+        return self._linear_part(with_pushforward(self._program, args, tangents, self._has_numbers))
 
-    def _part(self, both: WithDerivative, given: Sequence[int] | None = None) -> LinearPart:
+    def _linear_part(self, both: WithDerivative, inputs: Sequence[int] | None = None) -> LinearPart:
         """The part of a program with its derivative that is left once the results are known.
 
-        ``given`` are its inputs that are cotangents or tangents, when those are not all inputs
+        ``inputs`` are those that are cotangents or tangents, when those are not all inputs
         after the arguments. Values that it needs and that are no residuals are computed again.
         """
         whole = both.program
-        if given is None:
-            given = range(len(self._followed), len(whole.inputs))
+        if inputs is None:
+            inputs = range(len(self._followed), len(whole.inputs))
         values = value_numbers(whole, len(self._followed), dict(self._numbers))
         slots = {v: self._slots[n] for v, n in enumerate(values) if n in self._slots}
         guards = [guard for guard in whole.guards if _fact(guard, values) not in self._checked]
-        found = whole.outputs[len(self._program.outputs) :]
-        _, read = needed(whole, [*found, *[guard.variable for guard in guards]], slots)
-        kept = [variable for variable in slots if variable in read]
-        rest = extract(whole, [*kept, *given], found, guards)
-        return LinearPart(rest, tuple([slots[variable] for variable in kept]), both.widths)
+        derivatives = whole.outputs[len(self._program.outputs) :]
+        _, read = needed(whole, [*derivatives, *[guard.variable for guard in guards]], slots)
+        residuals = [variable for variable in slots if variable in read]
+        linear_program = extract(whole, [*residuals, *inputs], derivatives, guards)
+        return LinearPart(
+            linear_program, tuple([slots[variable] for variable in residuals]), both.widths
+        )
 
 
 def whole_cotangent(spec: Spec) -> Value:

@@ -72,9 +72,9 @@ class CotangentBuffer:
 
     def add(self, ct: Cotangent) -> None:
         """Add a whole cotangent of raw values."""
-        part = plain(ct)
-        self.widen(shape_of(part))
-        self.value += part
+        array = plain(ct)
+        self.widen(shape_of(array))
+        self.value += array
         if type(ct) is not Masked:
             self.mask = None
         elif self.mask is not None:
@@ -90,22 +90,22 @@ class CotangentBuffer:
         shape : tuple of int
             The shape that both broadcast to.
         """
-        own = self.value
-        if type(mask) is not np.ndarray or type(ct) not in RAW or dtype_of(ct) != own.dtype:
+        total = self.value
+        if type(mask) is not np.ndarray or type(ct) not in RAW or dtype_of(ct) != total.dtype:
             return False
-        if not mask.shape == own.shape == shape:
+        if not mask.shape == total.shape == shape:
             return False
-        np.add(own, ct, out=own, where=mask)
+        np.add(total, ct, out=total, where=mask)
         if self.mask is not None:
             self.mask |= mask
         return True
 
     def widen(self, shape: Shape) -> None:
         """Make room for patches of a shape: a sum of cotangents that broadcast may be smaller."""
-        own = self.value.shape
-        if shape and shape != own:
-            wide = np.broadcast_shapes(own, shape)
-            if wide != own:
+        current = self.value.shape
+        if shape and shape != current:
+            wide = np.broadcast_shapes(current, shape)
+            if wide != current:
                 self.value = expand(self.value, wide)
 
     def settle(self) -> Cotangent:
@@ -145,8 +145,8 @@ def selected(mask: Value, ct: Value) -> Value:
 def chosen(ct: Cotangent, choice: Value | Selection) -> Masked:
     """The part of a cotangent that a mask or a selection chooses; the rest is absent."""
     if isinstance(choice, Selection):
-        part = ct.select(choice.mask) if type(ct) is Masked else Masked(ct, choice.mask)
-        return part.times(choice.weight)
+        masked = ct.select(choice.mask) if type(ct) is Masked else Masked(ct, choice.mask)
+        return masked.times(choice.weight)
     return ct.select(choice) if type(ct) is Masked else Masked(selected(choice, ct), choice)
 
 
@@ -162,7 +162,7 @@ def plain(ct: Cotangent) -> Value:
     return ct.value if type(ct) is Masked else ct
 
 
-def each(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
+def map_cotangent(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
     """Apply a function to the value of a cotangent, and to its mask if it has one."""
     return Masked(change(ct.value), change(ct.mask)) if type(ct) is Masked else change(ct)
 
@@ -180,7 +180,7 @@ def merged(first: Cotangent, second: Cotangent) -> Cotangent:
 def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     """A cotangent written out to the shape of its variable."""
     if type(ct) is Masked:
-        return each(ct, lambda part: broadcast(part, shape))
+        return map_cotangent(ct, lambda array: broadcast(array, shape))
     if shape_of(ct) == shape:
         return ct
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)

@@ -103,11 +103,11 @@ def staged_body(
     # Those further out as long as all inside of them do, whose tracers would hold tracers of this.
     traces: list[Any] = [*takewhile(lambda t: isinstance(t, Stager | Recorder), running_traces())]
     with ExitStack() as stack:
-        own = Numberless(stack.enter_context(begin_level()), place, stager)
-        own.knots = {} if stager is None else stager.knots
+        stager_inside = Numberless(stack.enter_context(begin_level()), place, stager)
+        stager_inside.knots = {} if stager is None else stager.knots
         for trace in traces if holds_all else ():
             if isinstance(trace, Recorder):
                 trace.is_plain = False
-            stack.enter_context(delegated(trace, own))
-        program, closed, _ = own.body(function, name, [stand_in(spec) for spec in specs])
+            stack.enter_context(delegated(trace, stager_inside))
+        program, closed, _ = stager_inside.body(function, name, [stand_in(spec) for spec in specs])
     return program, closed

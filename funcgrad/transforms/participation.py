@@ -100,9 +100,9 @@ def _with_deputy(mask: Value, x: Value) -> Value:
 
 def _deputy(mask: Value, x: Value) -> Value:
     """The values that stand for examples outside of a mask."""
-    (batch, *_), (own, *_) = _batches(mask), _batches(x)
-    if own is not batch:  # within that batch
-        return own.rebuild(x, lambda inside: _deputy(mask, inside))
+    (batch, *_), (inner_batch, *_) = _batches(mask), _batches(x)
+    if inner_batch is not batch:  # within that batch
+        return inner_batch.rebuild(x, lambda inside: _deputy(mask, inside))
     return _with_deputy(_anyone(mask), deputy_of(batch.inner(mask), batch.inner(x)))
 
 
@@ -113,9 +113,9 @@ def _anyone(mask: Value) -> Value:
 
 def _batches(x: Value) -> list[Trace]:
     """The traces, the innermost first, in which a value stands for many."""
-    found: list[Trace] = []
+    batches: list[Trace] = []
     while type(x) not in RAW and x._trace is not None:
         if x._trace.is_batch:
-            found.append(x._trace)
+            batches.append(x._trace)
         x = x._value
-    return found
+    return batches

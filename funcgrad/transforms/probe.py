@@ -97,8 +97,8 @@ class ProbeSet:
                 f"grad: the function marked no value as {', '.join(map(repr, missing))}; it marked"
                 f" {sorted(self._marked) or 'none'}. Call fg.probe(x, name) on the value."
             )
-        found = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
-        return {name: wrap(fit_cotangent(ct, spec)) for (name, (spec, _)), ct in found}
+        marked_cts = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
+        return {name: wrap(fit_cotangent(ct, spec)) for (name, (spec, _)), ct in marked_cts}
 
 
 @dataclass(slots=True, eq=False)

@@ -87,7 +87,7 @@ class QuickEntry(Entry):
                 or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
                 or (y is not None and x.shape != out.shape)
             ):
-                g = _fitted(g, ct, factor, out, left, right, x)
+                g = _argument_cotangent(g, ct, factor, out, left, right, x)
             if cotangents[operand] is None:
                 cotangents[operand] = g
             else:
@@ -104,7 +104,7 @@ class QuickEntry(Entry):
                 or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
                 or y.shape != out.shape
             ):
-                g = _fitted(g, ct, factor, out, left, right, y)
+                g = _argument_cotangent(g, ct, factor, out, left, right, y)
             if factor is OPPOSITE:
                 g = times(g, factor)  # last: of a sum there are fewer to turn
             if cotangents[operand] is None:
@@ -135,13 +135,13 @@ def push_quick(
     return fit_tangent(plus(first, second), out)
 
 
-def _fitted(
-    g: Value, ct: Value, factor: Factor | Value, out: Value, x: Value, y: Value, own: Value
+def _argument_cotangent(
+    g: Value, ct: Value, factor: Factor | Value, out: Value, x: Value, y: Value, argument: Value
 ) -> Value:
-    """The cotangent of the argument ``own``; g is the factor times the cotangent of the result."""
+    """The cotangent of the argument; g is the factor times the cotangent of the result."""
     if g.dtype.kind == "c" and callable(factor):  # the factor's conjugate is meant
         g = times(ct, conj(factor(out, x) if y is None else factor(out, x, y)))
-    return fit(g, own, shape_of(out))
+    return fit(g, argument, shape_of(out))
 
 
 class ProductEntry(QuickEntry):
@@ -163,11 +163,11 @@ class ProductEntry(QuickEntry):
         ct = broadcast(ct, out.shape)
         arguments = (self.first, x), (self.second, y)
         transposes = self.primitive.differential.transposes
-        for (operand, own), transpose in zip(arguments, transposes, strict=True):
+        for (operand, argument), transpose in zip(arguments, transposes, strict=True):
             if operand >= 0:
                 g = transpose(ct, x, y)
-                if type(own) is not _array or g.dtype is not own.dtype:
-                    g = fit(g, own, shape_of(own))
+                if type(argument) is not _array or g.dtype is not argument.dtype:
+                    g = fit(g, argument, shape_of(argument))
                 accumulate(cotangents, operand, g)
 
 

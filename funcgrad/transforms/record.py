@@ -52,7 +52,7 @@ from funcgrad.transforms.entries import (
     TransposedEntry,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
-from funcgrad.transforms.large_entries import LargeEntry, evaluated, kept
+from funcgrad.transforms.large_entries import LargeEntry, evaluated, residuals_of
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit, fit_cotangent
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
@@ -137,9 +137,9 @@ class Recorder(Readable):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Record a call as one entry, or let it record itself."""
-        own = None if self.is_plain else delegate(self)
-        if own is not None:
-            results: list[Value] = own.process_call(call, args)
+        deputy = None if self.is_plain else delegate(self)
+        if deputy is not None:
+            results: list[Value] = deputy.process_call(call, args)
             return results
         if self.tape.current() is None:
             return bind_call(call, [self.inner(arg) for arg in args])
@@ -149,9 +149,9 @@ class Recorder(Readable):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        own = None if self.is_plain else delegate(self)
-        if own is not None:
-            return own.process1(primitive, x)
+        deputy = None if self.is_plain else delegate(self)
+        if deputy is not None:
+            return deputy.process1(primitive, x)
         data = x._value
         if type(data) is _array:
             if data.nbytes >= LARGE:
@@ -178,9 +178,9 @@ class Recorder(Readable):
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for operations of two arguments without parameters."""
-        own = None if self.is_plain else delegate(self)
-        if own is not None:
-            return own.process2(primitive, x, y)
+        deputy = None if self.is_plain else delegate(self)
+        if deputy is not None:
+            return deputy.process2(primitive, x, y)
         first = second = -1
         if type(x) is Recorded and x._trace is self:
             first = x._index
@@ -237,9 +237,9 @@ class Recorder(Readable):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and append an entry if a derivative can flow."""
-        own = None if self.is_plain else delegate(self)
-        if own is not None:
-            return own.process(primitive, args, params)
+        deputy = None if self.is_plain else delegate(self)
+        if deputy is not None:
+            return deputy.process(primitive, args, params)
         operands: tuple[int, ...]
         if len(args) == 1:  # which then is followed here
             data = args[0]._value
@@ -276,7 +276,7 @@ class Recorder(Readable):
                 (dtype := out.dtype if type(out) in STRONG else dtype_of(out)) is not _FLOAT64
                 and dtype.kind not in "fc"
             )
-            or (len(operands) > 1 and not _reached(primitive, operands))
+            or (len(operands) > 1 and not _has_route(primitive, operands))
         ):
             self.check()
             return out
@@ -285,7 +285,7 @@ class Recorder(Readable):
         keeps, entry = out, _new(kind)
         large = primals[0] if primitive.form == "reducing" else out
         if type(large) is _array and large.nbytes >= LARGE and primitive.factors:
-            keeps, primals = kept(primitive, operands, out, primals)
+            keeps, primals = residuals_of(primitive, operands, out, primals)
             if primitive.form == "elementwise":
                 entry = _new(LargeEntry)
                 entry.pool = self.pool
@@ -312,8 +312,8 @@ class Recorder(Readable):
         for position, out in enumerate(outs):
             if is_inexact(dtype_of(out)):
                 # A result may depend on a value followed here that the function closes over.
-                own = ResultEntry(call, position, len(outs), self.index_of(out))
-                out = self.append_entry(own, self.inner(out))
+                result_entry = ResultEntry(call, position, len(outs), self.index_of(out))
+                out = self.append_entry(result_entry, self.inner(out))
             results.append(out)
         return results
 
@@ -330,7 +330,7 @@ class Recorder(Readable):
         return tracer
 
 
-def _reached(primitive: Primitive, operands: Sequence[int]) -> bool:
+def _has_route(primitive: Primitive, operands: Sequence[int]) -> bool:
     """Whether a derivative reaches an operand that is followed."""
     routes = primitive.routes(len(operands))
     return True in [k >= 0 and to is not None for k, to in zip(operands, routes, strict=True)]
@@ -369,10 +369,10 @@ def _transposed(
     """The cotangents of all arguments, by transposing a pushforward in the followed ones."""
 
     def pushed(*tangents: Value) -> Sequence[Value]:
-        given: list[Value] = [None] * len(primals)
+        directions: list[Value] = [None] * len(primals)
         for position, tangent in zip(followed, tangents, strict=True):
-            given[position] = tangent
-        return push(given)
+            directions[position] = tangent
+        return push(directions)
 
     pulled: list[Value] = [None] * len(primals)
     specs = [spec_of(primals[position]) for position in followed]
@@ -428,13 +428,15 @@ class Several:
 
     def push(self, tangents: Sequence[Value]) -> list[Value]:
         """The results' tangents, from the arguments'; None is a zero."""
-        given = tuple(
+        directions = tuple(
             tangent if is_inexact(dtype_of(x)) else None
             for x, tangent in zip(self.primals, tangents, strict=True)
         )
-        if all(tangent is None for tangent in given):
+        if all(tangent is None for tangent in directions):
             return [None] * len(self.outs)
-        pushed = self.primitive.differential.push(given, self.outs, *self.primals, **self.params)
+        pushed = self.primitive.differential.push(
+            directions, self.outs, *self.primals, **self.params
+        )
         return [
             fit_tangent(tangent, out) if is_inexact(dtype_of(out)) else None
             for tangent, out in zip(pushed, self.outs, strict=True)

@@ -15,7 +15,7 @@ from funcgrad.errors import TracerError
 from funcgrad.programs.inline import inlined
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.call import Call, Part
-from funcgrad.transforms.explicit import FrozenCall, explicit, key_of, part
+from funcgrad.transforms.explicit import FrozenCall, explicit, key_of, staged_part
 
 
 class StagedCalls:
@@ -39,10 +39,10 @@ class StagedCalls:
         self, call: Call, values: Sequence[Value], is_known: bool
     ) -> tuple[FrozenCall, Part, tuple[Value, ...]] | None:
         """Find a call that was staged before; ``is_known``: whether its arguments' numbers are."""
-        found = self._known.get(key_of(call, values))
-        if found is None:
+        staged_before = self._known.get(key_of(call, values))
+        if staged_before is None:
             return None
-        first, frozen, body = found
+        first, frozen, body = staged_before
         call.adopt(first)
         if is_known:
             outs = body.program.evaluate([*map(concrete, values)])
@@ -54,9 +54,9 @@ class StagedCalls:
     ) -> None:
         """Keep a call that does not depend on numbers, nor on the calls in whose rules it is."""
         programs = [body.program, *[rule.program for rule in frozen.rules]]
-        if frozen.kept is None and not any(inlined(program).guards for program in programs):
-            own = replace(frozen, around=()) if level else frozen
-            self._known[key_of(call, values)] = call, own, body
+        if frozen.users_call is None and not any(inlined(program).guards for program in programs):
+            free = replace(frozen, around=()) if level else frozen
+            self._known[key_of(call, values)] = call, free, body
 
 
 def staged_call(
@@ -78,21 +78,21 @@ def staged_call(
         finally:
             stager.calls = None
     calls: StagedCalls = stager.calls
-    found = calls.again(call, values, is_known)
-    if found is None:
+    staged = calls.again(call, values, is_known)
+    if staged is None:
         before, level = len(calls.ties), len(stager.knots)
-        found = frozen, body, closed = _staged_call(stager, call, values)
+        staged = frozen, body, closed = _staged_call(stager, call, values)
         if not closed and all(tie >= level for tie in calls.ties[before:]):
             calls.keep(call, values, frozen, body, level)
-    return found
+    return staged
 
 
 def _staged_call(
     stager: Any, call: Call, values: Sequence[Value]
 ) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
-    body = part(stager, call.run, call.name, values)
+    body = staged_part(stager, call.run, call.name, values)
     if any(guard.use == "number" for guard in inlined(body.program).guards):
         # Then its results are no constants of a program that holds for these numbers only.
         raise TracerError(f"{call.name}: the function takes numbers out of its arguments.")
-    own, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
-    return own, body, closed
+    frozen, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
+    return frozen, body, closed

@@ -40,6 +40,7 @@ from funcgrad.trace import (
     running_traces,
 )
 from funcgrad.transforms.call import Call, bind_call, check_closure
+from funcgrad.transforms.constant_pool import ConstantPool
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.explicit import (
     CUSTOM_CALL,
@@ -49,7 +50,6 @@ from funcgrad.transforms.explicit import (
     foreign_params,
     key_of,
 )
-from funcgrad.transforms.kept import Kept
 from funcgrad.transforms.staged_calls import StagedCalls, staged_call
 from funcgrad.users_line import users_line
 
@@ -94,9 +94,9 @@ class Stager(Trace):
         "_has_numbers",
         "_inputs",
         "_is_nested",
-        "_kept",
         "_lock",
         "_open",
+        "_pool",
         "_reruns",
         "_runs_loops",
         "_unknown",
@@ -122,7 +122,7 @@ class Stager(Trace):
         self.knots: Knots = {}
         self.calls: StagedCalls | None = None if around is None else around.calls
         self._inputs: list[Any] = []
-        self._kept = Kept()
+        self._pool = ConstantPool()
         self._equations: list[tuple[int, Equation]] = []
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
@@ -146,8 +146,8 @@ class Stager(Trace):
 
     def _line(self, tracer: Staged) -> str:
         """The user's line that a value comes from; empty for an argument."""
-        is_own = tracer._trace is self
-        if is_own:
+        is_followed_here = tracer._trace is self
+        if is_followed_here:
             for first, equation in self._equations:
                 if first <= tracer._index < first + len(equation.results):
                     return equation.source
@@ -200,9 +200,9 @@ class Stager(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate, and append an equation."""
-        own = delegate(self)
-        if own is not None:
-            borrowed: Value = own.process(primitive, args, params)
+        deputy = delegate(self)
+        if deputy is not None:
+            borrowed: Value = deputy.process(primitive, args, params)
             return borrowed
         self.check(*args)
         values = tuple([self.inner(arg) for arg in args])
@@ -213,17 +213,17 @@ class Stager(Trace):
         else:
             said = primitive.checked_result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
-        own, several = _hashable(params) if params else (), type(out) is tuple
-        results = self._define(primitive, args, own, out if several else [out])
+        hashable, several = _hashable(params) if params else (), type(out) is tuple
+        results = self._define(primitive, args, hashable, out if several else [out])
         if self._has_numbers and not is_known:
             self._leave_out([result._index for result in results])
         return tuple(results) if several else results[0]
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
-        own = delegate(self)
-        if own is not None:
-            borrowed: list[Value] = own.process_call(call, args)
+        deputy = delegate(self)
+        if deputy is not None:
+            borrowed: list[Value] = deputy.process_call(call, args)
             return borrowed
         self.check(*args)
         values = [self.inner(arg) for arg in args]
@@ -233,16 +233,16 @@ class Stager(Trace):
             knot = self.knots.get(key_of(call, values)) if self.knots else None
             if knot is not None:
                 return self._tied(knot, call, args, is_known)
-            found = None
+            staged = None
             with suppress(Exception):  # as where it leaves all its numbers to another library
-                found = staged_call(self, call, values, is_known)
-            if found is not None:
-                frozen, body, closed = found
+                staged = staged_call(self, call, values, is_known)
+            if staged is not None:
+                frozen, body, closed = staged
                 if closed:  # which may belong to a transformation inside of this one
                     return bind_call(frozen.bound(), [*args, *closed])
-                own_params = ("body", body.program), ("call", frozen)
+                call_params = ("body", body.program), ("call", frozen)
                 outs = self._called(call, values, body.results)
-                return self._define(CUSTOM_CALL, args, own_params, outs)
+                return self._define(CUSTOM_CALL, args, call_params, outs)
         specs = None if self._has_numbers else call.result_specs
         if specs is None:
             self.need_numbers(*args)
@@ -266,8 +266,8 @@ class Stager(Trace):
         call.adopt(knot.call)
         if self.calls is not None:
             self.calls.ties.append(knot.level)
-        found = knot.run([self.inner(arg) for arg in args]) if is_known else knot.results
-        outs = [self.inner(out) for out in found]
+        results = knot.run([self.inner(arg) for arg in args]) if is_known else knot.results
+        outs = [self.inner(out) for out in results]
         return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)
 
     def process_segment(
@@ -320,7 +320,9 @@ class Stager(Trace):
 
     def _closed(self) -> list[Constant]:
         """The traced values that a nested function closes over, in the order of their numbers."""
-        return [each for each in self._kept.constants if self._is_nested and not each.is_raw]
+        return [
+            constant for constant in self._pool.constants if self._is_nested and not constant.is_raw
+        ]
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
         """Keep the result of a conversion to a Python number as a guard."""
@@ -331,21 +333,21 @@ class Stager(Trace):
                 " funcgrad.numpy for arrays."
             )
         word = next((word for start, word in _LOOKS if use.startswith(start)), "number")
-        found = read_number(raw, word)
-        self._guards.append(Guard(tracer._index, word, found, users_line()))
+        number = read_number(raw, word)
+        self._guards.append(Guard(tracer._index, word, number, users_line()))
 
-    def finish(self, outs: Sequence[Value], **rest: Any) -> Program:
+    def finish(self, outs: Sequence[Value], **fields: Any) -> Program:
         """The program with these results.
 
         Values around that the function closes over are inputs as well, the last ones.
         """
         outputs = [self._variable(out) for out in outs]
-        known, closed = self._kept.constants, self._closed()
-        given, constants = len(self._inputs), len(known)
+        known, closed = self._pool.constants, self._closed()
+        inputs, constants = len(self._inputs), len(known)
         order = sorted(range(constants), key=lambda place: known[place] not in closed)
         # While staging, results follow the inputs at once, and constants count down from -1.
-        final = [*range(given), *range(given + constants, self._variables + constants)]
-        final += sorted(range(given, given + constants), key=lambda at: -order[at - given])
+        final = [*range(inputs), *range(inputs + constants, self._variables + constants)]
+        final += sorted(range(inputs, inputs + constants), key=lambda at: -order[at - inputs])
         equations = [
             equation.on(tuple([final[variable] for variable in equation.operands]))
             for _, equation in sorted(self._equations, key=itemgetter(0))
@@ -357,15 +359,15 @@ class Stager(Trace):
             equations=tuple(equations),
             outputs=tuple([final[variable] for variable in outputs]),
             guards=tuple(dict.fromkeys(guards)),
-            **rest,
+            **fields,
         )
 
     def _define(
         self, operation: Primitive, args: Sequence[Value], params: Params, outs: Sequence[Value]
     ) -> list[Value]:
         operands = tuple([self._variable(arg) for arg in args])
-        found = [self._kept.spec(out) for out in outs]
-        results = found[0] if len(found) == 1 else tuple([spec for (spec,) in found])
+        specs = [self._pool.spec(out) for out in outs]
+        results = specs[0] if len(specs) == 1 else tuple([spec for (spec,) in specs])
         with self._lock:  # a function may use threads of its own
             first = self._variables
             self._variables += len(outs)
@@ -391,7 +393,7 @@ class Stager(Trace):
     def _variable(self, value: Value) -> int:
         if type(value) is Staged and value._trace is self:
             return value._index
-        return -1 - self._kept.constant(concrete(value))
+        return -1 - self._pool.constant(concrete(value))
 
     def _tracer(self, data: Value, index: int) -> Staged:
         tracer: Staged = _new(Staged)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from funcgrad.trace import RAW, Trace, Value, concrete, escaped, running_traces
-from funcgrad.transforms.masked import each
+from funcgrad.transforms.masked import map_cotangent
 
 _ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
 """A linked list in this context: (a tape, the list that its entries go to, the next)."""
@@ -48,8 +48,8 @@ class Tape:
         while aside is not None:
             tape, entries, aside = aside
             if tape is self:
-                found: list[Any] | None = entries
-                return found
+                context_entries: list[Any] | None = entries
+                return context_entries
         if self.entries is None:
             raise escaped()
         return self.entries
@@ -123,7 +123,7 @@ def reading(
             chain = (tape, None, chain)
         token = _ASIDE.set(chain)
         try:
-            return [None if out is None else each(out, inner) for out in rule(values)]
+            return [None if out is None else map_cotangent(out, inner) for out in rule(values)]
         finally:
             _ASIDE.reset(token)
 

@@ -49,7 +49,7 @@ class Tracer(Tensor):
         Tracer or tuple of Tracer
         """
         if isinstance(value, tuple):
-            return tuple([cls.around(trace, part) for part in value])
+            return tuple([cls.around(trace, component) for component in value])
         tracer = _new(cls)
         tracer._trace = trace
         tracer._value = concrete(operand(value, trace.title))

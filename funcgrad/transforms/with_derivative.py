@@ -171,26 +171,26 @@ def _staged(
     both: Callable[[list[Value], list[Cotangent]], Mapped],
     program: Program,
     args: Sequence[Value],
-    given: Sequence[Cotangent],
+    cts: Sequence[Cotangent],
     numbers: bool,
 ) -> tuple[Program, tuple[int, ...]]:
     """Stage a function of two lists; also the widths of the cotangents that it returns."""
-    widths_in = [width(ct) for ct in given]
+    widths_in = [width(ct) for ct in cts]
     widths: list[int] = []
 
     def program_of_both(*values: Value) -> list[Value]:
-        outs, found = both(list(values[: len(args)]), restored(widths_in, values[len(args) :]))
-        widths[:] = [width(ct) for ct in found]
-        return [*outs, *flat(found)]
+        outs, mapped = both(list(values[: len(args)]), restored(widths_in, values[len(args) :]))
+        widths[:] = [width(ct) for ct in mapped]
+        return [*outs, *flat(mapped)]
 
-    values = [*args, *flat(given)]
+    values = [*args, *flat(cts)]
     if numbers:
         staged = stage(program_of_both)(*map(example, values))
         letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
         staged = replace(staged, names=program.names + letters)
     else:
         staged = flat_program(
-            program.name, lambda own: program_of_both(*own), [*map(spec_of, values)]
+            program.name, lambda operands: program_of_both(*operands), [*map(spec_of, values)]
         )
     return simplified(staged), tuple(widths)
 
@@ -198,17 +198,17 @@ def _staged(
 def _without_full_masks(program: Program, widths: Sequence[int]) -> tuple[Program, tuple[int, ...]]:
     """Drop the masks that are known to be full, as those of x[:-1] and x[1:] together are."""
     before = len(program.outputs) - sum(widths)
-    kept, found = list(program.outputs[:before]), iter(program.outputs[before:])
+    outputs, variables = list(program.outputs[:before]), iter(program.outputs[before:])
     known = dict(enumerate(program.constants, len(program.inputs)))
     left = []
     for count in widths:
-        own = [next(found) for _ in range(count)]
-        if count == 2 and own[1] in known and np.all(known[own[1]].value):
-            own.pop()
-        kept += own
-        left.append(len(own))
-    result = trees.structure(tuple(kept))
-    return replace(program, outputs=tuple(kept), result=result), tuple(left)
+        halves = [next(variables) for _ in range(count)]
+        if count == 2 and halves[1] in known and np.all(known[halves[1]].value):
+            halves.pop()
+        outputs += halves
+        left.append(len(halves))
+    result = trees.structure(tuple(outputs))
+    return replace(program, outputs=tuple(outputs), result=result), tuple(left)
 
 
 def example(value: Value) -> Value:
@@ -245,24 +245,24 @@ def flat(cts: Sequence[Cotangent]) -> list[Value]:
 
 def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
     """Put a list of values together to cotangents, given their widths; undoes ``flat``."""
-    own = iter(values)
+    parts = iter(values)
     return [
-        Masked(next(own), next(own)) if count == 2 else next(own) if count else None
+        Masked(next(parts), next(parts)) if count == 2 else next(parts) if count else None
         for count in widths
     ]
 
 
 def kinds(cts: Sequence[Cotangent]) -> Hashable:
     """A key of cotangents or tangents: the shapes and dtypes that a program for them depends on."""
-    found: list[Hashable] = []
+    keys: list[Hashable] = []
     for ct in cts:
         if type(ct) is np.ndarray:
-            found.append((ct.shape, ct.dtype))
+            keys.append((ct.shape, ct.dtype))
         elif ct is None:
-            found.append(None)
+            keys.append(None)
         elif type(ct) is Masked:
-            found.append(kinds([ct.value, ct.mask]))
+            keys.append(kinds([ct.value, ct.mask]))
         else:
             spec = spec_inside(ct)
-            found.append((spec.shape, spec.dtype, True) if spec.weak else (spec.shape, spec.dtype))
-    return tuple(found)
+            keys.append((spec.shape, spec.dtype, True) if spec.weak else (spec.shape, spec.dtype))
+    return tuple(keys)

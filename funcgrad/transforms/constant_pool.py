@@ -1,9 +1,9 @@
 """Specs and constants that many operations of a staged function share, each kept once.
 
->>> kept = Kept()
->>> kept.spec(2.0) is kept.spec(3.0), kept.constant(2.0), kept.constant(3.0)
+>>> pool = ConstantPool()
+>>> pool.spec(2.0) is pool.spec(3.0), pool.constant(2.0), pool.constant(3.0)
 (True, 0, 1)
->>> [str(constant) for constant in kept.constants]
+>>> [str(constant) for constant in pool.constants]
 ['2.0', '3.0']
 """
 
@@ -19,7 +19,7 @@ from funcgrad.shape import Spec
 from funcgrad.trace import RAW, Value
 
 
-class Kept:
+class ConstantPool:
     """The constants and the specs of an unfinished program.
 
     Attributes
@@ -44,10 +44,10 @@ class Kept:
         # By the dtype's identity, which the spec keeps: not all that are equal are the same.
         is_array = type(value) is np.ndarray
         kind = (value.shape, id(value.dtype)) if is_array else type(value)
-        found = self._specs.get(kind)
-        if found is None:
-            found = self._specs[kind] = (spec_inside(value),)
-        return found
+        shared = self._specs.get(kind)
+        if shared is None:
+            shared = self._specs[kind] = (spec_inside(value),)
+        return shared
 
     def constant(self, value: Value) -> int:
         """The place of a value among the constants."""

@@ -6,33 +6,33 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad.transforms.kept import Kept
+from funcgrad.transforms.constant_pool import ConstantPool
 
 
 def test_constants_that_are_equal_but_not_the_same_are_kept_apart() -> None:
     values: list[Any] = [0.0, -0.0, 0, False, np.float64(0.0), np.float32(0.0), 0j, np.zeros(())]
-    kept = Kept()
-    places = [kept.constant(value) for value in values]
-    assert places == [kept.constant(value) for value in values]
+    pool = ConstantPool()
+    places = [pool.constant(value) for value in values]
+    assert places == [pool.constant(value) for value in values]
     assert len({*places}) == len(values) - 1  # an array without axes has the bits of a scalar
-    assert [type(constant.value) for constant in kept.constants] == [*map(type, values[:-1])]
+    assert [type(constant.value) for constant in pool.constants] == [*map(type, values[:-1])]
 
 
 def test_a_number_that_went_leaves_nothing_to_one_in_its_place() -> None:
-    kept = Kept()
+    pool = ConstantPool()
     for k in range(2000):  # most of which come to lie where another has lain
         value = np.float64(k % 7) * 1.0
-        constant = kept.constants[kept.constant(value)]
+        constant = pool.constants[pool.constant(value)]
         assert constant.value == k % 7
         del value
-    assert len(kept.constants) == 7
+    assert len(pool.constants) == 7
 
 
 def test_an_array_that_is_written_to_is_another_constant() -> None:
-    kept, array = Kept(), np.zeros(3)
-    first = kept.constant(array.copy())
+    pool, array = ConstantPool(), np.zeros(3)
+    first = pool.constant(array.copy())
     array[0] = 1.0
-    assert kept.constant(array) != first
+    assert pool.constant(array) != first
 
 
 @pytest.mark.parametrize(("one", "other"), [("l", "q"), ("f", "d")])
