@@ -101,21 +101,26 @@ def program_graph(program: Program) -> Graph:
         makers.update(dict.fromkeys(defines, len(nodes)))
         nodes.append(Node(kind, _clipped(lines), source))
 
-    for k, given in enumerate(program.names):
-        own = names[k]
-        append("input", given if own == given else f"{own} = {given}", str(specs[k]), defines=(k,))
+    for k, argument in enumerate(program.names):
+        letter = names[k]
+        append(
+            "input",
+            argument if letter == argument else f"{letter} = {argument}",
+            str(specs[k]),
+            defines=(k,),
+        )
     for k, constant in enumerate(program.constants, len(program.inputs)):
         shown, spec = str(constant), str(constant.spec)
-        rest = () if shown.startswith(spec) else (spec,)
-        append("constant", f"{names[k]} = {shown}", *rest, defines=(k,))
-    for equation, own_results in zip(program.equations, results, strict=True):
-        defined = ", ".join([f"{names[k]}: {specs[k]}" for k in own_results]) or "nothing"
+        spec_lines = () if shown.startswith(spec) else (spec,)
+        append("constant", f"{names[k]} = {shown}", *spec_lines, defines=(k,))
+    for equation, variables in zip(program.equations, results, strict=True):
+        defined = ", ".join([f"{names[k]}: {specs[k]}" for k in variables]) or "nothing"
         settings = [_setting(name, value) for name, value in equation.settings]
         if settings and len(" ".join(settings)) <= _LONGEST:
             settings = [" ".join(settings)]
         lines = (equation.name, *settings, defined)
         source = equation.source
-        append("equation", *lines, reads=equation.operands, defines=own_results, source=source)
+        append("equation", *lines, reads=equation.operands, defines=variables, source=source)
     for guard in program.guards:
         lines = (f"guard {guard.use}", f"is {guard.value!r}")
         append("guard", *lines, reads=(guard.variable,), source=guard.source)
@@ -210,7 +215,7 @@ def mermaid(graph: Graph) -> str:
 
 def _entities(line: str) -> str:
     """A line of a label with all that means something to Mermaid as numbered entities."""
-    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", line)
+    return _SPECIAL.sub(lambda special: f"#{ord(special[0])};", line)
 
 
 # ------------------------------------------------------------------------------------- Markdown

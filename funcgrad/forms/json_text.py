@@ -98,9 +98,9 @@ def program_fingerprint(program: Program) -> str:
 def _forget_lines(document: dict[str, Data]) -> None:
     for record in (*document["equations"], *document["guards"]):
         record.pop("source", None)
-        for each in (record, *record.get("params", {}).values()):
-            if type(each) is dict and "program" in each:
-                _forget_lines(each["program"])
+        for holder in (record, *record.get("params", {}).values()):
+            if type(holder) is dict and "program" in holder:
+                _forget_lines(holder["program"])
 
 
 def _json(data: Data) -> str:
@@ -149,7 +149,9 @@ def _constant_data(program: Program, number: int) -> Data:
     value = constant.value
     if not constant.is_raw:
         variable = len(program.inputs) + number
-        readers = [k for k, each in enumerate(program.equations) if variable in each.operands]
+        readers = [
+            k for k, equation in enumerate(program.equations) if variable in equation.operands
+        ]
         reader = _described(program, readers[0]) if readers else "the result"
         raise ProgramError(
             f"program {program.name}: the constant {program.variable_names()[variable]}, which"
@@ -164,14 +166,14 @@ def _constant_data(program: Program, number: int) -> Data:
 
 def _primitive_names() -> dict[int, str]:
     """The names of all primitives that the loaded modules make public, by identity."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for path, module in sorted(sys.modules.copy().items()):
         if path.startswith(_HOME):
             for name in getattr(module, "__all__", ()):
                 value = getattr(module, name, None)
                 if isinstance(value, Primitive):
-                    found.setdefault(id(value), f"{path.removeprefix(_HOME)}.{name}")
-    return found
+                    names.setdefault(id(value), f"{path.removeprefix(_HOME)}.{name}")
+    return names
 
 
 def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Data:
@@ -184,8 +186,8 @@ def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Dat
             for name, value in equation.params
         }
     data["results"] = [_spec_text(spec) for spec in equation.results]
-    rest = {"epoch": equation.epoch, "source": equation.source}
-    return {**data, **{name: value for name, value in rest.items() if value}}
+    origin = {"epoch": equation.epoch, "source": equation.source}
+    return {**data, **{name: value for name, value in origin.items() if value}}
 
 
 def _operation_data(equation: Equation, names: dict[int, str], place: str) -> dict[str, Data]:
@@ -258,22 +260,22 @@ def program_parts(text: str, call: MakeCall) -> dict[str, Any]:
             f" version {_VERSION}. Save it again with this one."
         )
     try:
-        return _parts(document, place, "", call)
+        return _program_fields(document, place, "", call)
     except RecursionError:
         raise ProgramError("The program: a value is nested too deeply.") from None
 
 
-def _parts(document: Data, place: str, around: str, call: MakeCall) -> dict[str, Any]:
+def _program_fields(document: Data, place: str, around: str, call: MakeCall) -> dict[str, Any]:
     name = read(document, "name", str, place)
     place = f"{around}program {name}"
     return {
         "name": name,
         "names": listed(document, "names", str, place),
         "inputs": _specs(document, "inputs", place),
-        "constants": _each(document, "constant", _constant, place),
-        "equations": _each(document, "equation", partial(_equation, call=call), place),
+        "constants": _records(document, "constant", _constant, place),
+        "equations": _records(document, "equation", partial(_equation, call=call), place),
         "outputs": listed(document, "outputs", int, place),
-        "guards": _each(document, "guard", _guard, place),
+        "guards": _records(document, "guard", _guard, place),
         "arguments": structure_of(document, "arguments", place),
         "result": structure_of(document, "result", place),
     }
@@ -283,10 +285,14 @@ def _refused(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _each(document: Data, word: str, make: Callable[[Data, str], T], place: str) -> tuple[T, ...]:
+def _records(
+    document: Data, word: str, make: Callable[[Data, str], T], place: str
+) -> tuple[T, ...]:
     """The objects that a list in a document describes; its key is the word in the plural."""
     records = listed(document, f"{word}s", dict, place)
-    return tuple([make(each, f"{place}, {word} {number}") for number, each in enumerate(records)])
+    return tuple(
+        [make(record, f"{place}, {word} {number}") for number, record in enumerate(records)]
+    )
 
 
 def _specs(record: Data, name: str, place: str) -> tuple[Spec, ...]:
@@ -294,11 +300,11 @@ def _specs(record: Data, name: str, place: str) -> tuple[Spec, ...]:
 
 
 def _spec(text: str, place: str) -> Spec:
-    found = _SPEC.fullmatch(text)
-    if found is None or found[2] not in DTYPE_NAMES:
+    matched = _SPEC.fullmatch(text)
+    if matched is None or matched[2] not in DTYPE_NAMES:
         raise ProgramError(f"{place}: {text!r} is no shape and dtype, such as 'float64[2,3]'.")
-    shape = tuple([int(length) for length in found[3].split(",") if length])
-    return Spec(shape, np.dtype(found[2]), found[1] is not None)
+    shape = tuple([int(length) for length in matched[3].split(",") if length])
+    return Spec(shape, np.dtype(matched[2]), matched[1] is not None)
 
 
 def _constant(record: Data, place: str) -> Constant:
@@ -319,15 +325,18 @@ def _equation(record: Data, place: str, call: MakeCall) -> Equation:
     operation = read(record, kind, str, place)
     place = f"{place} ({operation})"
     if kind == "call":
-        found, params = call(operation, _inside(record, place, call))
+        primitive, params = call(operation, _inside(record, place, call))
     else:
-        found = _primitive(operation, place)
-        given: dict[str, Data] = optional(record, "params", {}, place)
+        primitive = _primitive(operation, place)
+        param_data: dict[str, Data] = optional(record, "params", {}, place)
         params = tuple(
-            [(key, _param(each, f"{place}, parameter {key}", call)) for key, each in given.items()]
+            [
+                (key, _param(value, f"{place}, parameter {key}", call))
+                for key, value in param_data.items()
+            ]
         )
     return Equation(
-        found,
+        primitive,
         listed(record, "operands", int, place),
         params,
         _specs(record, "results", place),
@@ -351,12 +360,12 @@ def _primitive(name: str, place: str) -> Primitive:
     module, _, attribute = name.rpartition(".")
     if _OPERATION.fullmatch(name):
         try:
-            found = pkgutil.resolve_name(f"{_HOME}{module}:{attribute}")
+            primitive = pkgutil.resolve_name(f"{_HOME}{module}:{attribute}")
         except (AttributeError, ImportError):
-            found = None
+            primitive = None
         public = getattr(sys.modules.get(f"{_HOME}{module}"), "__all__", ())
-        if isinstance(found, Primitive) and attribute in public:
-            return found
+        if isinstance(primitive, Primitive) and attribute in public:
+            return primitive
     raise ProgramError(
         f"{place}: {_HOME[:-1]} has no such primitive. Programs are read by the version of funcgrad"
         " that saved them, or a later one."
@@ -365,7 +374,7 @@ def _primitive(name: str, place: str) -> Primitive:
 
 def _inside(record: Data, place: str, call: MakeCall) -> dict[str, Any]:
     """The fields of a program inside another."""
-    return _parts(read(record, "program", dict, place), place, f"{place}, ", call)
+    return _program_fields(read(record, "program", dict, place), place, f"{place}, ", call)
 
 
 def _guard(record: Data, place: str) -> Guard:

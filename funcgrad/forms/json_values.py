@@ -73,7 +73,7 @@ def to_data(value: Any, place: str) -> Data:
     if kind is float:
         return value if isfinite(value) else {"float": struct.pack(">d", value).hex()}
     if kind is tuple:
-        return [to_data(part, place) for part in value]
+        return [to_data(member, place) for member in value]
     if kind in _WRITERS:
         return _WRITERS[kind](value, place)
     if isinstance(value, np.dtype) and value in DTYPES:
@@ -83,7 +83,7 @@ def to_data(value: Any, place: str) -> Data:
     if isinstance(value, Enum):
         return _enum_data(value, place)
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        items = [to_data(part, place) for part in value]
+        items = [to_data(member, place) for member in value]
         return {"namedtuple": reference_to(kind, place), "items": items}
     if isinstance(value, (type, FunctionType)):
         return {"reference": reference_to(value, place)}
@@ -126,10 +126,10 @@ def reference_to(value: Any, place: str) -> str:
     name = getattr(value, "__qualname__", None)
     text = f"{module}:{name}"
     try:
-        found = pkgutil.resolve_name(text)
+        resolved = pkgutil.resolve_name(text)
     except (AttributeError, ImportError, ValueError):
-        found = None
-    if found is not value:
+        resolved = None
+    if resolved is not value:
         raise ProgramError(
             f"{place}: {name} of the module {module} cannot be saved, since a file can only name"
             " what stands under its own name at the top of a module. Define it there."
@@ -161,7 +161,7 @@ def from_data(data: Data, place: str) -> Any:
     if data is None or type(data) in (bool, int, float, str):
         return data
     if type(data) is list:
-        return tuple([from_data(part, place) for part in data])
+        return tuple([from_data(member, place) for member in data])
     known = next((kind for kind in _READERS if kind in data), None)
     if known is None:
         raise ProgramError(f"{place}: {_shown(data)} is no static value.")

@@ -31,9 +31,9 @@ def listing(program: Program, sources: bool) -> str:
 
 def _lines(program: Program, sources: bool) -> Iterator[str]:
     specs, names, index = program.specs(), program.variable_names(), program.index
-    given = ", ".join(f"{names[k]}: {spec}" for k, spec in enumerate(program.inputs))
+    inputs = ", ".join(f"{names[k]}: {spec}" for k, spec in enumerate(program.inputs))
     results = ", ".join(str(specs[variable]) for variable in program.outputs)
-    yield f"program {program.name}({given}) -> {results or '()'}"
+    yield f"program {program.name}({inputs}) -> {results or '()'}"
     yield from _guards(program, names, (-1,))
     for k, constant in enumerate(program.constants, len(program.inputs)):
         yield f"  {names[k]} = constant {constant}"

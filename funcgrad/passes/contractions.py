@@ -115,10 +115,10 @@ def _sum(bench: Workbench, equation: Equation) -> int | None:
     if letters is None:
         return None
     first, second, out = letters
-    kept = _without(out, site.params["axis"])
-    if not {*first} ^ {*second} <= {*kept}:
+    sum_letters = _without(out, site.params["axis"])
+    if not {*first} ^ {*second} <= {*sum_letters}:
         return None  # what only one factor has would be added up before it is multiplied
-    return site.finished(_product(site, x, y, first, second, kept))
+    return site.finished(_product(site, x, y, first, second, sum_letters))
 
 
 def _is_product(maker: Equation) -> bool:
@@ -157,8 +157,10 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
             return None
     elif size < (_SOME if shape[-1] < _SHORT else _LARGE):
         return None
-    kept = _without(letters, axis)
-    return site.finished(site.append(contract, x, y, subscripts=f"{letters},{letters}->{kept}"))
+    sum_letters = _without(letters, axis)
+    return site.finished(
+        site.append(contract, x, y, subscripts=f"{letters},{letters}->{sum_letters}")
+    )
 
 
 # Transpositions and repetitions.
@@ -191,17 +193,17 @@ def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tu
     if maker is None or piece is None:
         return variable, letters
     (inner,) = maker.operands
-    own = site.shape(inner)
-    axes = axes_along(piece, own)
+    sizes = site.shape(inner)
+    axes = axes_along(piece, sizes)
     if axes is None:
         return variable, letters
     gone = {letter for letter, axis in zip(letters, axes, strict=True) if axis is None}
     if not gone <= {*other} & {*out}:
         return variable, letters
-    kept = [axis for axis in range(len(own)) if axis in axes]
-    letters = "".join([letters[axes.index(axis)] for axis in kept])
-    if len(kept) < len(own):  # a rearrangement of the same again, which has no end
-        return site.append(reshape, inner, shape=tuple([own[axis] for axis in kept])), letters
+    present = [axis for axis in range(len(sizes)) if axis in axes]
+    letters = "".join([letters[axes.index(axis)] for axis in present])
+    if len(present) < len(sizes):  # a rearrangement of the same again, which has no end
+        return site.append(reshape, inner, shape=tuple([sizes[axis] for axis in present])), letters
     return _plain(site, inner, letters, other, out)
 
 
@@ -228,8 +230,8 @@ def _transposition(bench: Workbench, equation: Equation) -> int | None:
     if before == [None, None]:
         return None
     turned_x, turned_y = [
-        site.append(transpose, operand, axes=(1, 0)) if found is None else found
-        for operand, found in zip(maker.operands, before, strict=True)
+        site.append(transpose, operand, axes=(1, 0)) if turned is None else turned
+        for operand, turned in zip(maker.operands, before, strict=True)
     ]
     return site.append(matmul, turned_y, turned_x)
 
@@ -247,10 +249,10 @@ def _order_of_axes(bench: Workbench, equation: Equation) -> tuple[int, ...] | No
     piece = bench.rearrangement(equation)
     if piece is None:
         return None
-    own = bench.specs[equation.operands[0]].shape
-    axes = axes_along(piece, own) or ()
+    operand_shape = bench.specs[equation.operands[0]].shape
+    axes = axes_along(piece, operand_shape) or ()
     order = tuple([axis for axis in axes if axis is not None])
-    return order if len(order) == len(own) == len(axes) else None
+    return order if len(order) == len(operand_shape) == len(axes) else None
 
 
 CONTRACTING: Final[Rules] = MappingProxyType(

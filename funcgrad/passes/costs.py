@@ -91,12 +91,12 @@ class Costs:
     @property
     def equations(self) -> int:
         """The number of equations."""
-        return sum([each.equations for each in self.operations])
+        return sum([row.equations for row in self.operations])
 
     @property
     def unknown(self) -> int:
         """The number of equations whose arithmetic is not known, and counts nothing below."""
-        return sum([each.equations for each in self.operations if each.arithmetic is None])
+        return sum([row.equations for row in self.operations if row.arithmetic is None])
 
     @property
     def arithmetic(self) -> int:
@@ -105,22 +105,22 @@ class Costs:
         An elementwise operation counts one for each element of its result, a reduction or a sort
         one for each element that goes in, a contraction two for each product that it sums.
         """
-        return sum([each.arithmetic or 0 for each in self.operations])
+        return sum([row.arithmetic or 0 for row in self.operations])
 
     @property
     def transcendental(self) -> int:
         """How many of these are exponentials, logarithms, angles and the like, which are slow."""
-        return sum([each.transcendental or 0 for each in self.operations])
+        return sum([row.transcendental or 0 for row in self.operations])
 
     @property
     def bytes_read(self) -> int:
         """Bytes that operations read, whether from memory or from a cache; views read nothing."""
-        return sum([each.bytes_read for each in self.operations])
+        return sum([row.bytes_read for row in self.operations])
 
     @property
     def bytes_written(self) -> int:
         """Bytes of the results of operations; views write nothing."""
-        return sum([each.bytes_written for each in self.operations])
+        return sum([row.bytes_written for row in self.operations])
 
     def __str__(self) -> str:
         least = "at least " if self.unknown else ""
@@ -152,16 +152,16 @@ def costs(program: Program) -> Costs:
     Examples
     --------
     >>> import funcgrad as fg
-    >>> found = costs(fg.program(lambda x: fg.numpy.sum(x * x))(fg.tensor([1.0, 2.0, 3.0])))
-    >>> found.arithmetic, found.bytes_read, found.peak_bytes
+    >>> summary = costs(fg.program(lambda x: fg.numpy.sum(x * x))(fg.tensor([1.0, 2.0, 3.0])))
+    >>> summary.arithmetic, summary.bytes_read, summary.peak_bytes
     (6, 48, 32)
     """
     program = inlined(program)
     specs = program.specs()
     rows: dict[str, OperationCosts] = {}
     for equation in program.equations:
-        own = _of_equation(equation, specs)
-        rows[own.name] = _together(rows[own.name], own) if own.name in rows else own
+        row = _of_equation(equation, specs)
+        rows[row.name] = _together(rows[row.name], row) if row.name in rows else row
     return Costs(
         name=program.name,
         operations=tuple(sorted(rows.values(), key=_rank)),
@@ -206,10 +206,10 @@ def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int |
     """The sum of a cost over programs and how often each runs; None where any is unknown."""
     total = 0
     for program, times in runs:
-        found = costs(program)
-        if times is None or found.unknown:
+        program_costs = costs(program)
+        if times is None or program_costs.unknown:
             return None
-        total += times * int(getattr(found, kind))
+        total += times * int(getattr(program_costs, kind))
     return total
 
 

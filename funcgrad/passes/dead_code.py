@@ -21,14 +21,14 @@ def remove_dead_code(program: Program) -> Program:
     Inputs stay, since callers pass them, and so do guards and the equations that they depend on.
     """
     read = {*program.outputs, *program.index.guarded}
-    kept: set[int] = set()
+    live: set[int] = set()
     results = program.index.results
     for position in range(len(results) - 1, -1, -1):
         if any(variable in read for variable in results[position]):
-            kept.add(position)
+            live.add(position)
             read.update(program.equations[position].operands)
-    if len(kept) == len(results) and read.issuperset(
+    if len(live) == len(results) and read.issuperset(
         range(len(program.inputs), program.index.given)
     ):
         return program
-    return rewrite(program, Draft.append, kept)
+    return rewrite(program, Draft.append, live)

@@ -66,7 +66,7 @@ def _product(bench: Workbench, equation: Equation) -> int | None:
     if subscripts is None:
         return None
     (first, second, out), (x, y) = subscripts, equation.operands
-    for matrix, other, own, letters in ((x, y, first, second), (y, x, second, first)):
+    for matrix, other, matrix_letters, letters in ((x, y, first, second), (y, x, second, first)):
         spec = bench.specs[other]
         if (
             matrix in bench.constants
@@ -74,15 +74,15 @@ def _product(bench: Workbench, equation: Equation) -> int | None:
             and spec.dtype.char in "fd"
             and _is_identity(bench.constants[matrix])
         ):
-            axis = _replaced(own, letters, out)
+            axis = _replaced(matrix_letters, letters, out)
             if axis in (-1, -2) and len(letters) > 1 and _takes_less(bench, other, axis):
                 return bench.put(equation, identity_product, (other,), (("axis", axis),))
     return None
 
 
-def _replaced(own: str, letters: str, out: str) -> int:
+def _replaced(matrix: str, letters: str, out: str) -> int:
     """The axis, counted from the last, along which a matrix multiplies; 0 if it is not one."""
-    for before, after in ((own[0], own[1]), (own[1], own[0])):
+    for before, after in ((matrix[0], matrix[1]), (matrix[1], matrix[0])):
         if before in letters and letters.replace(before, after) == out:
             return letters.index(before) - len(letters)
     return 0

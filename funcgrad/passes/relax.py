@@ -95,9 +95,9 @@ def _grouped(bench: Workbench, equation: Equation) -> int | None:
             continue
         inner = _pairs_of(maker)
         for large, other in inner:
-            found = _regrouped(bench, equation, maker.operation, large, other, small)
-            if found is not None:
-                return found
+            regrouped = _regrouped(bench, equation, maker.operation, large, other, small)
+            if regrouped is not None:
+                return regrouped
     return None
 
 
@@ -188,7 +188,7 @@ def _scaled_sum(bench: Workbench, equation: Equation) -> int | None:
         specs = bench.specs[large], bench.specs[small]
         if specs[0] != product.results[0] or (specs[1].dtype != result.dtype and not specs[1].weak):
             continue
-        factor = _kept_factor(bench, small, len(specs[0].shape), params)
+        factor = _factor_of_sum(bench, small, len(specs[0].shape), params)
         if factor is None or not prod(specs[0].shape):
             continue
         known = bench.known(equation, equation.operation, (large,), equation.params)
@@ -199,18 +199,18 @@ def _scaled_sum(bench: Workbench, equation: Equation) -> int | None:
     return None
 
 
-def _kept_factor(bench: Workbench, small: int, rank: int, params: dict[str, Any]) -> int | None:
+def _factor_of_sum(bench: Workbench, small: int, rank: int, params: dict[str, Any]) -> int | None:
     """The factor of a sum over some axes that replaces the factor ``small`` of each summand."""
     shape = bench.specs[small].shape
-    own = (1,) * (rank - len(shape)) + shape
+    aligned = (1,) * (rank - len(shape)) + shape
     axes = params["axis"]
-    if any(own[axis] != 1 for axis in axes):
+    if any(aligned[axis] != 1 for axis in axes):
         return None
     if params["keepdims"] or not shape or all(axis < rank - len(shape) for axis in axes):
         return small
     maker = bench.is_made_by(small, reshape)
-    kept: Shape = tuple([n for axis, n in enumerate(own) if axis not in axes])
-    if maker is not None and bench.specs[maker.operands[0]].shape == kept:
+    shape_left: Shape = tuple([n for axis, n in enumerate(aligned) if axis not in axes])
+    if maker is not None and bench.specs[maker.operands[0]].shape == shape_left:
         return maker.operands[0]
     return None
 
@@ -237,21 +237,21 @@ def _summed_product(bench: Workbench, equation: Equation) -> int | None:
     if not bench.is_read_once(variable):
         return None
     first, second, out = letters
-    kept = "".join([letter for k, letter in enumerate(out) if k not in params["axis"]])
-    alone = [{*first} - {*second, *kept}, {*second} - {*first, *kept}]
+    sum_letters = "".join([letter for k, letter in enumerate(out) if k not in params["axis"]])
+    alone = [{*first} - {*second, *sum_letters}, {*second} - {*first, *sum_letters}]
     sizes = dict(zip(first + second, shapes[0] + shapes[1], strict=True))
     read = [prod(shape) for shape, letters in zip(shapes, alone, strict=True) if letters]
     if not (first and second) or not read or prod(sizes.values()) < _SAVING * sum(read):
         return None
     factors, letters = zip(
         *[
-            _summed_factor(bench, equation, *each)
-            for each in zip(maker.operands, (first, second), alone, strict=True)
+            _summed_factor(bench, equation, *factor)
+            for factor in zip(maker.operands, (first, second), alone, strict=True)
         ],
         strict=True,
     )
-    text = (("subscripts", f"{','.join(letters)}->{kept}"),)
-    shape = tuple([sizes[letter] for letter in kept])
+    text = (("subscripts", f"{','.join(letters)}->{sum_letters}"),)
+    shape = tuple([sizes[letter] for letter in sum_letters])
     product = bench.put(equation, contract, factors, text, Spec(shape, result.dtype))
     if shape == result.shape:
         return product

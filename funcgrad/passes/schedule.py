@@ -132,7 +132,7 @@ def memory_order(program: Program) -> tuple[list[int], int]:
 def _dependencies(program: Program) -> list[list[int]]:
     """For each equation the equations that have to come before it, each once."""
     guarded, makers, results = program.index.guarded, program.index.makers, program.index.results
-    found: list[list[int]] = []
+    dependencies: list[list[int]] = []
     barrier = call = -1
     earlier: list[tuple[int, int]] = []  # epochs and positions; both rise
     for position, equation in enumerate(program.equations):
@@ -148,10 +148,10 @@ def _dependencies(program: Program) -> list[list[int]]:
         if earlier:
             before.append(earlier[-1][1])
         earlier.append((equation.epoch, position))
-        found.append([place for place in dict.fromkeys(before) if place >= 0])
+        dependencies.append([place for place in dict.fromkeys(before) if place >= 0])
         if any(variable in guarded for variable in results[position]):
             barrier = position
-    return found
+    return dependencies
 
 
 def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
@@ -188,7 +188,7 @@ class _Memory:
 
     def __init__(self, program: Program) -> None:
         homes = memory_homes(program)
-        number = given = program.index.given
+        number = first_result = program.index.given
         self.peak = self._alive = 0
         self._left = [0] * len(homes)
         self._places = [0] * len(homes)
@@ -210,7 +210,7 @@ class _Memory:
             self._touched.append(touched)
             self._made.append(made)
         self.growth = list(self._made)
-        for variable in [*range(given), *program.outputs]:
+        for variable in [*range(first_result), *program.outputs]:
             self._left[homes[variable]] += 2  # which never comes down to one: nobody frees it
         for home, left in enumerate(self._left):
             if left == 1:  # nothing reads it

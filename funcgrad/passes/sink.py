@@ -54,7 +54,7 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
             if source is None:
                 return None
             inner[variable] = source
-    if len(inner) == 1 and all(_is_as_large(bench, *each) for each in inner.items()):
+    if len(inner) == 1 and all(_is_as_large(bench, *pair) for pair in inner.items()):
         return None  # a reshape alone, or no broadcast
     if not inner or result.dtype.kind == "c" or not _is_real(bench, operands):
         return None
@@ -62,10 +62,10 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
     if any(specs[small].weak != specs[x].weak for x, small in zip(operands, smaller, strict=True)):
         return None
     shapes = {specs[small].shape for small in smaller}
-    if are_reshaped := all(_is_reshape(bench, *each) for each in inner.items()):
+    if are_reshaped := all(_is_reshape(bench, *pair) for pair in inner.items()):
         if len(inner) < 2 or len(shapes - {()}) > 1:
             return None
-    elif not all(_is_broadcast(bench, *each) for each in inner.items()):
+    elif not all(_is_broadcast(bench, *pair) for pair in inner.items()):
         return None
     if not all(map(bench.is_read_once, inner)):
         return None
@@ -122,10 +122,10 @@ def _expanded(bench: Workbench, equation: Equation) -> int | None:
         if not _is_as_large(bench, variable, inner):
             continue
         others = [v for k, v in enumerate(equation.operands) if k != place]
-        own = specs[inner].shape
-        same = _common(own, specs[variable].shape)
+        inner_shape = specs[inner].shape
+        same = _common(inner_shape, specs[variable].shape)
         if (
-            not all(_fits(specs[other].shape, own, same) for other in others)
+            not all(_fits(specs[other].shape, inner_shape, same) for other in others)
             or not _is_real(bench, equation.operands)
             or specs[inner].weak
             or inner in others
@@ -134,7 +134,7 @@ def _expanded(bench: Workbench, equation: Equation) -> int | None:
         ):
             continue
         smaller = (*equation.operands[:place], inner, *equation.operands[place + 1 :])
-        spec = Spec(own, result.dtype)
+        spec = Spec(inner_shape, result.dtype)
         made = bench.put(equation, equation.operation, smaller, equation.params, spec)
         return bench.put(equation, reshape, (made,), (("shape", result.shape),))
     return None
@@ -154,8 +154,8 @@ def _fits(other: Shape, inner: Shape, same: int) -> bool:
 def _common(first: Shape, second: Shape) -> int:
     """The number of last axes that two shapes have in common."""
     count = 0
-    for own, other in zip(reversed(first), reversed(second), strict=False):
-        if own != other:
+    for size, other in zip(reversed(first), reversed(second), strict=False):
+        if size != other:
             break
         count += 1
     return count

@@ -33,9 +33,9 @@ def leave_out_unread(program: Program) -> Program:
     live: set[int] = set()  # the others may read what is left out
     for position in range(len(program.equations) - 1, -1, -1):
         equation, results = program.equations[position], program.index.results[position]
-        found = _leaner(equation, [variable in read for variable in results])
-        if found is not None:
-            leaner[position], (equation, _) = found, found
+        replacement = _leaner(equation, [variable in read for variable in results])
+        if replacement is not None:
+            leaner[position], (equation, _) = replacement, replacement
         if any(variable in read for variable in results):
             live.add(position)
             read.update(equation.operands)
@@ -48,12 +48,12 @@ def leave_out_unread(program: Program) -> Program:
         if position not in leaner:
             return draft.append(equation)
         before = program.equations[position].operands
-        own, kept = leaner[position]
+        lean, read_results = leaner[position]
         moved = dict(zip(before, equation.operands, strict=True))
-        found = draft.append(own.on(tuple([moved[variable] for variable in own.operands])))
+        variables = draft.append(lean.on(tuple([moved[variable] for variable in lean.operands])))
         # Those that are left out are read by nobody, so that any variable does.
-        places = dict(zip(kept, found, strict=True))
-        return [places.get(k, found[0]) for k in range(len(equation.results))]
+        places = dict(zip(read_results, variables, strict=True))
+        return [places.get(k, variables[0]) for k in range(len(equation.results))]
 
     return rewrite(program, step, live)
 
@@ -65,14 +65,14 @@ def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] 
         return None
     if all(read) or not any(read):
         return None
-    found = structure.leaner(tuple(read), **dict(equation.params))
-    if found is None:
+    lean_fields = structure.leaner(tuple(read), **dict(equation.params))
+    if lean_fields is None:
         return None
-    params, operands, results = found
-    own = replace(
+    params, operands, results = lean_fields
+    lean = replace(
         equation,
         operands=tuple([equation.operands[k] for k in operands]),
         params=tuple(sorted(params.items())),
         results=tuple([equation.results[k] for k in results]),
     )
-    return own, results
+    return lean, results

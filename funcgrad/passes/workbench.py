@@ -67,13 +67,13 @@ class Workbench:
         "_aliases",
         "_book",
         "_changed",
-        "_found",
         "_numbers",
         "_operands",
         "_order",
         "_pieces",
         "_results",
         "_start",
+        "_variables",
         "constants",
         "current",
         "makers",
@@ -96,7 +96,7 @@ class Workbench:
         self._results: dict[Hashable, Spec] = {}
         self._changed = False
         self._aliases = list(range(len(self.specs)))
-        self._found: dict[Hashable, int] = {}
+        self._variables: dict[Hashable, int] = {}
         self._numbers: dict[Constant, int] = {}
         self._operands: tuple[int, ...] = ()
         self._order: list[int] = []
@@ -143,7 +143,7 @@ class Workbench:
         self, like: Equation, operation: Primitive, operands: tuple[int, ...], params: Params = ()
     ) -> int | None:
         """The variable of an equation that is there, in the same run of a checkpointed function."""
-        return self._found.get(self._key(operation, operands, params, like.epoch))
+        return self._variables.get(self._key(operation, operands, params, like.epoch))
 
     # What rules do.
 
@@ -189,11 +189,11 @@ class Workbench:
             (result,) = operation.results(*specs, **dict(params))
             return result
         key = operation, *specs
-        found = self._results.get(key)
-        if found is None:
-            (found,) = operation.results(*specs)
-            self._results[key] = found
-        return found
+        spec = self._results.get(key)
+        if spec is None:
+            (spec,) = operation.results(*specs)
+            self._results[key] = spec
+        return spec
 
     # How it goes.
 
@@ -209,12 +209,12 @@ class Workbench:
         equation = equation.on(operands)
         self.current, self._operands = first, operands
         if count == 1:
-            found = self._resolved(equation, first, book)
+            replacement = self._resolved(equation, first, book)
         else:
-            found = self._kept(equation, first)
-        if found != first:
+            replacement = self._variable_of(equation, first)
+        if replacement != first:
             for k in range(count):
-                self._replace(first + k, found + k)
+                self._replace(first + k, replacement + k)
             for variable in operands:
                 self._release(variable)
 
@@ -222,22 +222,22 @@ class Workbench:
         operation = equation.operation
         rules, _ = book.known.get(operation) or book.of(operation)
         for rule in rules:
-            found = rule(self, equation)
-            if found is not None and self.specs[found] == equation.results[0]:
-                return found
-        return self._kept(equation, at)
+            replacement = rule(self, equation)
+            if replacement is not None and self.specs[replacement] == equation.results[0]:
+                return replacement
+        return self._variable_of(equation, at)
 
-    def _kept(self, equation: Equation, at: int) -> int:
+    def _variable_of(self, equation: Equation, at: int) -> int:
         key = self._key(equation.operation, equation.operands, equation.params, equation.epoch)
-        found = self._found.get(key)
-        if found is not None:
-            return found
+        known_variable = self._variables.get(key)
+        if known_variable is not None:
+            return known_variable
         if at < 0:
             at = len(self.specs)
             self._append(equation.results[0], equation)
         for variable in range(at, at + len(equation.results)):
             self.makers[variable] = equation
-        self._found[key] = at
+        self._variables[key] = at
         self._order.append(at)
         return at
 
@@ -310,11 +310,11 @@ class Workbench:
                 number += 1
         final = [places[variable] for variable in self._aliases]
         guards = [replace(guard, variable=final[guard.variable]) for guard in program.guards]
-        kept = tuple([self.constants[variable] for variable in constants])
+        constants_read = tuple([self.constants[variable] for variable in constants])
         outputs = tuple([final[variable] for variable in program.outputs])
         return replace(
             program,
-            constants=kept,
+            constants=constants_read,
             equations=tuple(equations),
             outputs=outputs,
             guards=tuple(dict.fromkeys(guards)),
@@ -362,7 +362,7 @@ def joined(*tables: Rules) -> Rules:
     """One table of rules, tried in the order of the tables."""
     keys = dict.fromkeys([key for table in tables for key in table])
     rules = {key: [rule for table in tables for rule in table.get(key, ())] for key in keys}
-    return {key: tuple(dict.fromkeys(own)) for key, own in rules.items()}
+    return {key: tuple(dict.fromkeys(rules_of_key)) for key, rules_of_key in rules.items()}
 
 
 class _Book:
@@ -379,9 +379,9 @@ class _Book:
         """The rules for any operation, and then those for this one, its structure and traits."""
         traits = [trait for trait in self._traits if trait in operation.traits]
         keys = ANY, operation, type(operation.structure), *traits
-        own = dict.fromkeys([rule for key in keys for rule in self._rules.get(key, ())])
-        found = self.known[operation] = tuple(own), Trait.COMMUTATIVE in operation.traits
-        return found
+        rules = dict.fromkeys([rule for key in keys for rule in self._rules.get(key, ())])
+        entry = self.known[operation] = tuple(rules), Trait.COMMUTATIVE in operation.traits
+        return entry
 
 
 def _is_read(uses: Sequence[int], first: int, count: int) -> bool:

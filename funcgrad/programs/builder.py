@@ -34,19 +34,19 @@ class Draft:
     __slots__ = (
         "_constants",
         "_equations",
-        "_given",
         "_guards",
+        "_input_count",
         "_new",
         "_numbers",
         "_specs",
     )
 
     def __init__(self, program: Program) -> None:
-        self._given = len(program.inputs)
+        self._input_count = len(program.inputs)
         self._constants = program.constants
         self._new: list[Constant] = []
         self._numbers: dict[Constant, int] = {}
-        for variable, constant in enumerate(self._constants, self._given):
+        for variable, constant in enumerate(self._constants, self._input_count):
             self._numbers.setdefault(constant, variable)
         self._specs = [*program.inputs, *[constant.spec for constant in self._constants]]
         self._equations: list[Equation] = []
@@ -60,7 +60,7 @@ class Draft:
         """The constant that a variable is, if it is one."""
         if variable < 0:
             return self._new[-1 - variable]
-        number = variable - self._given
+        number = variable - self._input_count
         return self._constants[number] if 0 <= number < len(self._constants) else None
 
     def constant(self, constant: Constant) -> int:
@@ -96,9 +96,9 @@ class Draft:
         """
         if result is None:
             (result,) = operation.results(*map(self.spec, operands), **params)
-        given = tuple(sorted(params.items()))
+        sorted_params = tuple(sorted(params.items()))
         results = (result,)
-        new = Equation(operation, tuple(operands), given, results, like.source, like.epoch)
+        new = Equation(operation, tuple(operands), sorted_params, results, like.source, like.epoch)
         return self.append(new)[0]
 
     def reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
@@ -111,32 +111,34 @@ class Draft:
         """Append the equations and guards of another program; the variables of its outputs."""
         known = [*inputs, *[self.constant(constant) for constant in program.constants]]
         for equation in program.equations:
-            body, own = equation.called, _with_operands(equation, known.__getitem__)
-            known += self.append(own) if body is None else self.splice(body, own.operands)
+            body, moved = equation.called, _with_operands(equation, known.__getitem__)
+            known += self.append(moved) if body is None else self.splice(body, moved.operands)
         for guard in program.guards:
             self._guards.append(replace(guard, variable=known[guard.variable]))
         return [known[variable] for variable in program.outputs]
 
     def finish(self, program: Program, outputs: Sequence[int], guarded: Sequence[int]) -> Program:
         """The program with new equations, outputs and variables of guards."""
-        own = [*zip(program.guards, guarded, strict=True)]
-        own += [(guard, guard.variable) for guard in self._guards]
-        read = {*outputs, *[variable for _, variable in own]}
+        guards_and_variables = [*zip(program.guards, guarded, strict=True)]
+        guards_and_variables += [(guard, guard.variable) for guard in self._guards]
+        read = {*outputs, *[variable for _, variable in guards_and_variables]}
         for equation in self._equations:
             read.update(equation.operands)
-        given, old = self._given, len(self._constants)
-        places = [*range(given, given + old), *range(-1, -1 - len(self._new), -1)]
+        input_count, old = self._input_count, len(self._constants)
+        places = [*range(input_count, input_count + old), *range(-1, -1 - len(self._new), -1)]
         places = [variable for variable in places if variable in read]
-        moved = {variable: place for place, variable in enumerate(places, given)}
+        moved = {variable: place for place, variable in enumerate(places, input_count)}
         shift = len(places) - old
 
         def final(variable: int) -> int:
-            if 0 <= variable < given:
+            if 0 <= variable < input_count:
                 return variable
-            found = moved.get(variable)
-            return variable + shift if found is None else found
+            new_place = moved.get(variable)
+            return variable + shift if new_place is None else new_place
 
-        guards = [replace(guard, variable=final(variable)) for guard, variable in own]
+        guards = [
+            replace(guard, variable=final(variable)) for guard, variable in guards_and_variables
+        ]
         constants = [self.constant_of(variable) for variable in places]
         equations = self._equations
         if shift or any(variable != place for variable, place in moved.items()):
@@ -159,7 +161,7 @@ operands of the equation are variables of the draft already."""
 
 
 def rewrite(
-    program: Program, replacement: Replacement, kept: Container[int] | None = None
+    program: Program, replacement: Replacement, live: Container[int] | None = None
 ) -> Program:
     """The program with the results of every equation replaced.
 
@@ -168,7 +170,7 @@ def rewrite(
     program : Program
     replacement : callable
         Returns the variables that stand for the results of an equation from now on.
-    kept : container of int, optional
+    live : container of int, optional
         The positions of the equations to look at; the others go, and nothing may read them.
 
     Returns
@@ -183,7 +185,7 @@ def rewrite(
     ]
     new = known.__getitem__
     for position, equation in enumerate(program.equations):
-        if kept is None or position in kept:
+        if live is None or position in live:
             known += replacement(draft, _with_operands(equation, new))
         else:
             known += [_GONE] * len(equation.results)

@@ -39,7 +39,7 @@ def exact_key(value: Any) -> Hashable:
     if kind is slice:  # which has a hash from Python 3.12 on only
         return kind, exact_key((value.start, value.stop, value.step))
     if isinstance(value, tuple):
-        return kind, tuple([exact_key(part) for part in value])
+        return kind, tuple([exact_key(member) for member in value])
     if isinstance(value, np.generic):
         return kind, value.tobytes()
     return kind, value
@@ -198,9 +198,9 @@ class Guard:
         """The answer of a value; a tracer answers, or refuses, as it would in the function."""
         return read_number(value, self.use)
 
-    def holds(self, found: object) -> bool:
+    def holds(self, outcome: object) -> bool:
         """Whether the function would go the same way: 0.0 is not -0.0 then, and NaN is NaN."""
-        return exact_key(found) == exact_key(self.value)
+        return exact_key(outcome) == exact_key(self.value)
 
 
 def read_number(value: Value, use: str) -> Any:

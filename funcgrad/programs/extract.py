@@ -39,31 +39,31 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
     known : dict
         The numbers given so far, by programs with the same early inputs; it is added to.
     """
-    found: list[int | None] = []
+    numbers: list[int | None] = []
 
     def number(key: Hashable) -> int:
         return known.setdefault(key, len(known))
 
     for position in range(len(program.inputs)):
-        found.append(number(("input", position)) if position < early else None)
-    found += [number(constant) for constant in program.constants]
+        numbers.append(number(("input", position)) if position < early else None)
+    numbers += [number(constant) for constant in program.constants]
     for equation in program.equations:
-        operands = tuple([found[variable] for variable in equation.operands])
+        operands = tuple([numbers[variable] for variable in equation.operands])
         key = equation.operation, operands, exact_key(equation.params), equation.epoch
         for position in range(len(equation.results)):
-            found.append(None if None in operands else number((key, position)))
-    return found
+            numbers.append(None if None in operands else number((key, position)))
+    return numbers
 
 
 def needed(
-    program: Program, wanted: Collection[int], given: Collection[int]
+    program: Program, wanted: Collection[int], sources: Collection[int]
 ) -> tuple[set[int], set[int]]:
     """The equations that compute some variables from others.
 
     Parameters
     ----------
     program : Program
-    wanted, given : collection of int
+    wanted, sources : collection of int
         Variables.
 
     Returns
@@ -77,36 +77,36 @@ def needed(
     read = set(wanted)
     results = program.index.results
     for position in range(len(results) - 1, -1, -1):
-        if any(variable in read and variable not in given for variable in results[position]):
+        if any(variable in read and variable not in sources for variable in results[position]):
             equations.add(position)
             read.update(program.equations[position].operands)
     return equations, read
 
 
-def defined(program: Program, wanted: Collection[int], given: Collection[int]) -> set[int]:
+def defined(program: Program, wanted: Collection[int], sources: Collection[int]) -> set[int]:
     """The variables that are defined on the way from some variables to others."""
-    equations, _ = needed(program, wanted, given)
+    equations, _ = needed(program, wanted, sources)
     results = program.index.results
     return {variable for position in equations for variable in results[position]}
 
 
 def extract(
-    program: Program, given: Sequence[int], wanted: Sequence[int], guards: Sequence[Guard] = ()
+    program: Program, sources: Sequence[int], wanted: Sequence[int], guards: Sequence[Guard] = ()
 ) -> Program:
     """The program that computes some variables of a program from others.
 
     Parameters
     ----------
     program : Program
-    given, wanted : sequence of int
+    sources, wanted : sequence of int
         The variables that become inputs, each once, and outputs.
     guards : sequence of Guard
         The guards to keep.
     """
     guarded = [guard.variable for guard in guards]
-    kept, read = needed(program, [*wanted, *guarded], set(given))
+    needed_positions, read = needed(program, [*wanted, *guarded], set(sources))
     before = len(program.inputs)
-    places = {variable: place for place, variable in enumerate(given)}
+    places = {variable: place for place, variable in enumerate(sources)}
     constants = []
     for variable, constant in enumerate(program.constants, before):
         if variable in read and variable not in places:
@@ -115,7 +115,7 @@ def extract(
     equations = []
     number = len(places)
     for position, results in enumerate(program.index.results):
-        if position in kept:
+        if position in needed_positions:
             equation = program.equations[position]
             equations.append(equation.on(tuple([places[k] for k in equation.operands])))
             for variable in results:
@@ -124,12 +124,12 @@ def extract(
     specs, names = program.specs(), program.variable_names()
     return Program(
         name=program.name,
-        names=tuple([names[variable] for variable in given]),
-        inputs=tuple([specs[variable] for variable in given]),
+        names=tuple([names[variable] for variable in sources]),
+        inputs=tuple([specs[variable] for variable in sources]),
         constants=tuple(constants),
         equations=tuple(equations),
         outputs=tuple([places[variable] for variable in wanted]),
         guards=tuple([replace(guard, variable=places[guard.variable]) for guard in guards]),
-        arguments=trees.structure((tuple(range(len(given))), {})),
+        arguments=trees.structure((tuple(range(len(sources))), {})),
         result=trees.structure(tuple(range(len(wanted)))),
     )

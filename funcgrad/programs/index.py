@@ -54,27 +54,27 @@ class Index:
     @cached_property
     def hash(self) -> int:
         """The hash of the program, in which other programs stand: they are not hashed again."""
-        given = self._inputs, self._constants
-        return hash((given, self._equations, self._outputs, self._guards))
+        inputs_and_constants = self._inputs, self._constants
+        return hash((inputs_and_constants, self._equations, self._outputs, self._guards))
 
     @cached_property
     def makers(self) -> tuple[int, ...]:
         """The position of the equation that defines a variable; -1 where it is given."""
-        found = [-1] * self.given
+        makers = [-1] * self.given
         for position, results in enumerate(self.results):
-            found += [position] * len(results)
-        return tuple(found)
+            makers += [position] * len(results)
+        return tuple(makers)
 
     @cached_property
     def uses(self) -> tuple[int, ...]:
         """How often a variable is read, as an operand or as an output."""
-        found = [0] * len(self.specs)
+        uses = [0] * len(self.specs)
         for equation in self._equations:
             for variable in equation.operands:
-                found[variable] += 1
+                uses[variable] += 1
         for variable in self._outputs:
-            found[variable] += 1
-        return tuple(found)
+            uses[variable] += 1
+        return tuple(uses)
 
     @cached_property
     def last_uses(self) -> tuple[int, ...]:
@@ -83,31 +83,31 @@ class Index:
         For a variable that none reads, it is the position of the equation that makes it, and -1
         where it is given; for an output, it is the number of equations.
         """
-        found = list(self.makers)
+        last_uses = list(self.makers)
         for position, equation in enumerate(self._equations):
             for variable in equation.operands:
-                found[variable] = position
+                last_uses[variable] = position
         for variable in self._outputs:
-            found[variable] = len(self._equations)
-        return tuple(found)
+            last_uses[variable] = len(self._equations)
+        return tuple(last_uses)
 
     @cached_property
     def freed(self) -> tuple[tuple[int, ...], ...]:
         """For each equation, by position, the variables that nothing after it reads."""
-        found: list[list[int]] = [[] for _ in self._equations]
+        freed: list[list[int]] = [[] for _ in self._equations]
         for variable, position in enumerate(self.last_uses):
-            if 0 <= position < len(found):
-                found[position].append(variable)
-        return tuple(map(tuple, found))
+            if 0 <= position < len(freed):
+                freed[position].append(variable)
+        return tuple(map(tuple, freed))
 
     @cached_property
     def guards(self) -> dict[int, list[Guard]]:
         """The guards by the variable that they check; under -1 those of inputs and constants."""
-        found: dict[int, list[Guard]] = {}
+        guards: dict[int, list[Guard]] = {}
         for guard in self._guards:
             variable = -1 if guard.variable < self.given else guard.variable
-            found.setdefault(variable, []).append(guard)
-        return found
+            guards.setdefault(variable, []).append(guard)
+        return guards
 
     @cached_property
     def guarded(self) -> frozenset[int]:

@@ -63,7 +63,7 @@ def with_changed_programs(equation: Equation, change: Callable[[Program], Progra
 
 def with_programs_inside(program: Program, change: Callable[[Program], Program]) -> Program:
     """A program with the programs that its operations run changed, as the bodies of its loops."""
-    if not any(isinstance(each.operation.structure, Control) for each in program.equations):
+    if not any(isinstance(equation.operation.structure, Control) for equation in program.equations):
         return program
     return rewrite(
         program, lambda draft, equation: draft.append(with_changed_programs(equation, change))

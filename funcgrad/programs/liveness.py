@@ -34,12 +34,12 @@ def makes_its_own(operation: Primitive) -> bool:
 
 def aliases(program: Program) -> Aliases:
     """For each variable those that made the memory which it may share: mostly itself."""
-    found: Aliases = [(variable,) for variable in range(program.index.given)]
+    makers: Aliases = [(variable,) for variable in range(program.index.given)]
     for equation in program.equations:
-        own = makes_its_own(equation.operation)
+        is_new = makes_its_own(equation.operation)
         shared: set[int] = set()
-        if not own:
-            shared.update(*[found[variable] for variable in equation.operands])
+        if not is_new:
+            shared.update(*[makers[variable] for variable in equation.operands])
         for _ in equation.results:
-            found.append(tuple(sorted(shared)) or (len(found),))
-    return found
+            makers.append(tuple(sorted(shared)) or (len(makers),))
+    return makers

@@ -99,9 +99,9 @@ class Program:
     def index(self) -> Index:
         """The equations that make and that read each variable, and more about variables."""
         if self._index is None:
-            found = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
-            object.__setattr__(self, "_index", found)
-            return found
+            index = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
+            object.__setattr__(self, "_index", index)
+            return index
         return self._index
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -111,8 +111,8 @@ class Program:
         known: Any = self._derived
         if key not in known:
             known[key] = make()
-        found: T = known[key]
-        return found
+        derived_value: T = known[key]
+        return derived_value
 
     def specs(self) -> tuple[Spec, ...]:
         """The shape and dtype of every variable."""
@@ -127,10 +127,12 @@ class Program:
             The inputs have other shapes or dtypes.
         """
         if specs != self.inputs:
-            given, own = [
-                ", ".join(map(_described, each)) or "nothing" for each in (specs, self.inputs)
+            actual, expected = [
+                ", ".join(map(_described, inputs)) or "nothing" for inputs in (specs, self.inputs)
             ]
-            raise ProgramError(f"the program inside, {self.name}, is of {own}, not of {given}.")
+            raise ProgramError(
+                f"the program inside, {self.name}, is of {expected}, not of {actual}."
+            )
         return tuple([self.index.specs[variable] for variable in self.outputs])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -415,8 +417,8 @@ def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
     """The results of an equation, under whatever transformations follow its operands."""
     operation, params = equation.operation, dict(equation.params)
     try:
-        found = operation(*operands, **params)
-        return found if type(found) is tuple else (found,)
+        outs = operation(*operands, **params)
+        return outs if type(outs) is tuple else (outs,)
     except REFUSALS as error:
         if isinstance(operation.structure, Control) or operation.is_foreign:
             raise  # what runs inside has said itself what it refuses
@@ -433,14 +435,14 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
     if isinstance(operation.structure, Control):
         for program, _ in operation.structure.runs(**params):
             program.verify()
-    given = ", ".join(map(str, operands)) or "nothing"
+    operand_text = ", ".join(map(str, operands)) or "nothing"
     try:
         expected = operation.results(*operands, **params)
     except Exception as error:  # a rule may fail in any way on what it is not made for
-        raise ProgramError(f"{place} is not defined for {given}: {error}") from error
+        raise ProgramError(f"{place} is not defined for {operand_text}: {error}") from error
     if equation.results != expected:
         raise ProgramError(
-            f"{place} of {given} gives {', '.join(map(_described, expected))}, not"
+            f"{place} of {operand_text} gives {', '.join(map(_described, expected))}, not"
             f" {', '.join(map(_described, equation.results)) or 'nothing'}."
         )
 
@@ -454,32 +456,32 @@ _KINDS: Final = "bifc"  # a Python number becomes an array of its kind or of a l
 
 def _checked(program: Program, position: int, leaf: Any, spec: Spec) -> Value:
     value = concrete(operand(leaf, f"program {program.name}"))
-    own = spec_inside(value)
-    if own == spec:
+    value_spec = spec_inside(value)
+    if value_spec == spec:
         return value
     path = f"program {program.name}: {program.names[position]}"
-    if own.shape != spec.shape:
+    if value_spec.shape != spec.shape:
         raise ShapeError(
-            f"{path}: expected shape {spec.shape}, got {own.shape}. A program holds for the shapes"
-            " that it was staged with."
+            f"{path}: expected shape {spec.shape}, got {value_spec.shape}. A program holds for the"
+            " shapes that it was staged with."
         )
-    if own.dtype == spec.dtype or (own.weak and _gives_way(own, spec)):
+    if value_spec.dtype == spec.dtype or (value_spec.weak and _gives_way(value_spec, spec)):
         try:
-            return _fitted(value, spec)
+            return _as_strong_as(value, spec)
         except OverflowError as error:
             raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
     raise DtypeError(
-        f"{path}: expected dtype {spec.dtype}, got {own.dtype}. A program holds for the dtypes that"
-        " it was staged with."
+        f"{path}: expected dtype {spec.dtype}, got {value_spec.dtype}. A program holds for the"
+        " dtypes that it was staged with."
     )
 
 
-def _gives_way(own: Spec, spec: Spec) -> bool:
-    kinds = [each.dtype.kind.replace("u", "i") for each in (own, spec)]
+def _gives_way(value_spec: Spec, spec: Spec) -> bool:
+    kinds = [side.dtype.kind.replace("u", "i") for side in (value_spec, spec)]
     return _KINDS.index(kinds[0]) <= _KINDS.index(kinds[1])
 
 
-def _fitted(value: Value, spec: Spec) -> Value:
+def _as_strong_as(value: Value, spec: Spec) -> Value:
     """Convert a value to the weakness of the program's input, so that promotion is the same."""
     if type(value) not in RAW:
         return value if spec.weak else cast(value, dtype=spec.dtype)
@@ -488,11 +490,11 @@ def _fitted(value: Value, spec: Spec) -> Value:
 
 
 def _check_guard(program: Program, guard: Guard, value: Value) -> None:
-    found = guard.finds(value)
-    if not guard.holds(found):
+    outcome = guard.finds(value)
+    if not guard.holds(outcome):
         raise GuardError(
             f"program {program.name}: when it was staged, {guard.use} of a value was"
-            f" {guard.value!r}; for these arguments it is {found!r}, and the function would go"
+            f" {guard.value!r}; for these arguments it is {outcome!r}, and the function would go"
             f" another way{' at ' + guard.source if guard.source else ''}. Stage the function again"
             " with these arguments, or choose with fnp.where."
         )

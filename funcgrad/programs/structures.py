@@ -65,9 +65,9 @@ def keeps_order(piece: Piece, shape: Shape) -> bool:
 def repeats(piece: Piece, shape: Shape) -> bool:
     """Whether the result of a movement is an array as it broadcasts to another shape."""
     ones = len(piece.shape) - len(shape)
-    own = (*(1,) * ones, *shape)
-    fits = ones >= 0 and all(n in (1, m) for n, m in zip(own, piece.shape, strict=True))
-    return fits and not piece.start and piece.strides == dense_strides(own)
+    aligned = (*(1,) * ones, *shape)
+    fits = ones >= 0 and all(n in (1, m) for n, m in zip(aligned, piece.shape, strict=True))
+    return fits and not piece.start and piece.strides == dense_strides(aligned)
 
 
 def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
@@ -89,13 +89,13 @@ def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
     strides = dense_strides(shape)
     places = {step: axis for axis, step in enumerate(strides) if step}
     ones = iter([axis for axis, size in enumerate(shape) if size == 1])
-    found: list[int | None] = []
+    axes: list[int | None] = []
     for size, step in zip(piece.shape, piece.strides, strict=True):
         axis = next(ones, None) if size == 1 else places.pop(step, None)
         if step and (axis is None or shape[axis] != size):
             return None
-        found.append(axis)
-    return None if places or piece.start else tuple(found)
+        axes.append(axis)
+    return None if places or piece.start else tuple(axes)
 
 
 def letters_of(equation: Equation, specs: Specs) -> tuple[str, str, str] | None:

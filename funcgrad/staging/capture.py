@@ -86,11 +86,11 @@ class _Space:
 
     def left(self, names: set[str]) -> list[str]:
         """List the attributes that code looks up by these names and that are not watched yet."""
-        found = set(self.values) - self.watched - _INCIDENTAL
+        names_left = set(self.values) - self.watched - _INCIDENTAL
         if self.reflecting.isdisjoint(names):
-            found &= names | self.chosen
-        self.watched |= found
-        return sorted(found)
+            names_left &= names | self.chosen
+        self.watched |= names_left
+        return sorted(names_left)
 
 
 class Capture:
@@ -130,14 +130,14 @@ class Capture:
         self.alone = active_count() == 1
         # Those that all code shares may be drawn from by libraries; by other threads, too.
         shared = [_generator(sys.modules.get(name)) for name in _RANDOM if self.alone]
-        self._generators = [(each, dumps(each)) for each in shared]
+        self._generators = [(generator, dumps(generator)) for generator in shared]
         self._seen: dict[tuple[int, bool], Any] = {}  # the values, lest an address be used again
         self._idle: dict[int, list[types.FunctionType]] = {}
         self._expected = not self._observes
         self._waiting = [(root, "", self._expected) for root in self._roots]
         self.complete = True
         try:
-            self._libraries = Libraries(*[getattr(each, "__module__", "") for each in self._roots])
+            self._libraries = Libraries(*[getattr(root, "__module__", "") for root in self._roots])
             self._follow()
         except Exception:  # an object of the user's that cannot be looked at
             self.complete = False
@@ -162,8 +162,8 @@ class Capture:
     def cause(self) -> str:
         """The name that code reads and that leads to a change, and the line where it is read."""
         name = self._watch.changed() or "what its arguments hold"
-        found = ((code.co_filename, line_of(code, name)) for code in self._codes)
-        lines = [f" ({file.rpartition(os.sep)[2]}:{line})" for file, line in found if line]
+        lines_by_file = ((code.co_filename, line_of(code, name)) for code in self._codes)
+        lines = [f" ({file.rpartition(os.sep)[2]}:{line})" for file, line in lines_by_file if line]
         return f"{name}{lines[0] if lines else ''}"
 
     def run(self, call: Callable[[], T]) -> T | None:
@@ -203,16 +203,16 @@ class Capture:
         if module in _THREADS and code.co_name in ("start", "submit"):
             self.complete = False  # what runs there is not seen
         try:
-            found = () if self._libraries.has(module) else self._code(code, space)
-            self._waiting += [(value, self._watch.about, False) for value in found]
+            objects = () if self._libraries.has(module) else self._code(code, space)
+            self._waiting += [(value, self._watch.about, False) for value in objects]
             self._waiting += [(function, "", False) for function in self._idle.pop(id(code), ())]
             self._follow()
         except Exception:  # as above
             self.complete = False
 
     def _follow(self) -> None:
-        found = True
-        while found:
+        finds_more = True
+        while finds_more:
             while self._waiting:
                 value, self._watch.about, self._expected = self._waiting.pop()
                 if type(value) in PLAIN or (id(value), self._expected) in self._seen:
@@ -222,14 +222,14 @@ class Capture:
                     self.complete = False
                     return
                 self._seen[id(value), self._expected] = value
-                for part in self._parts(value):
-                    self._waiting.append((part, self._watch.about, self._expected))
+                for inner in self._objects_inside(value):
+                    self._waiting.append((inner, self._watch.about, self._expected))
             if self._libraries.met_foreign:  # which may look into objects of the user's
                 self._names.add("copy")
             left = [(space, name) for space in self._spaces for name in space.left(self._names)]
             for space, name in left:
                 self._waiting.append((self._entry(space.values, name), name, space.expected))
-            found = bool(left)
+            finds_more = bool(left)
 
     def _entry(self, space: Mapping[str, Any], name: str) -> Any:
         """Watch the entry of a name."""
@@ -237,7 +237,7 @@ class Capture:
         self._watch.entry(space, name)
         return space.get(name)
 
-    def _parts(self, value: Any) -> Iterator[Any]:
+    def _objects_inside(self, value: Any) -> Iterator[Any]:
         """Watch a value, and yield what is inside it."""
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
             self._names |= INSPECTING & {value.__name__}
@@ -294,18 +294,18 @@ class Capture:
 
     def _code(self, code: types.CodeType, space: dict[str, Any]) -> Iterator[Any]:
         """The objects that code looks up by name."""
-        found = lookups(code)
-        self._names |= found.attributes
+        names_read = lookups(code)
+        self._names |= names_read.attributes
         self._codes.append(code)
-        if "type" in found.attributes or "__class__" in found.attributes:
+        if "type" in names_read.attributes or "__class__" in names_read.attributes:
             self._names |= _MAKING
-        for name in found.globals:  # also those that are not there, or are builtins so far
+        for name in names_read.globals:  # also those that are not there, or are builtins so far
             yield self._entry(space, name)
-        for name in found.random:
+        for name in names_read.random:
             yield getattr(space.get(name), "random", None)
-        for name in imported(found.imports, space.get("__package__")):
+        for name in imported(names_read.imports, space.get("__package__")):
             yield self._entry(sys.modules, name)  # it may be staging that imports it
-        if not _ENVIRONMENT.isdisjoint(found.attributes):
+        if not _ENVIRONMENT.isdisjoint(names_read.attributes):
             yield os.environ
 
     def _class(self, kind: type[Any], made: bool = False) -> None:
@@ -329,7 +329,7 @@ class Capture:
         space = _Space(values, self._expected, REFLECTIVE if kind is None else INSPECTING)
         if kind is not None:
             # Code that is not followed may read any: that of a library's class, or ``fg.tree``.
-            above = [each for each in (*kind.__mro__, *type.mro(type(kind))) if each not in _BASES]
+            above = [base for base in (*kind.__mro__, *type.mro(type(kind))) if base not in _BASES]
             every = hasattr(kind, "__dataclass_fields__") or any(
                 map(self._libraries.has_class, above)
             )
@@ -347,10 +347,10 @@ class Capture:
             yield from value
         else:
             read = next((read for kind, read in _READERS if isinstance(value, kind)), _buffer)
-            found = read(value)
-            if found is not None:
+            contents = read(value)
+            if contents is not None:
                 self._watch.contents(value, read)
-                yield from found
+                yield from contents
 
     def _object(self, value: object) -> Iterator[Any]:
         """The class and the attributes of an object, also those in slots."""
@@ -379,15 +379,15 @@ class Capture:
         elif isinstance(value, (attrgetter, methodcaller)):
             texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
             self._names.update(".".join(texts).split("."))
-        yield from [getattr(value, part, None) for part in _PARTS]
+        yield from [getattr(value, attribute, None) for attribute in _PARTS]
         if "__wrapped__" in fields:
             # A function made of the user's, such as a jitted one or one with rules: what it keeps
             # for itself may change, and what the user gave it must not.
             self._watch.holds("len({}) == {}", fields, len(fields))
             self._expected = True  # it may have run before
-            for part in list(fields):
-                if part in ("__wrapped__", "_rules") or not part.startswith("_"):
-                    yield self._entry(fields, part)
+            for attribute in list(fields):
+                if attribute in ("__wrapped__", "_rules") or not attribute.startswith("_"):
+                    yield self._entry(fields, attribute)
         elif name.startswith(_HOLDERS):
             self._watch.attribute(value, "__dict__")
             yield from (fields, *[getattr(value, slot, None) for slot in _slots(kind)])
@@ -403,13 +403,13 @@ def _rules(primitive: Primitive) -> list[Any]:
     records = (primitive.differential, primitive.structure)
     parts = [getattr(record, name, None) for record in records for name in _slots(type(record))]
     parts += [primitive.evaluate, primitive.result, primitive.batch, primitive.source]
-    flat = [each for part in parts for each in (part if type(part) is tuple else (part,))]
-    return [each for each in (*flat, primitive.body) if callable(each)]
+    flat = [rule for entry in parts for rule in (entry if type(entry) is tuple else (entry,))]
+    return [rule for rule in (*flat, primitive.body) if callable(rule)]
 
 
 def _slots(kind: type[Any]) -> list[str]:
     """The names of the slots of a class and its bases, as they are stored."""
-    members = [item for each in kind.__mro__ for item in list(vars(each).items())]
+    members = [item for base in kind.__mro__ for item in list(vars(base).items())]
     return [name for name, member in members if isinstance(member, types.MemberDescriptorType)]
 
 

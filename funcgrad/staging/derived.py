@@ -79,15 +79,15 @@ class _Memo:
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The object that was made for the key, or is made now."""
-        found: T | None = self._made.get(key)
-        if found is not None:
-            return found
+        known: T | None = self._made.get(key)
+        if known is not None:
+            return known
         made = make()  # not under the lock, since it may run rules of the user's
         with self._lock:
-            kept: T = self._made.setdefault(key, made)
+            stored: T = self._made.setdefault(key, made)
             if len(self._made) > _MOST:
                 self._made.pop(next(iter(self._made)))
-        return kept
+        return stored
 
 
 class ProgramCall:
@@ -188,22 +188,24 @@ class ProgramCall:
         pushed = self._derived.get(("push", kinds(tangents)), make)
         results = pushed.call.apply([*primals, *flat(tangents)])
         outs = results[: len(self.program.outputs)]
-        found = restored(pushed.widths, results[len(outs) :])
-        return [pusher.dual(out, tangent) for out, tangent in zip(outs, found, strict=True)]
+        pushed_tangents = restored(pushed.widths, results[len(outs) :])
+        return [
+            pusher.dual(out, tangent) for out, tangent in zip(outs, pushed_tangents, strict=True)
+        ]
 
     def _batch(self, batcher: Batcher, args: Sequence[Value]) -> list[Value]:
         parts = [batcher.parts(arg) for arg in args]
         values, flags = [value for value, _ in parts], tuple([flag for _, flag in parts])
 
         def make() -> _Batch:
-            found: list[bool] = []
+            out_flags: list[bool] = []
 
             def batched(*values: Value) -> list[Value]:
-                outs, found[:] = run_batched(self.program.evaluate, batcher.size, values, flags)
+                outs, out_flags[:] = run_batched(self.program.evaluate, batcher.size, values, flags)
                 return outs
 
             staged = stage(batched)(*map(example, values))
-            return _Batch(self._call("batch", staged), tuple(found))
+            return _Batch(self._call("batch", staged), tuple(out_flags))
 
         batch = self._derived.get(("batch", batcher.size, flags), make)
         pairs = zip(batch.call.apply(values), batch.flags, strict=True)
@@ -241,7 +243,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """A linear map of cotangents or tangents, as a program of kept values and of these.
+    """A linear map of cotangents or tangents, as a program of saved values and of these.
 
     Attributes
     ----------
@@ -256,9 +258,9 @@ class _Map:
     reads: tuple[int, ...]
     widths: tuple[int, ...]
 
-    def apply(self, kept: Sequence[Value], given: Sequence[Cotangent]) -> list[Cotangent]:
+    def apply(self, saved: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
         """The cotangents, or tangents, that the program returns."""
-        values = [*[kept[k] for k in self.reads], *flat(given)]
+        values = [*[saved[k] for k in self.reads], *flat(cts)]
         return restored(self.widths, self.call.apply(values))
 
 
@@ -302,45 +304,45 @@ class _Recording:
         cts = [whole_cotangent(specs[program.outputs[k]]) for k in self.connected]
         self._maps.get(("pull", kinds(cts)), lambda: self._map("pull", taken.first))
 
-    def pull(self, kept: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
+    def pull(self, saved: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
         """The arguments' cotangents.
 
         Parameters
         ----------
-        kept : sequence of values
+        saved : sequence of values
             The arguments and the residuals.
         cts : sequence of cotangents
             The cotangents of the connected results.
         """
-        args = kept[: len(self._followed)]
-        given: list[Cotangent] = [None] * len(self._program.outputs)
+        args = saved[: len(self._followed)]
+        seeds: list[Cotangent] = [None] * len(self._program.outputs)
         for k, ct in zip(self.connected, cts, strict=True):
-            given[k] = ct
+            seeds[k] = ct
 
         def make() -> _Map:
-            return self._map("pull", self._taken.pullback(args, given))
+            return self._map("pull", self._taken.pullback(args, seeds))
 
         try:
-            return self._maps.get(("pull", kinds(cts)), make).apply(kept, cts)
+            return self._maps.get(("pull", kinds(cts)), make).apply(saved, cts)
         except FuncgradError:  # as when a rule looks at a cotangent
-            return evaluate_and_pull(self._program, self._followed, args, given)[1]
+            return evaluate_and_pull(self._program, self._followed, args, seeds)[1]
 
-    def push(self, kept: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
+    def push(self, saved: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
         """The tangents of the connected results, from those of the arguments."""
-        args = kept[: len(self._followed)]
+        args = saved[: len(self._followed)]
 
         def make() -> _Map:
             return self._map("tangent", self._taken.pushforward(args, tangents))
 
         try:
-            found = self._maps.get(("push", kinds(tangents)), make).apply(kept, tangents)
+            tangents_out = self._maps.get(("push", kinds(tangents)), make).apply(saved, tangents)
         except FuncgradError:
-            found = evaluate_and_push(self._program, args, tangents)[1]
-        return [found[k] for k in self.connected]
+            tangents_out = evaluate_and_push(self._program, args, tangents)[1]
+        return [tangents_out[k] for k in self.connected]
 
-    def _map(self, kind: str, part: LinearPart) -> _Map:
-        call = _derived_call(self._program, kind, part.program, self._compile)
-        return _Map(call, part.reads, part.widths)
+    def _map(self, kind: str, linear: LinearPart) -> _Map:
+        call = _derived_call(self._program, kind, linear.program, self._compile)
+        return _Map(call, linear.reads, linear.widths)
 
 
 @dataclass(slots=True, eq=False)
@@ -349,17 +351,17 @@ class _ProgramEntry(Entry):
 
     recording: _Recording
     operands: Sequence[int]
-    kept: Sequence[Value]
+    saved: Sequence[Value]
 
     def push(self, tangents: Variables) -> list[Value]:
-        given = [tangents[operand] for operand in self.operands]
-        if all(tangent is None for tangent in given):
+        directions = [tangents[operand] for operand in self.operands]
+        if all(tangent is None for tangent in directions):
             return [None] * len(self.recording.connected)
-        return self.recording.push(self.kept, given)
+        return self.recording.push(self.saved, directions)
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         """Pull a list of cotangents, in which absent ones and gaps stay absent."""
-        for operand, g in zip(self.operands, self.recording.pull(self.kept, ct), strict=True):
+        for operand, g in zip(self.operands, self.recording.pull(self.saved, ct), strict=True):
             if operand >= 0 and g is not None:
                 accumulate(cotangents, operand, g)
 

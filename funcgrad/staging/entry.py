@@ -130,13 +130,13 @@ class _Arguments:
         self.body.line(f"if len(args) != {form.count}:")
         self.body.line(f"return {self.body.name(MISS)}", 2)
         self.body.line("try:")
-        given = self.unpacked("args", form.count)
+        arguments = self.unpacked("args", form.count)
         for place, key, value in form.static:
-            text = given[place] if isinstance(place, int) else _item(place)
+            text = arguments[place] if isinstance(place, int) else _item(place)
             other = f"{self.body.name(exact)}({text}) != {self.body.name(key)}"
             self.refuse(f"{text} is not {self.body.name(value)} and {other}")
-        rest = [text for k, text in enumerate(given) if k not in self.static]
-        waiting = ["kwargs", *reversed(rest)]
+        dynamic = [text for k, text in enumerate(arguments) if k not in self.static]
+        waiting = ["kwargs", *reversed(dynamic)]
         for token in form.structure.tokens[2:]:  # after those of (args, kwargs) and of args
             text = waiting.pop()
             if token is None:
@@ -167,9 +167,9 @@ class _Arguments:
 
     def leaf(self, text: str) -> None:
         body, value = self.body, f"v{self.leaves}"
-        given, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
+        leaf_type, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
         self.leaves += 1
-        if given is Tensor:
+        if leaf_type is Tensor:
             name = self.named(text)
             self.refuse(f"type({name}) is not {body.name(Tensor)}")
             text = f"{name}._value"
@@ -180,12 +180,12 @@ class _Arguments:
                 self.refuse(f"not {LEAST} <= {value} <= {GREATEST}")
             return
         shape, char = kind
-        if not shape or given is not Tensor:  # else the shape tells it from a number
+        if not shape or leaf_type is not Tensor:  # else the shape tells it from a number
             self.refuse(f"type({value}) is not {body.name(np.ndarray)}")
         dtype, differ = body.name(np.dtype(char)), body.name(_differ)
         unlike = f"{value}.dtype is not {dtype} and {differ}({value}.dtype, {dtype})"
         self.refuse(f"{value}.shape != {shape!r} or {unlike}")
-        if given is not Tensor:
+        if leaf_type is not Tensor:
             # An array that lies as its copy would is not copied: the attempt keeps results apart
             # from it. Any other is, since NumPy may add its elements in another order.
             body.line(f"if not {value}.flags.carray:", 2)
@@ -216,9 +216,9 @@ class _Arguments:
             self.refuse(f"aux is not {self.body.name(aux)} and ({other})")
         elif hasattr(kind, "__dataclass_fields__"):
             for field, _, value in aux.static:
-                own = self.named(f"{name}.{field}")
-                other = f"{self.body.name(exact)}({own}) != {self.body.name(exact(value))}"
-                self.refuse(f"{own} is not {self.body.name(value)} and {other}")
+                attribute = self.named(f"{name}.{field}")
+                other = f"{self.body.name(exact)}({attribute}) != {self.body.name(exact(value))}"
+                self.refuse(f"{attribute} is not {self.body.name(value)} and {other}")
             return [f"{name}.{field}" for field in aux.names]
         return self.unpacked(name, size)
 
@@ -345,10 +345,10 @@ def _written(body: Body, structure: Structure) -> str:
         if token is None:
             made.append(leaves.pop())
         else:
-            rest = len(made) - token[1]
-            children = made[rest:]
+            start = len(made) - token[1]
+            children = made[start:]
             children.reverse()
-            made[rest:] = [f"r{number}"]
+            made[start:] = [f"r{number}"]
             _write_container(body, f"r{number}", token, children)
     return made[0]
 
@@ -379,16 +379,18 @@ def _write_container(body: Body, name: str, node: Any, children: list[str]) -> N
             body.line(f"{body.name(object.__setattr__)}({name}, {field!r}, {text})")
 
 
-def _frozen(values: tuple[Value, ...], given: tuple[Any, ...]) -> list[Value]:
+def _frozen(values: tuple[Value, ...], writable: tuple[Any, ...]) -> list[Value]:
     """The values, with a copy of each that the caller gave and may write to."""
-    return [freeze(value) if any(value is array for array in given) else value for value in values]
+    return [
+        freeze(value) if any(value is array for array in writable) else value for value in values
+    ]
 
 
-def _apart(out: Value, given: tuple[Any, ...]) -> Value:
+def _apart(out: Value, writable: tuple[Any, ...]) -> Value:
     """A result, copied if it may share memory with arrays that somebody may write to."""
     if type(out) is np.ndarray:
         is_view = out.base is not None
-        for array in given:
+        for array in writable:
             if out is array or (is_view and np.may_share_memory(out, array)):
                 return out.copy("K")
     return out

@@ -156,11 +156,11 @@ class Jitted(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle by name, as functions are; else by the function and the options of ``jit``."""
-        found: Any = sys.modules.get(self.__module__)
+        resolved: Any = sys.modules.get(self.__module__)
         for name in self.__qualname__.split("."):
-            found = getattr(found, name, None)
+            resolved = getattr(resolved, name, None)
         made = Jitted, (self._function, self._static, self._backend, self._relaxed)
-        return self.__qualname__ if found is self else made
+        return self.__qualname__ if resolved is self else made
 
     def __repr__(self) -> str:
         return f"jit({self._function!r})"
@@ -181,21 +181,21 @@ class Jitted(Generic[P, R]):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Call in the general way, through the trees in loops, for calls of any form."""
-        static, given = self._split(args, kwargs)
-        leaves, structure = trees.flatten(given)
+        static, dynamic = self._split(args, kwargs)
+        leaves, structure = trees.flatten(dynamic)
         values = self._values(leaves, structure, static)
         if not all(type(value) in RAW for value in values):
             return self._inside(args, kwargs, values, structure)
         kinds = tuple([kind_of(value) for value in values])
         parts = parts_of(structure)
-        found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
-        result: R = found.run(values)
+        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
+        result: R = variants.run(values)
         if result is MISS:
-            fresh = self._fresh(found, values, args, kwargs)
+            fresh = self._fresh(variants, values, args, kwargs)
             result = MISS if fresh is MISS else fresh.attempt(*values, ())
             return self._function(*args, **kwargs) if result is MISS else result
         types = tuple([type(leaf) for leaf in leaves])
-        self._ease(Form(structure, parts, types, kinds, len(args), static), found)
+        self._ease(Form(structure, parts, types, kinds, len(args), static), variants)
         return result
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
@@ -209,19 +209,19 @@ class Jitted(Generic[P, R]):
         examples = [example(value) for value in values]
         kinds = tuple([kind_of(value) for value in examples])
         parts = parts_of(structure)
-        found = self._signature((structure, parts, tuple([each[:2] for each in static]), kinds))
+        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
         with suppress(FuncgradError):  # the function itself tells better what is wrong
-            result: R = found.run_inside(values)
+            result: R = variants.run_inside(values)
             if result is MISS:
-                rest, named = trees.unflatten(structure, [wrap(value) for value in examples])
-                own = list(rest)
+                dynamic, named = trees.unflatten(structure, [wrap(value) for value in examples])
+                positional = list(dynamic)
                 for place, _, value in static:
                     if isinstance(place, int):
-                        own.insert(place, value)
+                        positional.insert(place, value)
                     else:
                         named[place] = value
-                self._fresh(found, examples, own, named)
-                result = found.run_inside(values)
+                self._fresh(variants, examples, positional, named)
+                result = variants.run_inside(values)
             if result is not MISS:
                 return result
         return self._function(*args, **kwargs)
@@ -248,23 +248,23 @@ class Jitted(Generic[P, R]):
                 self._signatures[key] = Signature()
             return self._signatures[key]
 
-    def _ease(self, form: Form, found: Signature) -> None:
+    def _ease(self, form: Form, variants: Signature) -> None:
         """Try the entry for this form first from now on, and write it if there is none."""
         with self._lock:
             if form not in self._forms:
                 if len(self._forms) >= _MOST_SIGNATURES:
                     self._forms, self._entries = {}, ()
-                self._forms[form] = write_entry(form, found)
+                self._forms[form] = write_entry(form, variants)
             entry = self._forms[form]
-            own = (*(() if form.static else found.entries), *([entry] if entry else ()))
-            others = [each for each in self._entries if each not in own]
-            self._entries = (*own, *others)[:_MOST_ENTRIES]
+            preferred = (*(() if form.static else variants.entries), *([entry] if entry else ()))
+            others = [other for other in self._entries if other not in preferred]
+            self._entries = (*preferred, *others)[:_MOST_ENTRIES]
 
-    def _fresh(self, found: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
+    def _fresh(self, variants: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
         """Run the function and keep a new variant; MISS if the function is not to be staged."""
-        if not found.watched:
+        if not variants.watched:
             return MISS
-        count, cause = found.refresh()
+        count, cause = variants.refresh()
         if cause is not None:
             why = f"run it, because {cause} changes between the calls. Pass it as an argument."
             self._warn(f"is staged anew at every call, which takes far longer than to {why}")
@@ -278,7 +278,7 @@ class Jitted(Generic[P, R]):
         capture = Capture(*self._roots(args, kwargs))
         staged = capture.run(lambda: self._staged(args, kwargs))
         if staged is None:
-            found.watched = False
+            variants.watched = False
             self._warn(
                 "may read more from outside of its arguments than can be watched for changes, and"
                 " runs without being staged. Pass what it needs as an argument."
@@ -290,13 +290,13 @@ class Jitted(Generic[P, R]):
             return MISS
         settled = capture.unchanged()  # else it may have been read before the change, or after
         if capture.drew():
-            settled = found.watched = False
+            settled = variants.watched = False
             self._warn(
                 "draws random numbers from a generator outside of its arguments, and runs without"
                 " being staged. Use fg.random with a key that is an argument."
             )
         elif not settled:
-            settled = found.settles(capture.alone)
+            settled = variants.settles(capture.alone)
             capture.look()
             if not capture.complete:
                 return MISS
@@ -307,7 +307,7 @@ class Jitted(Generic[P, R]):
 
         variant = variant_of(optimized, *self._compiled(optimized, self._relaxed), capture, compile)
         if settled:
-            found.add(variant)
+            variants.add(variant)
             self._entries = ()  # so that the next call that runs the variant says so
         return variant
 
@@ -334,8 +334,8 @@ class Jitted(Generic[P, R]):
         return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
 
     def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
-        static, (rest, named) = self._split(args, kwargs)
-        return stage("jit", self._partial(static) if static else self._function, rest, named)
+        static, (dynamic, named) = self._split(args, kwargs)
+        return stage("jit", self._partial(static) if static else self._function, dynamic, named)
 
     def _partial(self, static: _Static) -> Callable[..., R]:
         """The function of the arguments that are not static alone, with their names."""
@@ -343,26 +343,28 @@ class Jitted(Generic[P, R]):
         named = {place: value for place, _, value in static if isinstance(place, str)}
         function = self._function
 
-        def call(*rest: Any, **others: Any) -> R:
-            merged = list(rest)
+        def call(*dynamic: Any, **others: Any) -> R:
+            merged = list(dynamic)
             for place, value in fixed:
                 merged.insert(place, value)
             return function(*merged, **others, **named)
 
         update_wrapper(call, function, updated=())
         with suppress(IndexError, TypeError, ValueError):  # not every function says what it takes
-            own = signature(function)
-            gone = {*named, *[list(own.parameters)[place] for place, _ in fixed]}
-            left = [each for name, each in own.parameters.items() if name not in gone]
-            call.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
+            declared = signature(function)
+            gone = {*named, *[list(declared.parameters)[place] for place, _ in fixed]}
+            left = [
+                parameter for name, parameter in declared.parameters.items() if name not in gone
+            ]
+            call.__signature__ = declared.replace(parameters=left)  # type: ignore[attr-defined]
         return call
 
     def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """All objects that the function can reach besides the numbers in its arguments."""
-        static, given = self._split(args, kwargs)
-        tokens = [token for token in trees.structure(given).tokens if token is not None]
+        static, dynamic = self._split(args, kwargs)
+        tokens = [token for token in trees.structure(dynamic).tokens if token is not None]
         # The classes of containers, and their static parts.
-        parts = [part for token in tokens for part in (token[0], token[2])]
+        parts = [root for token in tokens for root in (token[0], token[2])]
         return [self._function, *[value for _, _, value in static], *parts]
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
@@ -396,19 +398,19 @@ class Jitted(Generic[P, R]):
         numbers = [place for place in self._static if isinstance(place, int)]
         places = sorted({place % count for place in numbers if -count <= place < count})
         names = sorted([name for name in kwargs if name in self._static])
-        found: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
-        found += [(name, kwargs[name]) for name in names]
-        static = tuple([(place, exact(value), value) for place, value in found])
+        statics: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
+        statics += [(name, kwargs[name]) for name in names]
+        static = tuple([(place, exact(value), value) for place, value in statics])
         try:
             hash(static)
         except TypeError:
             raise ArgumentError(
                 f"jit: a static argument of {self.__name__} cannot be hashed:"
-                f" {[type(value).__name__ for _, value in found]}. Static arguments are keys:"
+                f" {[type(value).__name__ for _, value in statics]}. Static arguments are keys:"
                 " numbers, strings, tuples, functions."
             ) from None
-        rest = tuple([arg for place, arg in enumerate(args) if place not in places])
-        return static, (rest, {name: kwargs[name] for name in kwargs if name not in names})
+        dynamic = tuple([arg for place, arg in enumerate(args) if place not in places])
+        return static, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
 
     def _warn(self, text: str) -> None:
         """Warn at the line of the user's that called."""

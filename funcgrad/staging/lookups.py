@@ -36,7 +36,7 @@ _IMPORTING: Final = frozenset({"__import__", "import_module", "modules"})
 _SPACES: Final = frozenset({"eval", "exec", "globals", "vars", "locals"})
 """Code that uses one of these may import modules, or read globals, whose names are in strings."""
 _READS: Final = frozenset(
-    [each for each in dis.hasname if not dis.opname[each].startswith(("STORE_", "DELETE_"))]
+    [number for number in dis.hasname if not dis.opname[number].startswith(("STORE_", "DELETE_"))]
 )
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
@@ -59,26 +59,28 @@ class Lookups(NamedTuple):
 
 def lookups(code: CodeType) -> Lookups:
     """The names that a function's code looks up."""
-    found = Lookups(set(), set(), set(), set())
+    looked_up = Lookups(set(), set(), set(), set())
     strings = set[str]()
     waiting: list[Any] = [code]
     while waiting:
         constant = waiting.pop()
         if isinstance(constant, CodeType):
-            _read(constant, found)
+            _read(constant, looked_up)
             waiting += constant.co_consts
         elif isinstance(constant, (tuple, frozenset)):
             waiting += constant
         elif isinstance(constant, str):
             strings.add(constant)
-    if not _SPACES.isdisjoint(found.attributes):
-        found.globals.update([word for text in strings for word in re.findall(r"[^\W\d]\w*", text)])
-    if not _IMPORTING.isdisjoint(found.attributes):
-        found.imports.update(strings)
-    return found
+    if not _SPACES.isdisjoint(looked_up.attributes):
+        looked_up.globals.update(
+            [word for text in strings for word in re.findall(r"[^\W\d]\w*", text)]
+        )
+    if not _IMPORTING.isdisjoint(looked_up.attributes):
+        looked_up.imports.update(strings)
+    return looked_up
 
 
-def _read(code: CodeType, found: Lookups) -> None:
+def _read(code: CodeType, looked_up: Lookups) -> None:
     """Note what code looks up, without the functions inside it."""
     before, extended = "", 0
     for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
@@ -87,25 +89,25 @@ def _read(code: CodeType, found: Lookups) -> None:
         kind = dis.opname[operation]
         if operation in _READS:
             name = code.co_names[argument >> _SHIFTS.get(kind, 0)]
-            found.attributes.add(name)
+            looked_up.attributes.add(name)
             if name == "random":
-                found.random.add(before)
+                looked_up.random.add(before)
             before = name if kind in _GLOBALS else ""
             if before:
-                found.globals.add(name)
+                looked_up.globals.add(name)
             elif kind == "IMPORT_NAME":
-                found.imports.update(code.co_names)
+                looked_up.imports.update(code.co_names)
         elif kind == "MATCH_CLASS":
-            found.attributes.add("__match_args__")
+            looked_up.attributes.add("__match_args__")
 
 
 def line_of(code: CodeType, name: str) -> int | None:
     """The first line on which code, or a function inside it, reads a name."""
-    for each in dis.get_instructions(code):
-        if isinstance(each.argval, CodeType) and (line := line_of(each.argval, name)):
+    for instruction in dis.get_instructions(code):
+        if isinstance(instruction.argval, CodeType) and (line := line_of(instruction.argval, name)):
             return line
-        if each.argval == name and each.opname.startswith(("LOAD_", "IMPORT_")):
-            return each.positions.lineno if each.positions else None
+        if instruction.argval == name and instruction.opname.startswith(("LOAD_", "IMPORT_")):
+            return instruction.positions.lineno if instruction.positions else None
     return None
 
 
@@ -136,10 +138,10 @@ class Libraries:
 
     __slots__ = ("_known", "met_foreign")
 
-    def __init__(self, *own: Any) -> None:
+    def __init__(self, *modules: Any) -> None:
         self.met_foreign = False
         # A partial that is jitted, say, calls itself one of Python's own library.
-        followed = [top for top in map(_top, own) if not _is_standard(top)]
+        followed = [top for top in map(_top, modules) if not _is_standard(top)]
         libraries = dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True)
         self._known = {**dict.fromkeys(followed, False), **libraries}
 
@@ -148,7 +150,7 @@ class Libraries:
         top = _top(module)
         if top not in self._known:
             standard, loaded = _is_standard(top), [*sys.modules.items()]
-            files = [_file(each) for name, each in loaded if not standard and _top(name) == top]
+            files = [_file(number) for name, number in loaded if not standard and _top(name) == top]
             foreign = any(file.endswith(_COMPILED) for file in files)
             self._known[top], self.met_foreign = standard or foreign, self.met_foreign or foreign
         return self._known[top]

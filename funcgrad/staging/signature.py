@@ -135,7 +135,7 @@ class Signature:
         if self._variants[0] is not variant:
             with self._lock:
                 if variant in self._variants:
-                    self._set(sorted(self._variants, key=lambda each: each is not variant))
+                    self._set(sorted(self._variants, key=lambda other: other is not variant))
 
     def refresh(self) -> tuple[int, str | None]:
         """Drop the variants that rely on values that have changed.
@@ -149,15 +149,15 @@ class Signature:
             they ran again.
         """
         with self._lock:
-            kept = [variant for variant in self._variants if variant.capture.unchanged()]
-            dropped = [variant for variant in self._variants if variant not in kept]
-            self._set(kept)
+            valid = [variant for variant in self._variants if variant.capture.unchanged()]
+            dropped = [variant for variant in self._variants if variant not in valid]
+            self._set(valid)
             if not dropped:
-                return len(kept), None
+                return len(valid), None
             cause = "" if dropped[-1].was_used else dropped[-1].capture.cause()
             self._wasted = self._wasted + 1 if cause and cause == self._wasted_by else 1
             self._wasted_by = cause
-            return len(kept), cause if cause and self._wasted == _MOST_CHANGES else None
+            return len(valid), cause if cause and self._wasted == _MOST_CHANGES else None
 
     def add(self, variant: Variant) -> None:
         """Keep a variant, unless another thread has staged the same in the meantime."""
@@ -177,9 +177,11 @@ class Signature:
 
     def _set(self, variants: Sequence[Variant]) -> None:
         if self._variants != tuple(variants):
-            self.entries = tuple([_entry(each) for each in variants if each.compiled.entry])
+            self.entries = tuple(
+                [_entry(variant) for variant in variants if variant.compiled.entry]
+            )
         self._variants = tuple(variants)
-        self.attempts = tuple([each.attempt for each in variants])
+        self.attempts = tuple([variant.attempt for variant in variants])
 
 
 def _entry(variant: Variant) -> Callable[[Any, Any], Any]:

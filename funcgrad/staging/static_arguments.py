@@ -37,8 +37,8 @@ def static_places(f: Callable[..., Any], numbers: object, names: object) -> froz
     called = getattr(f, "__name__", f)
     ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     for name in names:
-        found = [k for k, p in enumerate(ordered) if p.name == name]
-        places.update(found)
+        positions = [k for k, p in enumerate(ordered) if p.name == name]
+        places.update(positions)
         known = any(p.name == name for p in parameters)
         if not known and Parameter.VAR_KEYWORD not in kinds:
             raise ArgumentError(f"jit: {called} has no parameter {name!r}.")
@@ -54,11 +54,15 @@ def static_places(f: Callable[..., Any], numbers: object, names: object) -> froz
     return frozenset(places)
 
 
-def _many(option: str, given: object, kind: type[Any], expected: str) -> tuple[Any, ...]:
+def _many(option: str, option_value: object, kind: type[Any], expected: str) -> tuple[Any, ...]:
     """An option that is one value or a sequence of them, as a tuple."""
-    values = tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
+    values = (
+        tuple(option_value)
+        if isinstance(option_value, (tuple, list, set, frozenset, range))
+        else (option_value,)
+    )
     if not all(isinstance(value, kind) for value in values):
-        raise ArgumentError(forgotten("jit", f"{option} takes {expected}", given))
+        raise ArgumentError(forgotten("jit", f"{option} takes {expected}", option_value))
     return values
 
 
@@ -71,13 +75,13 @@ def exact(value: Any) -> Hashable:
     False
     """
     if isinstance(value, tuple):
-        return type(value), tuple([exact(part) for part in value])
+        return type(value), tuple([exact(member) for member in value])
     if isinstance(value, frozenset):
-        return type(value), frozenset([exact(part) for part in value])
+        return type(value), frozenset([exact(member) for member in value])
     if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
         # Beside the value itself, since equal is what its author says.
-        own = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
-        return type(value), value, tuple(own)
+        keys = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
+        return type(value), value, tuple(keys)
     return exact_key(value)
 
 
