@@ -25,7 +25,7 @@ def invariant_variables(program: Program, consts: int) -> set[int]:
 
     Results of operations that run foreign Python, and may print, are none of them.
     """
-    invariant = {*range(consts), *range(len(program.inputs), program.index.given)}
+    invariant = {*range(consts), *range(len(program.inputs), program.index.first_result)}
     for equation, results in zip(program.equations, program.index.results, strict=True):
         if invariant.issuperset(equation.operands) and not equation.operation.is_foreign:
             invariant.update(results)

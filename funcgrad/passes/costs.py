@@ -281,7 +281,7 @@ def memory_homes(program: Program) -> list[int]:
     Results that merely could share memory, as those of a call with rules of its own, count as
     having memory of their own.
     """
-    homes = list(range(program.index.given))
+    homes = list(range(program.index.first_result))
     for equation in program.equations:
         if _is_view(equation):
             homes.append(homes[equation.operands[0]])
@@ -296,7 +296,7 @@ def peak_bytes(program: Program) -> int:
     ends = [-1] * len(homes)
     for home, last in zip(homes, program.index.last_uses, strict=True):
         ends[home] = max(ends[home], last)
-    number = program.index.given
+    number = program.index.first_result
     freed = [0] * (len(program.equations) + 1)
     alive = peak = 0
     for position, equation in enumerate(program.equations):

@@ -28,7 +28,7 @@ def remove_dead_code(program: Program) -> Program:
             live.add(position)
             read.update(program.equations[position].operands)
     if len(live) == len(results) and read.issuperset(
-        range(len(program.inputs), program.index.given)
+        range(len(program.inputs), program.index.first_result)
     ):
         return program
     return rewrite(program, Draft.append, live)

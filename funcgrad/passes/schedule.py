@@ -69,7 +69,7 @@ def in_order(program: Program, order: Sequence[int]) -> Program:
         The position of each equation in the program. What an equation reads has to come before it.
     """
     results = program.index.results
-    new = count(program.index.given)
+    new = count(program.index.first_result)
     moved = list(range(len(program.specs())))
     for position in order:
         for variable in results[position]:
@@ -188,7 +188,7 @@ class _Memory:
 
     def __init__(self, program: Program) -> None:
         homes = memory_homes(program)
-        number = first_result = program.index.given
+        number = first_result = program.index.first_result
         self.peak = self._alive = 0
         self._left = [0] * len(homes)
         self._places = [0] * len(homes)

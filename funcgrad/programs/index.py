@@ -42,7 +42,7 @@ class Index:
         self._outputs = outputs
         self._guards = guards
         specs = [*inputs, *[constant.spec for constant in constants]]
-        self.given = len(specs)
+        self.first_result = len(specs)
         results = []
         for equation in equations:
             first = len(specs)
@@ -60,7 +60,7 @@ class Index:
     @cached_property
     def makers(self) -> tuple[int, ...]:
         """The position of the equation that defines a variable; -1 where it is given."""
-        makers = [-1] * self.given
+        makers = [-1] * self.first_result
         for position, results in enumerate(self.results):
             makers += [position] * len(results)
         return tuple(makers)
@@ -105,7 +105,7 @@ class Index:
         """The guards by the variable that they check; under -1 those of inputs and constants."""
         guards: dict[int, list[Guard]] = {}
         for guard in self._guards:
-            variable = -1 if guard.variable < self.given else guard.variable
+            variable = -1 if guard.variable < self.first_result else guard.variable
             guards.setdefault(variable, []).append(guard)
         return guards
 

@@ -34,7 +34,7 @@ def makes_its_own(operation: Primitive) -> bool:
 
 def aliases(program: Program) -> Aliases:
     """For each variable those that made the memory which it may share: mostly itself."""
-    makers: Aliases = [(variable,) for variable in range(program.index.given)]
+    makers: Aliases = [(variable,) for variable in range(program.index.first_result)]
     for equation in program.equations:
         is_new = makes_its_own(equation.operation)
         shared: set[int] = set()

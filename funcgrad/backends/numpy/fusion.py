@@ -226,7 +226,7 @@ def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> li
     drafts: list[_KernelDraft] = []
     specs = sizes.specs
     upstream = [0] * len(specs)  # for each variable the kernels that have to run before
-    variable = program.index.given
+    variable = program.index.first_result
     for position, equation in enumerate(program.equations):
         draft = None
         if position not in refused:

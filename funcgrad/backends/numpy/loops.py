@@ -269,7 +269,7 @@ class _LoopLines:
         """The variables whose names last from step to step."""
         plan = self.memory.plan
         held = {*self.memory.reused, *self.memory.spares.values(), *self.memory.rows.values()}
-        held.update(plan.slots, range(self.body.index.given))
+        held.update(plan.slots, range(self.body.index.first_result))
         for position, operand in plan.takes.items():  # in the order in which they run
             if operand in held:
                 held.add(plan.firsts[position])

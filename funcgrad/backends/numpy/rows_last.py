@@ -147,7 +147,7 @@ class _Layout:
         }
         # How many want the rows of a variable first, and last.
         self._demands = {variable: [0, 0] for variable in self._last}
-        constants = range(len(program.inputs), program.index.given)
+        constants = range(len(program.inputs), program.index.first_result)
         self._turnings = {v: self._turning_times(v, v in constants) for v in self._last}
         for position, equation in enumerate(program.equations):
             result = self._index.results[position].start

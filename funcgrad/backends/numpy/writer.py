@@ -293,7 +293,7 @@ class _Writer:
 
     def dropped(self) -> dict[int, list[int]]:
         """For each step, the large arrays that no later step reads and whose memory none takes."""
-        taken, first_result = set(self.plan.takes.values()), self.program.index.given
+        taken, first_result = set(self.plan.takes.values()), self.program.index.first_result
         inner = {
             self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members
         }
