@@ -383,15 +383,15 @@ def _observation_weights(
     fweights: ArrayLike | None, aweights: ArrayLike | None, count: int
 ) -> tuple[Tensor | None, Any]:
     """The product of both kinds of weights, and how many observations a mean uses up."""
-    frequencies = None if fweights is None else _one_each(fweights, "fweights", "biu", count)
+    frequencies = None if fweights is None else _checked_weights(fweights, "fweights", "biu", count)
     if aweights is None:
         return frequencies, 1
-    importances = _one_each(aweights, "aweights", "biuf", count)
+    importances = _checked_weights(aweights, "aweights", "biuf", count)
     weights = importances if frequencies is None else frequencies * importances
     return weights, sum(weights * importances) / sum(weights)
 
 
-def _one_each(weights: ArrayLike, argument: str, kinds: str, count: int) -> Tensor:
+def _checked_weights(weights: ArrayLike, argument: str, kinds: str, count: int) -> Tensor:
     value = operand(weights, "cov")
     if dtype_of(value).kind not in kinds:
         what = "real" if "f" in kinds else "integers"

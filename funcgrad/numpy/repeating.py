@@ -174,11 +174,11 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
     choice(mode, (*_MODES, "constant", "empty"), "pad", "the mode")
     if mode in ("constant", "empty"):
         constants = kwargs.pop("constant_values", 0)
-        _refuse_rest(kwargs)
+        _refuse_unknown(kwargs)
         return _pad_constant(value, widths, constants)
     if kwargs.pop("reflect_type", "even") != "even":
         raise ArgumentError("pad: only reflect_type='even' is there.")
-    _refuse_rest(kwargs)
+    _refuse_unknown(kwargs)
     modes: Any = mode
     for axis, width in enumerate(widths):
         if width != (0, 0):
@@ -191,7 +191,7 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
     return result
 
 
-def _refuse_rest(kwargs: Mapping[str, Any]) -> None:
+def _refuse_unknown(kwargs: Mapping[str, Any]) -> None:
     if kwargs:
         raise ArgumentError(f"pad: the mode has no parameter {', '.join(kwargs)}.")
 

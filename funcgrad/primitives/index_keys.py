@@ -308,8 +308,8 @@ def explain_index(shape: Shape, key: object, error: Exception) -> Exception:
     axis = 0
     try:
         entries = _spelled_out(shape, key)
-    except FuncgradError as found:
-        return found
+    except FuncgradError as refusal:
+        return refusal
     for entry in entries:
         if type(entry) in (int, _Arrays):
             size = shape[axis] if axis < len(shape) else 0

@@ -20,8 +20,8 @@ class Index:
 
     Attributes
     ----------
-    given : int
-        The number of variables that are inputs and constants.
+    first_result : int
+        The variable that the first equation defines: before it come inputs and constants.
     specs : tuple of Spec
         Their shapes and dtypes.
     results : tuple of range
