@@ -84,7 +84,7 @@ class Source:
 
     @property
     def is_public(self) -> bool:
-        return not any(part.startswith("_") for part in self.name.split("."))
+        return not any(component.startswith("_") for component in self.name.split("."))
 
 
 def read_source(path: Path) -> Source:
@@ -272,7 +272,9 @@ def export_order(name: str) -> tuple[int, list[str | int]]:
     Within each, numbers count as numbers: `int8` before `int16`.
     """
     kind = 0 if len(name) > 1 and name.isupper() else 1 if name[0].isupper() else 2
-    return kind, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    return kind, [
+        int(digits) if digits.isdigit() else digits for digits in re.split(r"(\d+)", name)
+    ]
 
 
 def wrong_exports(module: ModuleType) -> Iterator[str]:
@@ -348,11 +350,11 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
             if name in {"import__", "import_module"} and source.name != LOADER:
                 yield f"{source.name}:{node.lineno} calls {name}"
     allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
-    for found in imports_of(source, known):
-        top = found.imported.partition(".")[0]
+    for dependency in imports_of(source, known):
+        top = dependency.imported.partition(".")[0]
         is_present = top in {"funcgrad", "numpy"} or top in sys.stdlib_module_names
-        if found.deferred and is_present and found.imported not in allowed:
-            yield f"{source.name}:{found.line} imports {found.imported} inside a function"
+        if dependency.deferred and is_present and dependency.imported not in allowed:
+            yield f"{source.name}:{dependency.line} imports {dependency.imported} inside a function"
 
 
 def late_names(source: Source) -> Iterator[str]:
@@ -369,10 +371,10 @@ def late_names(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and dotted_name(node.func).lstrip("_") == "LateNames":
             late = set()
-            for part, names in ast.literal_eval(node.args[1]).items():
+            for module, names in ast.literal_eval(node.args[1]).items():
                 for name in names.split():
                     public, _, inner = name.partition("=")
-                    late.add((f"{source.name}.{part}".rstrip("."), inner or public, public))
+                    late.add((f"{source.name}.{module}".rstrip("."), inner or public, public))
             yield from (f"{source.name}: {name}" for name in sorted(late ^ imported))
 
 
@@ -392,10 +394,10 @@ def import_cycle(sources: tuple[Source, ...]) -> list[str]:
     graph: dict[str, set[str]] = {name: set() for name in known}
     for source in sources:
         allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
-        for found in imports_of(source, known):
-            is_documented = found.deferred and found.imported in allowed
-            if found.imported in known and not is_documented:
-                graph[source.name].add(found.imported)
+        for dependency in imports_of(source, known):
+            is_documented = dependency.deferred and dependency.imported in allowed
+            if dependency.imported in known and not is_documented:
+                graph[source.name].add(dependency.imported)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -518,6 +520,42 @@ def riddles(source: Source) -> Iterator[str]:
                     yield f"{source.name}:{node.lineno} {first}"
 
 
+# ---------------------------------------------------------------------------------- empty names
+
+EMPTY_WORDS = frozenset("own found given rest kept part each".split())
+"""They would fit everything: a name is to say what a thing is, in the words of the field."""
+
+JAX_NAMES: Mapping[str, frozenset[str]] = {
+    "funcgrad.trees": frozenset({"rest"}),  # tree.map(f, tree, *rest)
+}
+
+
+def empty_names(source: Source) -> Iterator[str]:
+    """Variables, parameters, attributes, functions and classes whose name is one of these words."""
+    for node in ast.walk(source.tree):
+        name = bound_name(node)
+        if name in JAX_NAMES.get(source.name, ()):
+            continue
+        if name.strip("_") in EMPTY_WORDS:
+            yield f"{source.name}:{getattr(node, 'lineno', 0)} {name} does not say what it is"
+
+
+def bound_name(node: ast.AST) -> str:
+    """The name that a part of a program binds; empty if it binds none."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.arg(arg=name) | ast.alias(asname=str() as name):
+            return name
+        case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+            return name
+        case ast.MatchMapping(rest=str() as name) | ast.ExceptHandler(name=str() as name):
+            return name
+    return ""
+
+
 # ----------------------------------------------------------------------------------------- maps
 
 
@@ -551,14 +589,14 @@ def operations_by_name(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         asked: list[ast.AST] = []
         if isinstance(node, ast.Compare):
-            asked = [each for value in node.comparators for each in ast.walk(value)]
+            asked = [inner for value in node.comparators for inner in ast.walk(value)]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             asked = [*node.args] if node.func.attr in {"is_made_by", "made_by"} else []
         elif isinstance(node, ast.Dict):
             asked = [key for key in node.keys if key is not None]
         elif isinstance(node, ast.Set):
             asked = [*node.elts]
-        if any(is_primitive(each) for each in asked):
+        if any(is_primitive(inner) for inner in asked):
             yield f"{source.name}:{getattr(node, 'lineno', 0)} asks for a particular operation"
 
 
@@ -570,11 +608,11 @@ def primitives_in(source: Source) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PRIMITIVES):
             home = None if node.module == PRIMITIVES else importlib.import_module(node.module or "")
             for alias in node.names:
-                own = alias.asname or alias.name
+                bound = alias.asname or alias.name
                 if home is None or not hasattr(home, alias.name):
-                    modules.add(own)
+                    modules.add(bound)
                 elif isinstance(getattr(home, alias.name), Primitive):
-                    names.add(own)
+                    names.add(bound)
     return names, modules
 
 
@@ -609,11 +647,22 @@ KNOWN_ANY: Mapping[str, int] = {
 def parameters_of_any_type(source: Source) -> Iterator[str]:
     """Parameters that are annotated with ``Any`` alone."""
     for function, _ in functions_of(source.tree):
-        own = function.args
-        extras = [each for each in (own.vararg, own.kwarg) if each is not None]
-        for each in (*own.posonlyargs, *own.args, *own.kwonlyargs, *extras):
-            if each.annotation is not None and dotted_name(each.annotation).endswith("Any"):
-                yield f"{source.name}:{function.lineno} {function.name}: {each.arg}"
+        parameters = function.args
+        extras = [
+            parameter
+            for parameter in (parameters.vararg, parameters.kwarg)
+            if parameter is not None
+        ]
+        for parameter in (
+            *parameters.posonlyargs,
+            *parameters.args,
+            *parameters.kwonlyargs,
+            *extras,
+        ):
+            if parameter.annotation is not None and dotted_name(parameter.annotation).endswith(
+                "Any"
+            ):
+                yield f"{source.name}:{function.lineno} {function.name}: {parameter.arg}"
 
 
 def package_of(source: Source) -> str:

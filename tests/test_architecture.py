@@ -25,6 +25,7 @@ from tests.architecture import (
     changed_classes,
     deferred_imports,
     doubled_names,
+    empty_names,
     foreign_modules,
     import_cycle,
     imports_of,
@@ -53,7 +54,7 @@ Check = Callable[[Source], Iterator[str]]
 
 
 def deferred_imports_of_funcgrad(source: Source) -> Iterator[str]:
-    return deferred_imports(source, frozenset(each.name for each in SOURCES))
+    return deferred_imports(source, frozenset(module.name for module in SOURCES))
 
 
 CHECKS: tuple[Check, ...] = (
@@ -68,6 +69,7 @@ CHECKS: tuple[Check, ...] = (
     late_names,
     slow_dataclasses,
     riddles,
+    empty_names,
 )
 
 
@@ -112,7 +114,7 @@ VOCABULARIES = frozenset({"funcgrad.algebra", "funcgrad.intrinsics"})
 
 def test_modules_list_their_names_where_users_reach_them() -> None:
     reached = {module.__name__ for _, module in public_modules()}
-    assert {each.name for each in SOURCES if lists_its_names(each)} == reached | VOCABULARIES
+    assert {source.name for source in SOURCES if lists_its_names(source)} == reached | VOCABULARIES
 
 
 @pytest.mark.parametrize("text", ["__all__ = ['x']\nx = 1", "__all__: list[str] = []"])
@@ -172,14 +174,16 @@ def test_a_family_may_have_the_name_of_its_functions() -> None:
 
 def test_documented_deferred_imports_are_still_needed() -> None:
     known = frozenset(source.name for source in SOURCES)
-    found = {
-        (each.importer, each.imported)
+    deferred = {
+        (dependency.importer, dependency.imported)
         for source in SOURCES
-        for each in imports_of(source, known)
-        if each.deferred
+        for dependency in imports_of(source, known)
+        if dependency.deferred
     }
-    documented = {(name, each) for name, targets in DEFERRED_IMPORTS.items() for each in targets}
-    assert documented <= found
+    documented = {
+        (name, dependency) for name, targets in DEFERRED_IMPORTS.items() for dependency in targets
+    }
+    assert documented <= deferred
 
 
 def test_nobody_asks_for_particular_operations() -> None:
@@ -204,8 +208,10 @@ def test_asking_for_a_particular_operation_is_seen(text: str) -> None:
 
 
 def test_any_is_the_users() -> None:
-    found = Counter(package_of(each) for each in SOURCES for _ in parameters_of_any_type(each))
-    assert {name: count for name, count in found.items() if count > KNOWN_ANY.get(name, 0)} == {}
+    counts = Counter(
+        package_of(source) for source in SOURCES for _ in parameters_of_any_type(source)
+    )
+    assert {name: count for name, count in counts.items() if count > KNOWN_ANY.get(name, 0)} == {}
 
 
 @pytest.mark.parametrize(
@@ -313,6 +319,29 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "def f():\n  '''\n  The same for another loop.\n  '''",
         "x = 1\n'''Of steps.'''",
     ),
+    empty_names: (
+        "own = 1",
+        "own: int = 1",
+        "first, *rest = 1, 2",
+        "for _found in x: ...",
+        "x = [part for part in y]",
+        "if (found := x): ...",
+        "with x as kept: ...",
+        "self.kept = 1",
+        "class C:\n  _given: int",
+        "class Part: ...\nclass part: ...",
+        "def found() -> None: ...",
+        "async def each() -> None: ...",
+        "def f(given: int) -> None: ...",
+        "def f(*rest: int) -> None: ...",
+        "def f(*, own: int) -> None: ...",
+        "x = lambda each: 1",
+        "import x as _own",
+        "try: ...\nexcept OSError as found: ...",
+        "match x:\n  case [given, *y]: ...",
+        "match x:\n  case [y, *rest]: ...",
+        "match x:\n  case {'key': y, **rest}: ...",
+    ),
 }
 
 INNOCENTS: Mapping[Check, tuple[str, ...]] = {
@@ -350,6 +379,12 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
         "'Often the result.'",
         "'The sameness of values.'",
         "def f():\n  'Whether x is. As g does.'\n  x = 'What?'",
+    ),
+    empty_names: (
+        "x = other.own + rest[part](each=found)",
+        "partial = own_type = givens = 1",
+        "from x import kept",
+        "match x:\n  case {'own': y} | 'rest' | _: ...",
     ),
 }
 
