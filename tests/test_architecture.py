@@ -112,9 +112,13 @@ def test_exports_exist_are_sorted_and_unique() -> None:
 VOCABULARIES = frozenset({"funcgrad.algebra", "funcgrad.intrinsics"})
 
 
-def test_modules_list_their_names_where_users_reach_them() -> None:
+def test_modules_list_their_names_where_users_or_saved_programs_reach_them() -> None:
     reached = {module.__name__ for _, module in public_modules()}
-    assert {source.name for source in SOURCES if lists_its_names(source)} == reached | VOCABULARIES
+    # A saved program says in which module a primitive is public.
+    saved = {source.name for source in SOURCES if source.name.startswith("funcgrad.primitives.")}
+    listed = {source.name for source in SOURCES if lists_its_names(source)}
+    assert listed - saved == reached | VOCABULARIES
+    assert saved <= listed
 
 
 @pytest.mark.parametrize("text", ["__all__ = ['x']\nx = 1", "__all__: list[str] = []"])

@@ -25,6 +25,17 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN, Algebra
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "constant_max",
+    "gelu",
+    "gelu_tanh",
+    "relu",
+    "shift",
+    "sigmoid",
+    "silu",
+    "softplus",
+]
+
 Array = np.ndarray[Any, Any]
 
 _SAMPLES: Final = combined(

@@ -36,6 +36,8 @@ from funcgrad.primitives.structural import swap_last_axes, view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["banded_solve", "shifted"]
+
 
 def shifted(x: Value, by: int) -> Value:
     """Elements moved along the last axis, with zeros behind them."""

@@ -20,6 +20,8 @@ from funcgrad.shape import Shape, Spec, expand, shape_of
 from funcgrad.structure import Movement
 from funcgrad.trace import Value
 
+__all__ = ["broadcast_to", "sum_to"]
+
 
 def sum_to(x: Value, shape: Shape) -> Value:
     """Sum a value to a shape that broadcasts to its own: the transpose of broadcasting."""

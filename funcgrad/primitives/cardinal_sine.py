@@ -19,6 +19,8 @@ from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN, Algebra
 from funcgrad.trace import Raw, Value
 
+__all__ = ["sinc", "sinc_derivative"]
+
 _LINE: Final = combined(reals(-3, 3), complexes(), edges(0.0, np.inf, -np.inf, np.nan))
 _DOUBLE: Final = np.dtype(np.float64)
 

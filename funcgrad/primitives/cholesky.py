@@ -37,6 +37,8 @@ from funcgrad.primitives.matrices import (
 from funcgrad.shape import Spec
 from funcgrad.trace import Value
 
+__all__ = ["cholesky", "cholesky_pullback"]
+
 
 def _fails(upper: bool) -> Any:
     def fails(x: Array) -> Any:

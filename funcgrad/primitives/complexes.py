@@ -29,6 +29,8 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import Elementwise
 from funcgrad.trace import Value
 
+__all__ = ["conj", "imag", "join_parts", "real"]
+
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
 
 

@@ -22,6 +22,8 @@ from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import LETTERS, WRITES_INTO, Contraction
 from funcgrad.trace import Raw, Value, bind2
 
+__all__ = ["contract", "matmul", "split_subscripts"]
+
 # The general contraction.
 
 

@@ -26,6 +26,8 @@ from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Value
 
+__all__ = ["convolve", "correlate", "spread"]
+
 # Batches: examples go to the batch axis; with a kernel for each, channels to groups of their own.
 
 

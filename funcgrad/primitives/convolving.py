@@ -24,6 +24,8 @@ from numpy.lib.stride_tricks import as_strided
 from funcgrad.shape import Shape
 from funcgrad.trace import Raw
 
+__all__ = ["convolved", "correlated", "places_of", "spread_out", "steps", "windows_of"]
+
 _CACHED: Final = 2**20
 """Bytes of windows that are copied before they are multiplied: half of a core's cache."""
 

@@ -41,6 +41,14 @@ from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Scan
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "cumulative_prod",
+    "cumulative_sum",
+    "product_of_others",
+    "pulled_products",
+    "reduce_prod",
+]
+
 _multiply: Final[Any] = np.multiply.reduce
 
 

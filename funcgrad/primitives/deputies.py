@@ -19,6 +19,8 @@ from funcgrad.primitives.structural import reshape, unfollowed
 from funcgrad.shape import shape_of
 from funcgrad.trace import Value
 
+__all__ = ["chosen_examples", "deputed", "deputy_of"]
+
 
 def deputed(mask: Value, values: Value) -> Value:
     """Values in which examples outside of a mask are the first one within it.

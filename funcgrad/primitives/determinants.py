@@ -43,6 +43,8 @@ from funcgrad.primitives.structural import reshape, swap_last_axes, unfollowed
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["cofactors", "cofactors_along", "det", "slogdet"]
+
 _FAR: Final = 0.5
 """The power of the precision from which on a matrix counts as nearly singular."""
 

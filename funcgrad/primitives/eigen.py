@@ -45,6 +45,20 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
+__all__ = [
+    "complement",
+    "converged",
+    "determined",
+    "divide_by_gaps",
+    "eigh",
+    "eigvalsh",
+    "gaps",
+    "is_something",
+    "near",
+    "skew_part",
+    "spectral_cotangent",
+]
+
 _EQUAL: Final = 32
 """Eigenvalues count as equal that differ by no more than this multiple of the precision, times the
 size of the matrix, relative to the largest: LAPACK computes them no better."""

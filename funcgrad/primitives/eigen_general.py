@@ -41,6 +41,8 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["diagonalizing", "eig", "eigvals", "largest_components", "matching"]
+
 
 def _complex(x: Spec) -> Any:
     return np.result_type(linalg_dtype("eig", x.dtype), np.complex64)

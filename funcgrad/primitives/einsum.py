@@ -30,6 +30,8 @@ from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.structure import LETTERS
 from funcgrad.trace import Value
 
+__all__ = ["einsum", "is_contraction", "parse"]
+
 _SYMBOLS: Final = LETTERS[26:] + LETTERS[:26]  # in the order in which they sort
 _REST: Final = "."  # stands for an ellipsis
 

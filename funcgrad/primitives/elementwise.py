@@ -45,6 +45,33 @@ from funcgrad.structure import (
 )
 from funcgrad.trace import Raw, Value, bind1, bind2, number_of
 
+__all__ = [
+    "absolute",
+    "add",
+    "batch_elementwise",
+    "combined",
+    "complexes",
+    "divide",
+    "edges",
+    "elementwise",
+    "elementwise_result",
+    "fabs",
+    "floor_divide",
+    "log",
+    "multiply",
+    "negative",
+    "phase",
+    "positive",
+    "reals",
+    "reciprocal",
+    "reciprocal_of_positive",
+    "remainder",
+    "sign",
+    "square",
+    "subtract",
+    "twice",
+]
+
 
 def elementwise(
     name: str,

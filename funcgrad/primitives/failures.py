@@ -26,6 +26,8 @@ from numpy.linalg import LinAlgError
 from funcgrad.primitive import Primitive
 from funcgrad.shape import Spec, spec_of
 
+__all__ = ["failing", "failures", "or_nan"]
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 

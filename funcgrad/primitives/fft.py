@@ -23,6 +23,8 @@ from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Value
 
+__all__ = ["OTHER_SCALE", "fourier", "half_fourier", "real_inverse_fourier"]
+
 OTHER_SCALE: Final[Mapping[str, str]] = MappingProxyType(
     {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 )

@@ -20,6 +20,8 @@ from funcgrad.shape import dtype_of, shape_of
 from funcgrad.structure import WRITES_INTO, Opaque
 from funcgrad.trace import Raw, Value
 
+__all__ = ["identity_product"]
+
 
 def _evaluate(x: Raw, axis: int, out: Raw = None) -> Raw:
     """The sum of a product starts from 0.0, so -0.0 becomes 0.0.

@@ -31,6 +31,17 @@ from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, Raw, TracedValue, Value, concrete
 from funcgrad.users_values import operand
 
+__all__ = [
+    "IndexPlan",
+    "Key",
+    "explain_index",
+    "index_text",
+    "is_basic",
+    "part_at",
+    "plan_index",
+    "with_plain_integers",
+]
+
 _BOUNDS: Final = frozenset({int, type(None)})
 _WHOLE: Final = slice(None)
 

@@ -32,6 +32,19 @@ from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad.structure import Gather, Scatter
 from funcgrad.trace import RAW, Raw, Value, bind, concrete
 
+__all__ = [
+    "align_indices",
+    "deposit",
+    "gather",
+    "index",
+    "index_key",
+    "indexed_part",
+    "move_block",
+    "positions",
+    "positions_text",
+    "with_batch",
+]
+
 # ----------------------------------------------------------------------------- gather and deposit
 
 

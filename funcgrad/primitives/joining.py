@@ -20,6 +20,8 @@ from funcgrad.shape import Spec, shape_of
 from funcgrad.structure import Movement
 from funcgrad.trace import Raw, Value
 
+__all__ = ["concatenate", "stack"]
+
 
 def _batch(
     primitive: Primitive,

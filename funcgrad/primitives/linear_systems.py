@@ -54,6 +54,8 @@ from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["inv", "is_singular", "solve", "triangular_inverses", "triangular_solve"]
+
 
 def is_singular(x: Array) -> Any:
     """Whether elimination meets a pivot that is exactly zero, for each matrix of a stack."""

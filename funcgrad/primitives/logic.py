@@ -14,6 +14,30 @@ from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.structure import COMMUTATIVE, IDEMPOTENT, ROUNDED_ONCE, Trait
 
+__all__ = [
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "equal",
+    "greater",
+    "greater_equal",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+    "signbit",
+]
+
 
 def _numbers(arity: int) -> Callable[[], Iterator[Sample]]:
     """Ties, signed zeros, infinities and NaN; 0-d, empty and broadcast; bool and integer."""

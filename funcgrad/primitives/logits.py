@@ -20,6 +20,8 @@ from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind1, bind2
 from funcgrad.users_values import ArrayLike, operand
 
+__all__ = ["log_probabilities", "log_total", "probabilities", "real_value", "relative_logits"]
+
 
 def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
     """Logits minus the greatest along the axes; infinity minus infinity counts as 0.

@@ -41,6 +41,8 @@ from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["exchanges", "lu", "permuted_rows", "rows_after_exchanges"]
+
 
 def _lu(x: Array) -> Any:
     x = np.asarray(x, linalg_dtype("lu", x.dtype))

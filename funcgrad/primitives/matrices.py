@@ -23,6 +23,30 @@ from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Value
 
+__all__ = [
+    "MATRICES",
+    "Array",
+    "adjoint",
+    "batch_matrices",
+    "blamed",
+    "check_finite",
+    "checked",
+    "conjugate",
+    "diagonal_matrix",
+    "diagonal_of",
+    "from_triangle",
+    "hermitian",
+    "linalg_dtype",
+    "of_stacks",
+    "position_of",
+    "real_dtype",
+    "real_part",
+    "stacks",
+    "to_triangle",
+    "triangle",
+    "unit",
+]
+
 Array: TypeAlias = np.ndarray[Any, Any]
 """A raw value with axes."""
 

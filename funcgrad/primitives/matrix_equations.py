@@ -33,6 +33,8 @@ from funcgrad.primitives.matrices import (
 from funcgrad.shape import Spec
 from funcgrad.trace import Value
 
+__all__ = ["one_by_one", "scipy_linalg", "sylvester"]
+
 
 def scipy_linalg(name: str) -> ModuleType:
     """SciPy's module, loaded when it is used.

@@ -40,6 +40,8 @@ from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["expm", "expm_along", "logm", "logm_along", "sqrtm"]
+
 
 def _blocks(x: Value, above: Value | None) -> Value:
     """[[x, above], [0, x]]."""

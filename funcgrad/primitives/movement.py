@@ -26,6 +26,8 @@ from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Movement
 from funcgrad.trace import Raw, Value
 
+__all__ = ["arrays", "axes_before", "behind", "keys_behind", "movement"]
+
 
 def movement(
     name: str,

@@ -32,6 +32,8 @@ from funcgrad.shape import Shape, Spec, dtype_of, reduced_shape, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Value
 
+__all__ = ["directed", "length"]
+
 Axes = tuple[int, ...]
 
 

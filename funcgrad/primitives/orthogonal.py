@@ -43,6 +43,8 @@ from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["of_full_rank", "qr"]
+
 
 def _full_rank(r: Array) -> Any:
     size = np.abs(np.diagonal(r, 0, -2, -1))

@@ -34,6 +34,8 @@ from funcgrad.primitives.matrix_equations import sylvester
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["polar_factor"]
+
 
 def _factor(x: Array) -> Any:
     u, _, vh = converged("polar", lambda x: np.linalg.svd(x, full_matrices=False), x)

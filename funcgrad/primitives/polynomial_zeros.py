@@ -18,6 +18,8 @@ from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Raw, Value
 
+__all__ = ["polynomial_zeros"]
+
 
 def _zeros(p: Raw, count: int) -> Raw:
     out = np.zeros((*p.shape[:-1], count), _complex(p.dtype))

@@ -22,6 +22,8 @@ from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.structure import TRANSCENDENTAL, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1, bind2
 
+__all__ = ["constant_power", "power", "power_derivative"]
+
 Orders = tuple[int, int]
 
 _DOUBLE = np.dtype(np.float64)

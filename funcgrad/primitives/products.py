@@ -22,6 +22,8 @@ import numpy as np
 from funcgrad.shape import Shape
 from funcgrad.trace import Raw
 
+__all__ = ["Arranged", "ProductPlan", "compute", "plan_product", "split_subscripts", "text"]
+
 Axes = tuple[int, ...]
 Sizes = dict[str, int]
 

@@ -36,6 +36,8 @@ from funcgrad.primitives.structural import cast
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["least_squares", "pinv"]
+
 
 def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
     x = np.asarray(x, linalg_dtype("pinv", x.dtype))

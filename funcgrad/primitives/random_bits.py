@@ -31,6 +31,20 @@ from funcgrad.shape import Shape, Spec, broadcast_shapes, shape_of
 from funcgrad.structure import Algebra, Random
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "BITS",
+    "SPLIT",
+    "bits_to_exponential",
+    "bits_to_gumbel",
+    "bits_to_integer",
+    "bits_to_normal",
+    "bits_to_open_uniform",
+    "bits_to_uniform",
+    "fold_key",
+    "random_bits",
+    "search_cumulative",
+]
+
 Array = np.ndarray[Any, Any]
 
 BITS: Final = 0

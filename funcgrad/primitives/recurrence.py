@@ -22,6 +22,16 @@ from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Scan
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "all_finite",
+    "arrays_and_axes",
+    "batch_along_axis",
+    "conjugate",
+    "one_by_one",
+    "recurrence",
+    "shifted",
+]
+
 
 def arrays_and_axes() -> Iterator[tuple[Any, int]]:
     """Arrays, and an axis of each, at which what runs along an axis is tried."""

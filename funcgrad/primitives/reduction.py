@@ -38,6 +38,24 @@ from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, reduced_shape, sha
 from funcgrad.structure import TRANSCENDENTAL, Reduction, Trait
 from funcgrad.trace import RAW, Raw, Value
 
+__all__ = [
+    "count_nonzero",
+    "logsumexp",
+    "numbers",
+    "position_of_max",
+    "position_of_min",
+    "reduce_all",
+    "reduce_any",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_std",
+    "reduce_sum",
+    "reduce_text",
+    "reduce_var",
+    "reduction",
+]
+
 Axes = tuple[int, ...]
 
 

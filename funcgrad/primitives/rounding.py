@@ -20,6 +20,25 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import JUMPS, Algebra
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = [
+    "binary_exponent",
+    "ceil",
+    "copysign",
+    "floor",
+    "fmod",
+    "fraction",
+    "gcd",
+    "heaviside",
+    "integral",
+    "lcm",
+    "ldexp",
+    "nextafter",
+    "rint",
+    "round_to",
+    "spacing",
+    "trunc",
+]
+
 _SAMPLES = combined(reals(-3, 3), edges(0.5, -0.5, 1.5, -0.0, 2.0, np.inf, np.nan))
 
 floor = elementwise("floor", np.floor, partials=None, samples=_SAMPLES)

@@ -45,6 +45,17 @@ from funcgrad.shape import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad.structure import Scatter
 from funcgrad.trace import RAW, Raw, Value
 
+__all__ = [
+    "flat_places",
+    "last_writes",
+    "replace",
+    "scatter_add",
+    "scatter_max",
+    "scatter_min",
+    "scatter_multiply",
+    "scatter_set",
+]
+
 # ------------------------------------------------------------------------------------ basic keys
 
 

@@ -33,6 +33,8 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, UNEVEN, Algebra, Trait
 from funcgrad.trace import RAW, Value, bind1, bind2
 
+__all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
+
 
 def _where_samples() -> Iterator[Sample]:
     rng = np.random.default_rng(17)

@@ -22,6 +22,8 @@ from funcgrad.shape import Spec, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Raw, Value
 
+__all__ = ["convolve_rows"]
+
 
 def _convolve(x: Raw, v: Raw, full: bool) -> Raw:
     mode: Any = "full" if full else "valid"

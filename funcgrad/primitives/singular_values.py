@@ -51,6 +51,8 @@ from funcgrad.primitives.structural import reshape, view
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
+__all__ = ["divide_by_sums", "positive", "svd", "svdvals"]
+
 
 def _is_zero(s: Array, size: int) -> Any:
     """Singular values that are zero up to rounding."""

@@ -23,6 +23,8 @@ from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Raw, Value
 
+__all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
+
 
 def _sizes_of(shape: Shape, rank: int) -> Shape:
     """The sizes of windows along ``rank`` axes, from the shape of an array of windows."""

@@ -21,6 +21,17 @@ from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "argpartition",
+    "argsort",
+    "is_in",
+    "lexsort",
+    "order_of_sorted",
+    "searchsorted",
+    "sort",
+    "take_along_axis",
+]
+
 
 def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False) -> Value:
     """The elements of ``x`` at positions along one axis, which may differ along the others.

@@ -29,6 +29,22 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, Algebra
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "DOUBLE",
+    "bell",
+    "clamp",
+    "erf",
+    "erfc",
+    "exact_log",
+    "ndtr",
+    "ndtr_of",
+    "ndtri",
+    "ndtri_of",
+    "quick_ndtri",
+    "real_floating",
+    "real_operand",
+]
+
 Array = np.ndarray[Any, Any]
 
 DOUBLE: Final = np.dtype(np.float64)

@@ -33,6 +33,25 @@ from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import CONVERTS, ROUNDED_ONCE, Elementwise, Movement
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "assemble",
+    "cast",
+    "cast_discrete",
+    "cast_inexact",
+    "flat",
+    "flip",
+    "inverse_axes",
+    "move_axis",
+    "place",
+    "reshape",
+    "reverse_axes",
+    "roll",
+    "swap_last_axes",
+    "transpose",
+    "unfollowed",
+    "view",
+]
+
 
 def _as_array(x: Raw) -> np.ndarray[Any, Any]:
     return x if type(x) is np.ndarray else np.asarray(x)

@@ -38,6 +38,41 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1
 
+__all__ = [
+    "arccos",
+    "arccosh",
+    "arccosh_slope",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctan_slope",
+    "arctanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "exp",
+    "exp2",
+    "expm1",
+    "hypot",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "one_minus_square",
+    "rad2deg",
+    "ratio_to_hypot",
+    "ratio_to_square_of_hypot",
+    "sech_squared",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+
 _LINE = combined(reals(-3, 3), complexes(), edges(0.0, np.inf, -np.inf, np.nan))
 _DOUBLE: Final = np.dtype(np.float64)
 _FAR: Final = 1e120

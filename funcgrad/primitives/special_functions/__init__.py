@@ -1,1 +1,3 @@
 """The operations behind ``funcgrad.scipy.special``, a file for each family."""
+
+__all__: list[str] = []

@@ -16,6 +16,8 @@ from funcgrad.primitives.special_functions.scipys import in_precision, scipy_spe
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Value, bind1
 
+__all__ = ["airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope"]
+
 _SAMPLES = combined(
     lambda: [
         Sample((np.array([-4.1, -0.3, 2.6]),)),

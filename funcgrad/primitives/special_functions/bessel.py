@@ -35,6 +35,12 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = [
+    "hankel1", "hankel2", "i0", "i0e", "i1", "i1e", "iv", "iv_in_order", "ive", "ive_derivative",
+    "j0", "j1", "jv", "jv_in_order", "k0", "k0e", "k1", "k1e", "kv", "kv_in_order", "kve",
+    "kve_derivative", "y0", "y1", "yv", "yv_in_order",
+]  # fmt: skip
+
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 Samples = Callable[[], Iterable[Sample]]

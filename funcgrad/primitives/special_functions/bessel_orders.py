@@ -21,6 +21,8 @@ import numpy as np
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitives.special_functions.quadrature import GRADED, NOTHING_LEFT, integral
 
+__all__ = ["i_in_order", "j_in_order", "k_in_order", "y_in_order"]
+
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 

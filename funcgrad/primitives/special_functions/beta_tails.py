@@ -27,6 +27,8 @@ from funcgrad.primitives.transcendental import log1p
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = ["beta_tail", "log_betainc_factor"]
+
 Array = np.ndarray[Any, Any]
 Powers = tuple[int, int, int]
 

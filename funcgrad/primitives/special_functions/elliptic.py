@@ -20,6 +20,15 @@ from funcgrad.primitives.special_functions.scipys import (
 )
 from funcgrad.structure import TRANSCENDENTAL
 
+__all__ = [
+    "ellipe",
+    "ellipe_derivative",
+    "ellipk",
+    "ellipk_derivative",
+    "ellipkm1",
+    "ellipkm1_derivative",
+]
+
 Array = np.ndarray[Any, Any]
 
 _SERIES: Final = 0.6

@@ -33,6 +33,17 @@ from funcgrad.primitives.transcendental import log1p
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
 
+__all__ = [
+    "entr",
+    "kl_div",
+    "log_ratio",
+    "ratio_or_zero",
+    "rel_entr",
+    "relative_excess",
+    "xlog1py",
+    "xlogy",
+]
+
 
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     """Without warnings, as SciPy's functions are; what is undefined is NaN."""

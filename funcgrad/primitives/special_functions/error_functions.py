@@ -31,6 +31,20 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = [
+    "dawsn",
+    "dawsn_derivative",
+    "erf_of_complex",
+    "erfc_of_complex",
+    "erfcinv",
+    "erfcx",
+    "erfcx_derivative",
+    "erfi",
+    "erfinv",
+    "log_ndtr",
+    "ndtri_exp",
+]
+
 Array = np.ndarray[Any, Any]
 
 _UNIT: Final = 2 / math.sqrt(math.pi)

@@ -33,6 +33,8 @@ from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Raw, bind1, bind2
 
+__all__ = ["exp1", "expi", "expn", "exponential_moment", "exprel"]
+
 Array = np.ndarray[Any, Any]
 
 _MANY: Final = 1e9

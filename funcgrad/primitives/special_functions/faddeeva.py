@@ -27,6 +27,8 @@ from funcgrad.primitives.special_functions.scipys import (
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
 
+__all__ = ["owens_t", "voigt_profile", "wofz", "wofz_derivative"]
+
 Array = np.ndarray[Any, Any]
 
 _FAR: Final = 7.0

@@ -41,6 +41,8 @@ from funcgrad.primitives.special_functions.scipys import in_double, scipy_specia
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = ["gamma_tail", "log_gammainc", "log_gammaincc"]
+
 Array = np.ndarray[Any, Any]
 
 _SMALLEST: Final = 1e-290

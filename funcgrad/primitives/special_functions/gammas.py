@@ -32,6 +32,22 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
 
+__all__ = [
+    "beta",
+    "betaln",
+    "binom",
+    "gamma",
+    "gammaln",
+    "gammasgn",
+    "log_rising",
+    "loggamma",
+    "poch",
+    "polygamma",
+    "polygamma_rise",
+    "psi",
+    "rgamma",
+]
+
 Array = np.ndarray[Any, Any]
 
 _LINE = combined(

@@ -15,6 +15,8 @@ from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad.primitives.transcendental import cos, sin, sqrt
 from funcgrad.trace import Value, bind1
 
+__all__ = ["sph_harm_y"]
+
 
 def _to_theta(_: Value, n: Value, m: Value, theta: Value, phi: Value) -> Value:
     """The ladder operators, which stay finite at the poles (DLMF 14.30 and 14.10)."""

@@ -16,6 +16,8 @@ from funcgrad.primitives.elementwise import combined, divide
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 from funcgrad.trace import bind2
 
+__all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
+
 _REMEDY = "Hold it constant by fg.stop_gradient, or write its series, which fg differentiates."
 
 hyp0f1: Primitive = evaluated_by_scipy(

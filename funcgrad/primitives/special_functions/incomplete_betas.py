@@ -35,6 +35,15 @@ from funcgrad.primitives.special_functions.scipys import (
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind2
 
+__all__ = [
+    "beta_density",
+    "betainc",
+    "betainc_in_shapes",
+    "betaincc",
+    "betainccinv",
+    "betaincinv",
+]
+
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 

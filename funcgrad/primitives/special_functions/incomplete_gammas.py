@@ -37,6 +37,15 @@ from funcgrad.primitives.transcendental import exp, sqrt
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = [
+    "gamma_density",
+    "gammainc",
+    "gammainc_in_shape",
+    "gammaincc",
+    "gammainccinv",
+    "gammaincinv",
+]
+
 Array = np.ndarray[Any, Any]
 
 _STIRLING: Final = 16.0

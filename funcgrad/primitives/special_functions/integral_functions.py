@@ -37,6 +37,16 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = [
+    "cosine_integral",
+    "fresnel_cosine",
+    "fresnel_sine",
+    "hyperbolic_cosine_integral",
+    "hyperbolic_sine_integral",
+    "sine_integral",
+    "spence",
+]
+
 _POSITIVE = combined(
     lambda: [
         Sample((np.array([0.3, 1.2, 2.9]),)),

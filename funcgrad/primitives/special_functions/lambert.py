@@ -23,6 +23,8 @@ from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, bind1, bind2
 
+__all__ = ["lambertw", "odds_to_share", "wrightomega"]
+
 
 def _lambertw(z: Raw, k: int, tol: float) -> Raw:
     """In the precision of z: SciPy's result is complex128 whatever that is."""

@@ -22,6 +22,8 @@ from funcgrad.primitives.transcendental import tanh
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, bind1
 
+__all__ = ["log_expit", "log_expit_slope", "logit"]
+
 
 def _logit(p: Raw) -> Raw:
     p = real_floating(p, "logit")

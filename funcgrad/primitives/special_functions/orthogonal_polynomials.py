@@ -19,6 +19,17 @@ from funcgrad.primitives.selection import maximum, where
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 from funcgrad.trace import Value
 
+__all__ = [
+    "eval_chebyt",
+    "eval_chebyu",
+    "eval_gegenbauer",
+    "eval_genlaguerre",
+    "eval_hermite",
+    "eval_hermitenorm",
+    "eval_jacobi",
+    "eval_legendre",
+]
+
 _REMEDY = "Hold it constant by fg.stop_gradient."
 Slope = Callable[..., Value]
 

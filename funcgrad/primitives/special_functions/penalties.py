@@ -18,6 +18,8 @@ from funcgrad.primitives.transcendental import ratio_to_hypot
 from funcgrad.structure import Algebra
 from funcgrad.trace import Value
 
+__all__ = ["pseudo_huber", "pseudo_huber_in_delta", "pseudo_huber_in_r"]
+
 _SAMPLES = combined(
     reals(0.3, 3, 2),
     edges((1.0, -2.0), (2.0, 0.0), (0.05, 3.0), (30.0, -3.0), smooth=True),

@@ -21,6 +21,8 @@ from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad.primitives.transcendental import exp, log1p
 from funcgrad.trace import Value, bind1, bind2
 
+__all__ = ["boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "powm1"]
+
 
 def _bent(y: Value, exponent: Value) -> Value:
     """The derivative in the exponent of ``y exprel(exponent y)``; at y = -inf it is at its end."""

@@ -19,6 +19,15 @@ from funcgrad.primitives.elementwise import elementwise
 from funcgrad.structure import TRANSCENDENTAL, Trait
 from funcgrad.trace import Raw, Value
 
+__all__ = [
+    "evaluated_by_scipy",
+    "in_double",
+    "in_precision",
+    "no_derivative",
+    "scipy_special",
+    "whole_numbers",
+]
+
 HALF: Final = np.dtype(np.float16)
 SINGLE: Final = (np.dtype(np.float32), np.dtype(np.complex64))
 

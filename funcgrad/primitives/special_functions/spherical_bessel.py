@@ -18,6 +18,8 @@ from funcgrad.primitives.special_functions.scipys import in_precision, scipy_spe
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value
 
+__all__ = ["spherical_in", "spherical_jn", "spherical_kn", "spherical_yn"]
+
 _SAMPLES = combined(
     lambda: [
         Sample((np.array([0, 1, 4]), np.array([0.7, 2.0, 5.0]))),

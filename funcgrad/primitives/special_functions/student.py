@@ -36,6 +36,8 @@ from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value, bind1, bind2
 
+__all__ = ["stdtr", "stdtrit"]
+
 _NEARLY_NORMAL: Final = 1e8
 """From here on there are two terms of the difference from a normal distribution."""
 

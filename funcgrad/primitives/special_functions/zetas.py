@@ -22,6 +22,8 @@ from funcgrad.primitives.special_functions.scipys import (
 from funcgrad.structure import TRANSCENDENTAL
 from funcgrad.trace import Raw, Value
 
+__all__ = ["riemann_zeta", "riemann_zeta_derivative", "zeta", "zeta_derivative", "zetac"]
+
 Array = np.ndarray[Any, Any]
 
 _TERMS: Final = 14
