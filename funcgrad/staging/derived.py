@@ -37,6 +37,7 @@ from funcgrad.trace import Value
 from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import innermost_trace
+from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.explicit import runs_python
 from funcgrad.transforms.flat_functions import call_primitive, run_batched
@@ -129,7 +130,9 @@ class ProgramCall:
         GuardError
             The program does not hold for the arguments.
         """
-        trace = innermost_trace(args)
+        trace: Any = innermost_trace(args)
+        if isinstance(trace, Recorder) and not trace.is_plain:
+            trace = delegate(trace) or trace  # within a branch that is staged, say
         if trace is None:
             if self._run is None:
                 self._run = self._compile(self.program)

@@ -284,3 +284,52 @@ def test_products_of_a_function_are_not_merged_with_those_of_its_derivative(
             return fg.jvp(lambda z: fnp.sum(fg.grad(f)(z) * x), (y,), (y * 2,))[1]
 
         assert_same(fg.grad(directional)(x), fg.grad(expected)(x), rtol=1e-9)
+
+
+AROUND: dict[str, Callable[[Function, Any], Any]] = {
+    "branch": lambda f, x: fg.cond(fnp.sum(x) > 0.5, lambda p: f(x) * p, lambda p: p - f(x), x),
+    "one of three": lambda f, x: fg.switch(
+        1, [lambda p: p, lambda p: p * f(x), lambda p: f(f(x))], x
+    ),
+    "step": lambda f, x: fg.fori_loop(0, 2, lambda k, c: c * f(x), x),
+    "step until": lambda f, x: fg.while_loop(
+        lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] + f(x)), (0, x)
+    )[1],
+    "branch of a branch": lambda f, x: fg.cond(
+        True, lambda p: fg.cond(fnp.sum(p) < 9.0, lambda q: f(x) * p * q, lambda q: q, p), f, x
+    ),
+    "checkpoint": lambda f, x: fg.checkpoint(lambda p: p * f(x))(x),
+}
+
+
+@pytest.mark.parametrize("place", AROUND)
+def test_a_jitted_function_may_be_called_on_what_is_closed_over(place: str) -> None:
+    x = np.array([0.3, 0.5, 0.7])
+    square = fg.grad(lambda q: fnp.sum(q * q * q))
+
+    def total(f: Function) -> Function:
+        return lambda x: fnp.sum(AROUND[place](f, x))
+
+    jitted = fg.jit(square)
+    modes: dict[str, Callable[[Function], Any]] = {
+        "jit": lambda f: fg.jit(f)(x),
+        "grad": lambda f: fg.grad(f)(x),
+        "jit of grad": lambda f: fg.jit(fg.grad(f))(x),
+        "program of grad": lambda f: fg.program(fg.grad(f))(x)(x * 1.1),
+        "jit of jvp": lambda f: fg.jit(lambda x: fg.jvp(f, (x,), (x,)))(x),
+        "jit of hessian": lambda f: fg.jit(fg.hessian(f))(x),
+        "jit of grad of grad": lambda f: fg.jit(fg.grad(lambda x: fnp.sum(fg.grad(f)(x) ** 2)))(x),
+        "jit of vmap of grad": lambda f: fg.jit(fg.vmap(fg.grad(f)))(np.stack([x, -x])),
+        "vmap of jit of grad": lambda f: fg.vmap(fg.jit(fg.grad(f)))(np.stack([x, -x])),
+        "jit of grad of vmap": lambda f: fg.jit(fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs))))(
+            np.stack([x, -x])
+        ),
+        "linearize of jit": lambda f: fg.linearize(fg.jit(f), x)[1](x),
+    }
+    wrong = []
+    for mode, of in modes.items():
+        try:
+            assert_same(of(total(jitted)), of(total(square)), rtol=1e-12)
+        except Exception as error:  # all are reported
+            wrong.append(f"{mode}: {type(error).__name__}: {error}")
+    assert wrong == []
