@@ -16,20 +16,36 @@ program <lambda>(a: float64[], c: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from funcgrad.programs.equation import Equation
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
+from funcgrad.structure import Control
+from funcgrad.transforms.call import Call
 
 
 def invariant_variables(program: Program, consts: int) -> set[int]:
     """The variables that depend on nothing but constants and the first ``consts`` inputs.
 
-    Results of operations that run foreign Python, and may print, are none of them.
+    Results of operations that run foreign Python, and may print, are none of them; nor are those of
+    calls whose pullback may be nonlinear, since it is applied to the cotangents of each step.
     """
     invariant = {*range(consts), *range(len(program.inputs), program.index.first_result)}
     for equation, results in zip(program.equations, program.index.results, strict=True):
-        if invariant.issuperset(equation.operands) and not equation.operation.is_foreign:
+        is_movable = not equation.operation.is_foreign and not _has_nonlinear_call(equation)
+        if is_movable and invariant.issuperset(equation.operands):
             invariant.update(results)
     return invariant
+
+
+def _has_nonlinear_call(equation: Equation) -> bool:
+    params = dict(equation.params)
+    if any(isinstance(value, Call) and not value.is_linear for value in params.values()):
+        return True
+    structure = equation.operation.structure
+    programs = structure.runs(**params) if isinstance(structure, Control) else ()
+    return any(
+        _has_nonlinear_call(inside) for program, _ in programs for inside in program.equations
+    )
 
 
 def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:

@@ -176,6 +176,9 @@ class Batcher(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Run the call's batched form further out."""
+        if not call.is_linear and (stager := delegate(self, is_linear=False)):
+            staged: list[Value] = stager.process_call(call, args)
+            return staged
         if (self._around or not self._open) and (deputy := self._successor(*args)):
             return deputy.process_call(call, args)
         parts = [self.parts(arg) for arg in with_deputies(args)]

@@ -76,6 +76,8 @@ class Call:
     ----------
     is_staged : bool
         Whether its function may be staged, rather than only run.
+    is_linear : bool
+        Whether its pullback is linear for certain: the pullback of a sum is the sum of pullbacks.
     frozen : Call, optional
         The call as a value, see ``explicit.py``, if everything that goes in is an argument.
     result_specs : sequence of Spec, optional
@@ -84,7 +86,12 @@ class Call:
 
     __slots__ = ()
     is_staged: ClassVar[bool] = True
+    has_linear_pullback: ClassVar[bool] = True
     frozen: Any = None
+
+    @property
+    def is_linear(self) -> bool:
+        return self.has_linear_pullback
 
     @property
     def result_specs(self) -> Sequence[Spec] | None:

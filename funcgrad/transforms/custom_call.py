@@ -280,6 +280,8 @@ class VjpCall(_CustomCall):
 
     __slots__ = ("backward", "forward")
 
+    has_linear_pullback = False  # a rule may clip its cotangents
+
     def __init__(
         self,
         function: FlatFunction,

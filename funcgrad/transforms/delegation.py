@@ -16,28 +16,33 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 _DELEGATES: Final[ContextVar[Any]] = ContextVar("funcgrad_delegates", default=None)
-"""A linked list in this context: (a trace, the trace that interprets in its place, the next)."""
+"""A linked list in this context: (a trace, the trace that interprets in its place, whether only
+calls whose pullback may be nonlinear, the next)."""
 
 
 @contextmanager
-def delegated(trace: object, to: Any) -> Iterator[None]:
+def delegated(trace: object, to: Any, only_nonlinear: bool = False) -> Iterator[None]:
     """Within this context, let another trace interpret operations on a trace's tracers alone.
 
     The other trace has to be the next one inside: tracers of traces in between must not hold its
-    tracers. With None for the other trace, the trace interprets them itself again.
+    tracers. With None for the other trace, the trace interprets them itself again. With
+    ``only_nonlinear`` it gives away no more than calls whose pullback may be nonlinear.
     """
-    token = _DELEGATES.set((trace, to, _DELEGATES.get()))
+    token = _DELEGATES.set((trace, to, only_nonlinear, _DELEGATES.get()))
     try:
         yield
     finally:
         _DELEGATES.reset(token)
 
 
-def delegate(trace: object) -> Any:
-    """The trace that interprets in the place of another in this context; None if none does."""
+def delegate(trace: object, is_linear: bool = True) -> Any:
+    """The trace that interprets in the place of another in this context; None if none does.
+
+    What is to be interpreted is an operation, or a call whose pullback may be nonlinear.
+    """
     delegates = _DELEGATES.get()
     while delegates is not None:
-        owner, to, delegates = delegates
-        if owner is trace:
+        owner, to, only_nonlinear, delegates = delegates
+        if owner is trace and not (only_nonlinear and is_linear):
             return to
     return None

@@ -199,6 +199,11 @@ class FrozenCall(Call):
     around: tuple[FrozenCall | None, ...]
 
     @property
+    def is_linear(self) -> bool:
+        linear: bool = self.kind.has_linear_pullback
+        return linear
+
+    @property
     def name(self) -> str:
         name: str = self.signature.name
         return name

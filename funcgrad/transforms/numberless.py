@@ -22,6 +22,7 @@ from funcgrad.errors import TracerError
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value, begin_level, running_traces
+from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegated
 from funcgrad.transforms.record import Recorder
@@ -98,16 +99,18 @@ def staged_body(
         The program's name.
     holds_all : bool
         Whether operations on values that the function closes over belong to the program too, as in
-        a branch, which may not run. Otherwise they happen outside, once, as a loop needs.
+        a branch, which may not run. Otherwise they happen outside, once, as a loop needs, but for
+        calls whose pullback may be nonlinear: once is not what the rule does at every step.
     """
     # Those further out as long as all inside of them do, whose tracers would hold tracers of this.
-    traces: list[Any] = [*takewhile(lambda t: isinstance(t, Stager | Recorder), running_traces())]
+    kinds = Stager | Recorder if holds_all else Stager | Recorder | Batcher
+    traces: list[Any] = [*takewhile(lambda trace: isinstance(trace, kinds), running_traces())]
     with ExitStack() as stack:
         stager_inside = Numberless(stack.enter_context(begin_level()), place, stager)
         stager_inside.knots = {} if stager is None else stager.knots
-        for trace in traces if holds_all else ():
+        for trace in traces:
             if isinstance(trace, Recorder):
                 trace.is_plain = False
-            stack.enter_context(delegated(trace, stager_inside))
+            stack.enter_context(delegated(trace, stager_inside, only_nonlinear=not holds_all))
         program, closed, _ = stager_inside.body(function, name, [stand_in(spec) for spec in specs])
     return program, closed

@@ -137,7 +137,7 @@ class Recorder(Readable):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Record a call as one entry, or let it record itself."""
-        deputy = None if self.is_plain else delegate(self)
+        deputy = None if self.is_plain else delegate(self, call.is_linear)
         if deputy is not None:
             results: list[Value] = deputy.process_call(call, args)
             return results

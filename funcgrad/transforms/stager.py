@@ -221,7 +221,7 @@ class Stager(Trace):
 
     def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append the call as one equation, which keeps its rules."""
-        deputy = delegate(self)
+        deputy = delegate(self, call.is_linear)
         if deputy is not None:
             borrowed: list[Value] = deputy.process_call(call, args)
             return borrowed

@@ -134,3 +134,56 @@ def test_the_number_of_steps_may_depend_on_the_example() -> None:
         expected = np.stack([np.asarray(transform(f)(x)) for x in xs])
         for way in (fg.vmap(transform(f)), fg.jit(fg.vmap(transform(f)))):
             np.testing.assert_allclose(way(xs), expected, rtol=1e-9, atol=1e-12, err_msg=order)
+
+
+# ------------------------------------------------------------------ rules on what is closed over
+
+
+@fg.custom_vjp
+def tamed(x):
+    return x * 1.0
+
+
+tamed.defvjp(lambda x: (x * 1.0, None), lambda _, ct: (fnp.where(abs(ct) > 0.25, 0.25 * ct, ct),))
+
+LOOPS_AROUND = {
+    "map": lambda x: fg.map(lambda k: k * 0.15 * tamed(x), np.arange(1.0, 4.0)),
+    "scan": lambda x: fg.scan(lambda c, k: (c + k * 0.15 * tamed(x), None), x, np.arange(3.0))[0],
+    "while_loop": lambda x: fg.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + 0.15 * tamed(x)), (0, x)
+    )[1],
+    "fori_loop": lambda x: fg.fori_loop(0, 3, lambda k, c: c + 0.15 * tamed(x), x),
+    "loops in a loop": lambda x: fg.fori_loop(
+        0,
+        3,
+        lambda k, c: fg.fori_loop(0, 2, lambda j, d: d + 0.05 * tamed(x) + 0.07 * tamed(c), c),
+        x,
+    ),
+    "branches in a loop": lambda x: fg.fori_loop(
+        0, 3, lambda k, c: fg.cond(k > 0, lambda c: c + 0.15 * tamed(x), lambda c: c, c), x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS_AROUND)
+def test_a_rule_that_is_not_linear_is_applied_at_every_step(name: str) -> None:
+    """Also where its arguments are the same at all steps: it sees the cotangent of each."""
+    x = np.array([0.1, 0.3])
+
+    def f(x):
+        return fnp.sum(LOOPS_AROUND[name](x))
+
+    expected = fg.grad(f)(x)
+    results = {
+        "jit of grad": fg.jit(fg.grad(f))(x),
+        "grad of jit": fg.grad(fg.jit(f))(x),
+        "program of grad": fg.program(fg.grad(f))(x)(x),
+        "grad of program": fg.grad(fg.program(f)(x))(x),
+        "vmap of grad": fg.vmap(fg.grad(f))(x[None])[0],
+        "jit of vmap of grad": fg.jit(fg.vmap(fg.grad(f)))(x[None])[0],
+        "grad of vmap": fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))(x[None])[0],
+        "jit of grad of vmap": fg.jit(fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs))))(x[None])[0],
+    }
+    assert {mode: np.asarray(result).tolist() for mode, result in results.items()} == {
+        mode: pytest.approx(np.asarray(expected).tolist(), rel=1e-12) for mode in results
+    }
