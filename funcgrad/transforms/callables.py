@@ -16,8 +16,8 @@ Tensor(6.0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -215,6 +215,36 @@ class Jacobian(Protocol[_Given, P, _Out]):
     ) -> Tensor: ...
     @overload
     def __call__(self, x: _Given, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+
+class JacobianTransformation(Protocol):
+    """``jacfwd``, ``jacrev`` and ``hessian``."""
+
+    @overload
+    def __call__(
+        self,
+        f: Callable[Concatenate[Primal, P], Result],
+        argnums: Literal[0] = 0,
+        has_aux: Literal[False] = False,
+        holomorphic: bool = False,
+    ) -> Jacobian[Primal, P, Result]: ...
+    @overload
+    def __call__(
+        self,
+        f: Callable[P, tuple[Any, Auxiliary]],
+        argnums: Argnums = 0,
+        *,
+        has_aux: Literal[True],
+        holomorphic: bool = False,
+    ) -> Callable[P, tuple[Any, Auxiliary]]: ...
+    @overload
+    def __call__(
+        self,
+        f: Callable[..., Any],
+        argnums: Argnums = 0,
+        has_aux: bool = False,
+        holomorphic: bool = False,
+    ) -> Callable[..., Any]: ...
 
 
 class Pullback(Protocol[_Given]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import prod
-from typing import Any, Concatenate, Literal, ParamSpec, overload
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +24,14 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_argnums, check_complex, check_function, choose, pair
 from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.callables import Argnums, Auxiliary, Jacobian, Primal, Result
+from funcgrad.transforms.callables import Argnums, JacobianTransformation
 from funcgrad.transforms.forward import check_pairs, jvp
 from funcgrad.transforms.reverse import grad, vjp
 
-P = ParamSpec("P")
+
+def _typed(transformation: Callable[..., Any]) -> JacobianTransformation:
+    """Say by its type how the type of ``transformation(f)`` follows from that of ``f``."""
+    return transformation
 
 
 def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, Any]]:
@@ -62,28 +65,7 @@ def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
     return parts
 
 
-@overload
-def jacfwd(
-    f: Callable[Concatenate[Primal, P], Result],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Jacobian[Primal, P, Result]: ...
-@overload
-def jacfwd(
-    f: Callable[P, tuple[Any, Auxiliary]],
-    argnums: Argnums = 0,
-    *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-) -> Callable[P, tuple[Any, Auxiliary]]: ...
-@overload
-def jacfwd(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]: ...
+@_typed
 @answering
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
@@ -158,28 +140,7 @@ def jacfwd(
     return jacobian
 
 
-@overload
-def jacrev(
-    f: Callable[Concatenate[Primal, P], Result],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Jacobian[Primal, P, Result]: ...
-@overload
-def jacrev(
-    f: Callable[P, tuple[Any, Auxiliary]],
-    argnums: Argnums = 0,
-    *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-) -> Callable[P, tuple[Any, Auxiliary]]: ...
-@overload
-def jacrev(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]: ...
+@_typed
 @answering
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
@@ -250,28 +211,7 @@ def jacrev(
     return jacobian
 
 
-@overload
-def hessian(
-    f: Callable[Concatenate[Primal, P], Result],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Jacobian[Primal, P, Result]: ...
-@overload
-def hessian(
-    f: Callable[P, tuple[Any, Auxiliary]],
-    argnums: Argnums = 0,
-    *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-) -> Callable[P, tuple[Any, Auxiliary]]: ...
-@overload
-def hessian(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]: ...
+@_typed
 @answering
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False

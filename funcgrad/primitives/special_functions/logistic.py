@@ -6,6 +6,8 @@ np.float64(0.0)
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from funcgrad.primitive import Primitive
@@ -47,6 +49,13 @@ logit: Primitive = elementwise(
 )
 
 
+_REALS_AND_FAR_TAILS: Final = combined(
+    reals(-3, 3),
+    edges(0.0, -30.0, 30.0, smooth=True),
+    edges(-np.inf, -1000.0, 1000.0, np.inf, np.nan),
+)
+
+
 def _log_expit(x: Raw) -> Raw:
     x = real_floating(x, "log_expit")
     return (np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))))[()]
@@ -56,11 +65,7 @@ log_expit: Primitive = elementwise(
     "log_expit",
     _log_expit,
     partials=(lambda _, x: bind1(sigmoid, -x),),
-    samples=combined(
-        reals(-3, 3),
-        edges(0.0, -30.0, 30.0, smooth=True),
-        edges(-np.inf, -1000.0, 1000.0, np.inf, np.nan),
-    ),
+    samples=_REALS_AND_FAR_TAILS,
     traits=TRANSCENDENTAL,
     owns=True,
 )
@@ -77,11 +82,7 @@ log_expit_slope: Primitive = elementwise(
     "log_expit_slope",
     _log_expit_slope,
     partials=(lambda _, x: -bind1(tanh, x / 2),),
-    samples=combined(
-        reals(-3, 3),
-        edges(0.0, -30.0, 30.0, smooth=True),
-        edges(-np.inf, -1000.0, 1000.0, np.inf, np.nan),
-    ),
+    samples=_REALS_AND_FAR_TAILS,
     traits=TRANSCENDENTAL,
     owns=True,
 )
