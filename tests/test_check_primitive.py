@@ -29,6 +29,7 @@ from tests.strangers.rotation import turn
 OF_STRANGERS = (*strangers(), *strangers(several=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OF_STRANGERS, ids=lambda each: each.name)
 def test_operations_of_strangers_pass(operation: extend.Primitive) -> None:
     check_primitive(operation)

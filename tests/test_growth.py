@@ -28,6 +28,7 @@ def bytes_touched(name: str, way: str, length: int) -> int:
     return sum(own.bytes_read + own.bytes_written for own in found.operations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LINEAR)
 def test_what_operations_touch_grows_linearly(name: str, way: str) -> None:

@@ -131,6 +131,7 @@ def picture(draw: Callable[[Any, Data], Any], projection: str | None, make: Make
     return np.array(figure.canvas.buffer_rgba())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("draw", "projection"), PLOTS)
 def test_tensors_are_drawn_as_arrays_are(draw: Any, projection: str | None) -> None:
     expected = picture(draw, projection, lambda x: x)

@@ -126,6 +126,7 @@ def scalar(f: Function) -> Function:
     return lambda x: sum(fnp.sum(fnp.sin(out)) for out in fg.tree.leaves(f(x)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 @pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
 def test_nothing_is_written_over_an_argument(

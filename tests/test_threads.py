@@ -101,6 +101,7 @@ def points(number: int) -> np.ndarray:
     return np.random.default_rng(number).uniform(0.1, 2.0, (CALLS, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_one_function_object_in_every_thread(name: str) -> None:
     transformed = TRANSFORMED[name]

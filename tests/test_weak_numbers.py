@@ -137,6 +137,7 @@ def everywhere(f: Callable[[Any], Any], v: Any) -> dict[str, Any]:
     return {name: dtype_of(value) for name, value in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("v", NUMBERS, ids=lambda v: type(v).__name__)
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.complex64])

@@ -41,6 +41,7 @@ def test_the_numpy_backend_runs_every_kind_of_program() -> None:
     fg.testing.check_backend("numpy")
 
 
+@pytest.mark.slow
 def test_a_backend_over_lists_runs_every_kind_of_program() -> None:
     fg.testing.check_backend(LISTS)
 

@@ -15,12 +15,14 @@ from tests.benchmarks.worth import SUBJECTS, inputs_of, left_out
 PROGRAMS = {name: case for name, case in every_program().items() if "e+06" not in name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_jitted_programs_give_what_functions_do(name: str) -> None:
     f, arguments = PROGRAMS[name]
     assert_close(fg.jit(f)(*arguments), f(*arguments))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
 def test_programs_are_right_with_anything_left_out(subject: Any) -> None:
     """Or its worth would be that of a mistake."""

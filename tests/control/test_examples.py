@@ -122,6 +122,7 @@ WAYS: dict[str, Callable[[Function], Function]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BRANCHES)
 @pytest.mark.parametrize("place", [chosen, of_three, repeated])
 def test_examples_that_go_elsewhere_are_not_refused(

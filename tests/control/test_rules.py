@@ -73,6 +73,7 @@ def of(loop: Callable[[Body, Any], Any], rule: Body) -> Body:
     return f
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("rule", RULES)
@@ -109,6 +110,7 @@ THIRD: dict[str, Callable[[Body], Body]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", THIRD)
 @pytest.mark.parametrize("checkpoints", [None, 2])
 def test_third_derivatives_of_a_loop_with_such_a_rule(checkpoints: int | None, order: str) -> None:

@@ -98,6 +98,7 @@ def loops(body: Callable[[Any, Any], Any], steps: int) -> dict[str, Callable[[An
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 1, 3])
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("start", STARTS)
@@ -125,6 +126,7 @@ def test_a_result_is_of_one_kind_whether_there_were_steps_or_not(start: str, nam
         assert [*map(kind, fg.tree.leaves(found))] == [*map(kind, fg.tree.leaves(expected))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [*product(BODIES, BODIES)], ids="-".join)
 @pytest.mark.parametrize("start", ["bool", "int", "float", "float32"])
 def test_a_branch_means_the_same_in_every_mode(start: str, names: tuple[str, str]) -> None:
@@ -189,12 +191,14 @@ def gradients_agree(f: Callable[[Any], Any]) -> None:
             assert found.dtype == expected[0].dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [*product(SMOOTH, SMOOTH)], ids="-".join)
 def test_gradients_of_branches_that_return_numbers(names: tuple[str, str]) -> None:
     first, second = [SMOOTH[name] for name in names]
     gradients_agree(lambda x: fg.cond(x > 0, first, second, x) * 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["x", "number", "int"])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_of_loops_that_carry_numbers(name: str, start: str) -> None:

@@ -45,6 +45,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoints", [None, 2, 5])
 @pytest.mark.parametrize("order", ORDERS)
 def test_derivatives_of_every_order_in_a_program(order: str, checkpoints: Any) -> None:

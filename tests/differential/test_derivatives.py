@@ -153,6 +153,7 @@ def test_derivatives_are_those_of_the_values(name: str) -> None:
                     raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_staged_functions_compute_what_they_do_eagerly(name: str) -> None:
     for case in cases(name):

@@ -175,6 +175,7 @@ def swept(name: str, calls: int = 1) -> Iterator[str]:
                     yield f"{name}, {parameter} = {key}: {found}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
 def test_odd_arguments_meet_meant_errors(name):
     wrong = list(swept(name))

@@ -85,6 +85,7 @@ def test_samples_work(name: str) -> None:
     assert outcome.error is None, outcome.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 def test_odd_options_meet_meant_errors(name: str) -> None:
     sample = SAMPLES[name]

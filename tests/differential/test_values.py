@@ -112,6 +112,7 @@ def test_every_function_has_a_generator():
     assert [n for n in [*WITHOUT_PEER, *GENERATORS] if n not in found] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
 def test_values_are_numpys(name):
     found = [compared(name, *pair_of(name), n) for n in range(CALLS)]

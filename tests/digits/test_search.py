@@ -43,6 +43,7 @@ LONG = re.compile(
 """Twins of these take long: the search tries them."""
 
 
+@pytest.mark.slow
 def test_functions_keep_their_digits() -> None:
     lost = []
     for name, subject in subjects().items():
@@ -112,6 +113,7 @@ FAR: dict[str, list[tuple[float, ...]]] = {
 """Values, shapes and scales at which factors of derivatives are far from these."""
 
 
+@pytest.mark.slow
 def test_first_and_second_derivatives_keep_their_digits_far_out() -> None:
     lost = [str(loss) for name, points in FAR.items() for loss in losses(name, points)]
     assert lost == []

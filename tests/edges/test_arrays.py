@@ -153,6 +153,7 @@ EXCUSED = {
 SUBJECTS = [n for n in NAMES if n not in OF_ANY_BASIS | ASKS_FOR_NUMBERS | set(EXCUSED)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_laws_hold_at_edges(name: str) -> None:
     wrong = []

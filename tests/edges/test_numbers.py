@@ -81,6 +81,7 @@ def test_functions_are_found() -> None:
     assert len(TWO) > 35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "operands"), KINDS)
 def test_ways_agree(name: str, operands: tuple[Any, ...]) -> None:
     found, wrong = Found(function_of(name), operands), []
@@ -99,6 +100,7 @@ def test_ways_agree(name: str, operands: tuple[Any, ...]) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "operands"), KINDS)
 def test_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
     name: str, operands: tuple[Any, ...]
@@ -136,6 +138,7 @@ def test_derivatives_warn_of_no_more_than_values(name: str, operands: tuple[Any,
         assert warnings_of(pushed(pulled(function, k), k), operands) <= known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONE)
 def test_derivatives_lie_between_quotients(name: str) -> None:
     function, wrong = function_of(name), []

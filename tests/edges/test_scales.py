@@ -94,6 +94,7 @@ def wrong_at(case: Case, degree: int, power: int) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [n for n in NAMES if n not in OF_ANY_BASIS | ASKS_FOR_NUMBERS | set(BEYOND)]
 )

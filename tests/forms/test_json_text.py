@@ -158,6 +158,7 @@ def test_every_primitive_is_public() -> None:
     assert {each.name for each in every_primitive()} == {each.name for each in PRIMITIVES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=str)
 def test_every_primitive_comes_back_with_its_parameters(primitive: Primitive) -> None:
     for case in representatives(every_case([primitive])):

@@ -221,6 +221,7 @@ MODES: Mapping[str, Callable[[Function], Function]] = MappingProxyType(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("function", "number"), PARAMETERS)
 def test_nan_is_for_the_bad_example_alone_in_every_mode(function: Any, number: int) -> None:

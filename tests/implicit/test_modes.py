@@ -9,6 +9,7 @@ import funcgrad as fg
 from tests.implicit.subjects import MODES, SOLUTIONS, X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", SOLUTIONS)
 def test_a_solution_is_differentiated_as_its_closed_form_is(kind: str, mode: str) -> None:

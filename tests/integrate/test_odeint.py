@@ -352,6 +352,7 @@ def test_steps_may_be_just_enough() -> None:
         fg.odeint(oscillator, start, times, max_steps=needed - 1, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("derivative", ["steps", "adjoint"])
 def test_a_solution_that_ends_says_where(derivative: str) -> None:
     def blow_up(y: Any, t: Any) -> Any:

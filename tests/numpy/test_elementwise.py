@@ -333,6 +333,7 @@ def test_clip_shares_the_gradient_with_its_bounds():
     assert gradient(1.0, 0.0, 1.0) == (0.5, 0.0, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [0.5, 1.0, 1.5, np.inf, -np.inf])
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (1.5, 1.0), (2.0, 0.5), (-np.inf, -np.inf)])
 def test_clip_to_no_more_than_one_number_is_constant(x, low, high):

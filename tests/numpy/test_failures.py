@@ -311,6 +311,7 @@ def is_refused(f: Callable[[Any], Any], a: Any) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
 @pytest.mark.parametrize("case", ALL)

@@ -51,6 +51,7 @@ def polynomial(seed: int) -> tuple[Callable[..., Any], int]:
     return f, int(rng.integers(2, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 20))
 def test_polynomials_in_two_matrices(start: int) -> None:
     for seed in SEEDS[start : start + 20]:

@@ -75,6 +75,7 @@ def test_every_rule_has_a_form() -> None:
     assert {*FORMS} == {*TABLE} - {OF_IDENTITY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_rules_keep_what_programs_mean(name: str) -> None:
     counts: Counter[Hashable] = Counter()
@@ -126,6 +127,7 @@ def grounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return request.param, own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grounds", GROUNDS, indirect=True)
 def test_passes_keep_what_programs_mean(grounds: Any) -> None:
     name, own = grounds

@@ -102,6 +102,7 @@ def assert_half(case: Case) -> None:
     assert (said.shape, said.dtype) == (value.shape, value.dtype)
 
 
+@pytest.mark.slow
 @by_primitive(CASES[::5])
 def test_staged_it_is_the_same_to_the_last_bit(cases: list[Case]) -> None:
     at_all(cases, assert_staged)
@@ -111,6 +112,7 @@ def assert_staged(case: Case) -> None:
     assert bits(fg.jit(case.function())(*case.args)) == bits(fg.tensor(case.value()))
 
 
+@pytest.mark.slow
 @by_primitive(SMOOTH[::3])
 def test_derivatives_are_of_half_precision_and_those_of_single(cases: list[Case]) -> None:
     at_all(cases, assert_derivatives)
@@ -139,6 +141,7 @@ def widened(x: Any) -> Any:
     return x.astype(TO_SINGLE.get(x.dtype, x.dtype))
 
 
+@pytest.mark.slow
 @by_primitive(SMOOTH[1::6])
 def test_staged_derivatives_are_those_of_the_function(cases: list[Case]) -> None:
     at_all(cases, assert_staged_derivatives)

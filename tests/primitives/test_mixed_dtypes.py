@@ -134,6 +134,7 @@ def in_turn(paths: Sequence[str], turn: int, count: int) -> list[str]:
     return [paths[(turn * count + k) % len(paths)] for k in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=NAMES)
 @pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # SciPy is strict
 def test_other_dtypes_count_as_their_numbers(number: int) -> None:
@@ -172,6 +173,7 @@ WAYS: dict[str, Callable[[Callable[..., Any], Any, Any], Any]] = {
 BESIDE = [True, False, np.True_, np.uint8(1), np.int8(-128), np.array([True]), 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "subject", [*enumerate(of_two_numbers())], ids=lambda subject: str(subject[1])
 )
@@ -268,6 +270,7 @@ TWICE = [path for path in PATHS if "grad" in path or path == "vjp"]
 SITUATIONS = list(product((False, True), SINGULAR, (0.0, 1.0, np.inf)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS]
 )

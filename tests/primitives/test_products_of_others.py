@@ -157,6 +157,7 @@ def assert_exact(found: Any, terms: list[list[Fraction]]) -> None:
             assert abs(own) == np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("staged", [False, True])
 @given(extremes.filter(within_the_range))
 @example([0.0, 0.0, 1e200, 1e200, 2.0])

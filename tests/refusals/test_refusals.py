@@ -29,6 +29,7 @@ def test_every_function_has_a_call_that_works() -> None:
     assert set(IN_OTHER_WORDS) <= set(functions())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_bad_input_meets_words_for_users(mode: str) -> None:
     raw = [line for path in functions() for line in swept(path, mode, SHARES[mode])]

@@ -108,6 +108,7 @@ def test_calls_are_found() -> None:
     assert len(CALLS) > 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [np.float32, np.float16])
 @pytest.mark.parametrize(("function", "values"), CALLS)
 def test_python_numbers_do_not_widen(function: Function, values: Any, low: Any) -> None:

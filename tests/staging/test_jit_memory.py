@@ -170,6 +170,7 @@ def test_calls_that_fail_leave_nothing_behind() -> None:
     assert_nothing_left(fail, calls=100)
 
 
+@pytest.mark.slow
 def test_more_signatures_than_are_kept_take_no_more_memory() -> None:
     staged = fg.jit(lambda x: x * 2.0)
     sizes = iter(range(1000, 10_000))
@@ -248,6 +249,7 @@ def test_a_function_that_failed_keeps_nothing() -> None:
     assert made.alive == [False] * 4
 
 
+@pytest.mark.slow
 def test_functions_that_are_made_and_dropped_leave_nothing_behind() -> None:
     x = fg.tensor(np.ones(100))
 

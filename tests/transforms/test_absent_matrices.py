@@ -144,6 +144,7 @@ def wrong(case: Case) -> Iterator[str]:
                         yield f"{where}, {way}{text}: {value} instead of {expected}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_what_was_rejected_adds_nothing(operation: Primitive) -> None:
     if operation.name in EXCLUDED:

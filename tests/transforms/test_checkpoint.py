@@ -30,6 +30,7 @@ def peak(f: Callable[[], Any]) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_it_trades_memory_for_recomputation() -> None:
     x = numbers(10_000)
     calls: list[int] = []

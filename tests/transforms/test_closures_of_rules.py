@@ -133,6 +133,7 @@ AROUND: dict[str, tuple[Callable[[Function], Any], Callable[[Function], Any]]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_what_only_a_rule_reads_may_be_traced(maker: str, around: str) -> None:

@@ -106,6 +106,7 @@ def modes() -> dict[str, Callable[[Function], Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", modes())
 @pytest.mark.parametrize("with_rule", [self_applied, twice_applied, with_transpose])
 @pytest.mark.parametrize("name", LINEAR)

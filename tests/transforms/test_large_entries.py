@@ -202,6 +202,7 @@ ELEMENTWISE = representatives(
 )
 
 
+@pytest.mark.slow
 @by_primitive(ELEMENTWISE)
 def test_every_operation_gives_the_same_bits(cases: list[Any]) -> None:
     at_all(cases, assert_same_bits)

@@ -153,6 +153,7 @@ def check(choices: Sequence[Sequence[str]], mode: str, **options: Any) -> None:
 KINDS = {"rule": tuple(RULES), **{name: (name,) for name in TRANSFORMATIONS}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("outer", "inner"), [pair for pair in product(KINDS, repeat=2) if "rule" in pair]
@@ -161,6 +162,7 @@ def test_every_pair(outer: str, inner: str, mode: str) -> None:
     check((KINDS[outer], KINDS[inner]), mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("last", PLACES)
@@ -179,6 +181,7 @@ def test_what_is_staged_may_reach_values_around_for_nothing(
     check(((outer,), (inner,)), mode, idle=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     layers=st.lists(st.sampled_from(NAMES), min_size=3, max_size=4).map(tuple),

@@ -159,6 +159,7 @@ def test_two_layers() -> None:
     check((*nest, ([1 - nest[-1]], [0, 1], [1, 0])[next(ways)]) for nest in nests)
 
 
+@pytest.mark.slow
 def test_three_layers() -> None:
     """The call has each of the variables for argument, and closes over the others."""
     makers, five = cycle(MAKERS), [name for name in LAYERS if name != "scan"]

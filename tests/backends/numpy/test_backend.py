@@ -66,6 +66,7 @@ def run_alone(program: Program, values: list[Any]) -> Any:
 # Every primitive.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("primitive", every_primitive(), ids=str)
 def test_every_primitive_is_the_same_to_the_last_bit(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
@@ -89,6 +90,7 @@ def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
     return array[()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.dtype(char) for char in "?bBhle"], ids=str)
 @pytest.mark.parametrize(
     "primitive", [p for p in every_primitive() if p.source or body_of(p)], ids=str

@@ -332,6 +332,7 @@ def test_what_becomes_a_result_in_place_is_made_where_the_result_lies() -> None:
     assert homes(lambda x: fnp.sum(x, axis=1, keepdims=True) * x + 1.0, rows) == 1
 
 
+@pytest.mark.slow
 def test_every_case_runs_in_blocks() -> None:
     with np.errstate(all="ignore"):
         for case in representatives(every_case(every_primitive())):

@@ -96,6 +96,7 @@ def among_others(f: Callable[..., Any]) -> Callable[..., Any]:
 ALL: dict[str, Callable[..., Any]] = {**UNARY, **BINARY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("kind", [float, np.float64, np.array], ids=lambda kind: kind.__name__)
 def test_every_operation_is_the_same_to_the_last_bit(name: str, kind: Any) -> None:
@@ -106,6 +107,7 @@ def test_every_operation_is_the_same_to_the_last_bit(name: str, kind: Any) -> No
         assert_same(program, *map(kind, values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("constant", [0.0, -0.0, 2.0, 3, 0, np.float64(0.0), -np.inf, np.nan])
 def test_constants_are_the_same_to_the_last_bit(name: str, constant: Any) -> None:

@@ -114,6 +114,7 @@ def test_values_are_scipys(name: str, number: int) -> None:
         assert own.dtype == np.asarray(peer).dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), ALL)
 def test_derivatives_in_every_mode(name: str, number: int) -> None:
     args = [np.asarray(x) for x in CALLS[name][number]]

@@ -86,6 +86,7 @@ def test_values_are_scipys(name: str, method: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_derivatives_are_differences(name: str, method: str) -> None:
@@ -105,6 +106,7 @@ def test_derivatives_are_differences(name: str, method: str) -> None:
                 assert_allclose(found[k], expected, rtol=2e-7, atol=2e-8, err_msg=text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_both_modes_and_both_orders_agree(name: str, method: str) -> None:
