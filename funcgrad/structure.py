@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Flag, auto
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from funcgrad.quick_dataclasses import dataclass
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of axes in contractions; loading the module ``string`` takes as long as four files here."""
+
+T = TypeVar("T")
 
 Algebra: TypeAlias = Any
 """Any object that has the intrinsics: ``funcgrad.intrinsics``, or one of a compiler's."""
@@ -282,6 +284,9 @@ class Loop(NamedTuple):
     gives the next carry, and then what is stacked along axis 0; the results are the last carry and
     the stacks.
 
+    >>> Loop(body=None, shared=1, carried=2).parts("wabx")
+    ('w', 'ab', 'x')
+
     Attributes
     ----------
     body : Program
@@ -294,14 +299,34 @@ class Loop(NamedTuple):
         Of what is shared and carried to one truth value. Such a loop has no slices.
     reverse : bool
         Whether the first step has the last slice, of operands and of stacks.
+    unroll : int
+        How many steps a compiler may write out; it changes no result.
+    checkpoints : int or None
+        About how many states reverse mode holds at once where there is a condition; None for all.
     """
 
     body: Any
     shared: int
     carried: int
-    length: int | None
+    length: int | None = None
     condition: Any = None
     reverse: bool = False
+    unroll: int = 1
+    checkpoints: int | None = None
+
+    def parts(self, entries: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
+        """Split a sequence with an entry for each operand: shared, carried and arrays."""
+        stop = self.shared + self.carried
+        return entries[: self.shared], entries[self.shared : stop], entries[stop:]
+
+    def params(self) -> dict[str, Any]:
+        """The parameters of an equation, which are the fields that differ from their defaults."""
+        defaults = self._field_defaults
+        return {
+            name: value
+            for name, value in self._asdict().items()
+            if name not in defaults or value != defaults[name]
+        }
 
 
 class Choice(NamedTuple):
@@ -335,11 +360,9 @@ class Control:
         None where that is all.
     form : callable, optional
         ``(**params)`` to the loop or the choice that it is, and nothing besides, so that a compiler
-        can write it with the programs inside.
-    written : callable, optional
-        ``(**params)`` to a program of the operands that does what the operation does by operations
-        that have a ``form``, for a compiler; None where there is none. Its first outputs are the
-        results of what ``begins`` names, if that is there.
+        can write it with the programs inside. Or to a program of the operands whose operations have
+        a form, and whose last outputs are the results; its first ones are the results of what
+        ``begins`` names, if that is there. None where it has no form with these parameters.
     begins : callable, optional
         ``(**params)`` to another operation, which this one does at first, its parameters, and on
         how many of the first operands: a compiler has it done once for both.
@@ -347,10 +370,9 @@ class Control:
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
     inlines: bool = False
-    form: Callable[..., Loop | Choice] | None = None
+    form: Callable[..., Any] | None = None
     owns: bool = False
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
-    written: Callable[..., Any] | None = None
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.control.closure import closure
 from funcgrad.control.values import as_spec, strong
 from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError, TreeError
 from funcgrad.programs.equation import spec_inside
@@ -216,12 +217,12 @@ class Kinds:
         then begins.
         """
         place = f"fg.{self.operation}"
-        while True:
-            before = [*self.specs]
-            staged = staged_body(stager, place, run, [*before, *others], name)
-            if self.specs == before:
-                return staged
+
+        def staged_with(specs: list[Spec]) -> tuple[tuple[Program, list[Value]], list[Spec]]:
             self.promote()
+            return staged_body(stager, place, run, [*specs, *others], name), self.specs
+
+        return closure(self.specs, staged_with, lambda _, spec: spec)[1]
 
     def next(self, tree: Any, step: str, is_first: bool, again: Callable[[], Any]) -> Any:
         """The next carry, from the tree that the user's function returned.

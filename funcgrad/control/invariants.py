@@ -16,11 +16,47 @@ program <lambda>(a: float64[], c: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from funcgrad.control.examples import may_refuse
+from funcgrad.control.values import specs_inside
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
-from funcgrad.structure import Control
+from funcgrad.structure import Control, Loop
+from funcgrad.trace import Value
 from funcgrad.transforms.call import Call
+from funcgrad.transforms.numberless import flat_program
+
+
+def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
+    """Run what is the same at every step: the loop without it, and its shared operands.
+
+    Nothing runs that might refuse its numbers, unless there is a step for sure.
+    """
+    before, body, read = split_invariants(loop.body, loop.shared)
+    if before is not None and not loop.length and may_refuse(before):
+        return loop, list(shared)
+    more = [] if before is None else before.evaluate(shared)
+    if loop.condition is None:
+        operands = [*[shared[k] for k in read], *more]
+        return loop._replace(body=body, shared=len(operands)), operands
+    start, stop = loop.shared, loop.shared + len(more)
+    specs = [*loop.body.inputs[:start], *specs_inside(more), *loop.body.inputs[start:]]
+
+    def step(values: Sequence[Value]) -> list[Value]:
+        return body.evaluate([*[values[k] for k in read], *values[start:]])
+
+    def goes_on(values: Sequence[Value]) -> list[Value]:
+        flags: list[Value] = loop.condition.evaluate([*values[:start], *values[stop:]])
+        return flags
+
+    changed = loop._replace(
+        body=flat_program(body.name, step, specs),
+        condition=flat_program(loop.condition.name, goes_on, specs),
+        shared=stop,
+    )
+    return changed, [*shared, *more]
 
 
 def invariant_variables(program: Program, consts: int) -> set[int]:

@@ -117,10 +117,10 @@ def control_primitive(
     result: Callable[..., tuple[Spec, ...]],
     runs: Callable[..., Sequence[tuple[Program, int | None]]],
     leaner: Callable[..., tuple[Params, list[int], list[int]] | None] | None = None,
-    form: Callable[..., Loop | Choice] | None = None,
+    form: Callable[..., Loop | Choice | Program | None] | None = None,
     first: int = 0,
-    written: Callable[..., Program | None] | None = None,
     begins: Callable[..., tuple[Primitive, Params, int]] | None = None,
+    label: Callable[..., str] | None = None,
 ) -> CallPrimitive:
     """An operation of control flow.
 
@@ -130,10 +130,12 @@ def control_primitive(
     rules : Rules
     result : callable
         ``(*specs, **params) -> specs`` of the results.
-    runs, leaner, form, written, begins : callable
+    runs, leaner, form, begins : callable
         See ``Control``.
     first : int
         The first operand that the programs get.
+    label : callable, optional
+        See ``Primitive``.
     """
 
     def evaluate(*values: Value, **params: Any) -> tuple[Value, ...]:
@@ -178,7 +180,8 @@ def control_primitive(
         result,
         Linearized(push),
         batch,
-        structure=Control(runs, form=form, leaner=leaner, written=written, begins=begins),
+        structure=Control(runs, form=form, leaner=leaner, begins=begins),
+        label=label,
         meet=meet,
     )
     return primitive

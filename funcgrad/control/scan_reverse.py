@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Final, TypeAlias
 
+from funcgrad.control.closure import closure
 from funcgrad.control.cotangents import (
     CotangentKind,
     fitted,
@@ -24,13 +25,13 @@ from funcgrad.control.cotangents import (
 )
 from funcgrad.control.invariants import invariant_variables
 from funcgrad.control.operation import ControlRecording, Values
-from funcgrad.control.scan_settings import ScanSettings
-from funcgrad.control.values import as_spec, specs_inside, strong
+from funcgrad.control.values import as_spec, result_specs, specs_inside, strong
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate, stack
 from funcgrad.primitives.structural import view
 from funcgrad.programs.extract import extract
 from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
+from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.linearization import Linearization, LinearPart
@@ -38,7 +39,7 @@ from funcgrad.transforms.masked import Cotangent, map_cotangent, plain
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored
 
-Apply: TypeAlias = Callable[[Values, Values, Values, ScanSettings], list[Value]]
+Apply: TypeAlias = Callable[[Values, Loop], list[Value]]
 
 _MOST_PEELED: Final = 2
 """How many steps backwards may run before the loop: each is as long a program as its body."""
@@ -52,41 +53,39 @@ class ScanRecording(ControlRecording):
     values : sequence of values
         Its operands.
     followed : sequence of bool
-    settings : ScanSettings
+    loop : Loop
     apply : callable
-        Runs a scan, see ``apply_scan``.
+        Runs a loop, see ``apply_loop``.
     """
 
     __slots__ = (
         "_apply",
         "_args",
+        "_length",
+        "_loop",
         "_pullbacks",
         "_residuals",
-        "_settings",
         "_taken",
         "_values",
+        "_ys",
         "connected",
         "outs",
     )
 
-    def __init__(
-        self, values: Values, followed: Sequence[bool], settings: ScanSettings, apply: Apply
-    ) -> None:
-        self._settings = settings
+    def __init__(self, values: Values, followed: Sequence[bool], loop: Loop, apply: Apply) -> None:
+        self._loop, self._length = loop, loop.length or 0
+        self._ys = result_specs(loop.body)[loop.carried :]
         self._values = values
         self._apply = apply
-        body = settings.body
+        body = loop.body
         self._args = [stand_in(spec) for spec in body.inputs]
-        flags = list(followed)
-        while True:
-            self._taken = Linearization(body, flags, self._args, numbers=False)
-            grown = [
-                flag or (settings.is_carry(k) and k - settings.consts in self._taken.connected)
-                for k, flag in enumerate(flags)
-            ]
-            if grown == flags:
-                break
-            flags = grown
+        shared, carry, xs = loop.parts(followed)
+
+        def linearized(state: list[bool]) -> tuple[Linearization, list[bool]]:
+            taken = Linearization(body, [*shared, *state, *xs], self._args, numbers=False)
+            return taken, [k in taken.connected for k in range(loop.carried)]
+
+        _, self._taken = closure(carry, linearized)
         self.connected = self._taken.connected
         self._residuals: dict[int, Value] = {}
         self._pullbacks: dict[tuple[CotangentKind, ...], LinearPart] = {}
@@ -95,32 +94,32 @@ class ScanRecording(ControlRecording):
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
         """Run the loop, keep the wanted ones of the body's inputs and residuals over all steps, and
         return the loop's results."""
-        settings, forward = self._settings, self._taken.forward
-        count = len(settings.body.inputs)
-        outs, residuals = forward.outputs[: len(settings.body.outputs)], forward.outputs
-        consts, _, xs = settings.parts(self._values)
-        invariant = invariant_variables(forward, settings.consts)
+        loop, forward = self._loop, self._taken.forward
+        count = len(loop.body.inputs)
+        outs, residuals = forward.outputs[: len(loop.body.outputs)], forward.outputs
+        consts, _, xs = loop.parts(self._values)
+        invariant = invariant_variables(forward, loop.shared)
         once: dict[int, int] = {}
         stacked: dict[int, int] = {}
         for position in wanted:
-            if position < settings.consts:
+            if position < loop.shared:
                 self._residuals[position] = consts[position]
-            elif settings.consts + settings.carry <= position < count:
-                self._residuals[position] = xs[position - settings.consts - settings.carry]
+            elif loop.shared + loop.carried <= position < count:
+                self._residuals[position] = xs[position - loop.shared - loop.carried]
             elif position < count:
                 stacked[position] = position
             else:
                 variable = residuals[len(outs) + position - count]
                 (once if variable in invariant else stacked)[position] = variable
-        ys = outs[settings.carry :]
+        ys = outs[loop.carried :]
         more = sorted({*stacked.values()} - {*ys})
         body = extract(forward, range(count), [*outs, *more])
-        results = self._apply(*settings.parts(self._values), settings.over(body))
-        places = {variable: place for place, variable in enumerate([*ys, *more], settings.carry)}
+        results = self._apply(self._values, loop._replace(body=body))
+        places = {variable: place for place, variable in enumerate([*ys, *more], loop.carried)}
         for position, variable in stacked.items():
             self._residuals[position] = results[places[variable]]
         if once:
-            before = extract(forward, range(settings.consts), [*once.values()])
+            before = extract(forward, range(loop.shared), [*once.values()])
             self._residuals.update(zip(once, before.evaluate(consts), strict=True))
         return results[: len(outs)]
 
@@ -130,48 +129,47 @@ class ScanRecording(ControlRecording):
         lacking = [position for position in linear.reads if position not in self._residuals]
         if lacking:
             self._keep(lacking)
-        settings, forward = self._settings, self._taken.forward
-        count = len(settings.body.inputs)
-        invariant = invariant_variables(forward, settings.consts)
+        loop, forward = self._loop, self._taken.forward
+        count = len(loop.body.inputs)
+        invariant = invariant_variables(forward, loop.shared)
 
         def is_fixed(position: int) -> bool:
             if position < count:
-                return position < settings.consts
-            return forward.outputs[len(settings.body.outputs) + position - count] in invariant
+                return position < loop.shared
+            return forward.outputs[len(loop.body.outputs) + position - count] in invariant
 
         fixed = [position for position in linear.reads if is_fixed(position)]
         return fixed, [position for position in linear.reads if position not in fixed]
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
-        settings = self._settings
-        _, specs, x_specs = settings.parts(settings.body.inputs)
+        loop = self._loop
+        _, specs, x_specs = loop.parts(loop.body.inputs)
         state = [fitted(ct, spec) for ct, spec in zip(cts, specs, strict=False)]
         seeds = [
-            _by_step(ct, Spec((settings.length, *spec.shape), spec.dtype))
+            _by_step(ct, Spec((self._length, *spec.shape), spec.dtype))
             if k in self.connected
             else None
             for k, (ct, spec) in enumerate(
-                zip(cts[settings.carry :], settings.slices(), strict=True), settings.carry
+                zip(cts[loop.carried :], self._ys, strict=True), loop.carried
             )
         ]
         seed_kinds = [*map(kind_of, seeds)]
-        sums: list[Cotangent] = [None] * settings.consts
+        sums: list[Cotangent] = [None] * loop.shared
         rows: list[Sequence[Cotangent]] = []
         first = self._peeled([*map(kind_of, state)], seed_kinds)
-        for pullback, step in zip(first, reversed(settings.steps()), strict=False):
+        for number, pullback in enumerate(first):
+            step = number if loop.reverse else self._length - 1 - number
             pulled = self._pulled_at(step, pullback, state, seeds)
-            consts, state[:], slices = settings.parts(pulled)
+            consts, state[:], slices = loop.parts(pulled)
             sums = [*map(total, sums, consts)]
             rows.append(slices)
         sums, state, stacked = self._pulled_loop(sums, state, seeds, len(first))
         columns = zip(*rows, strict=True) if rows else [()] * len(x_specs)
-        arguments = zip(
-            stacked, columns, repeat(settings.length - len(first)), x_specs, strict=False
-        )
+        arguments = zip(stacked, columns, repeat(self._length - len(first)), x_specs, strict=False)
         return [
             *sums,
             *state,
-            *[_with_rows(*parts, settings.reverse) for parts in arguments],
+            *[_with_rows(*parts, loop.reverse) for parts in arguments],
         ]
 
     def _peeled(
@@ -185,12 +183,12 @@ class ScanRecording(ControlRecording):
         pullbacks: list[LinearPart] = []
         while CotangentKind.ABSENT in kinds:
             pullback = self._pullback_for(kinds, seed_kinds)
-            after = self._settings.parts(part_kinds(pullback))[1]
+            after = self._loop.parts(part_kinds(pullback))[1]
             turn = (CotangentKind.ABSENT, CotangentKind.WHOLE)
             if turn not in zip(kinds, after, strict=True):
                 break
             pullbacks.append(pullback)
-            if len(pullbacks) > _MOST_PEELED or len(pullbacks) >= self._settings.length:
+            if len(pullbacks) > _MOST_PEELED or len(pullbacks) >= self._length:
                 return []
             kinds = after
         return pullbacks
@@ -203,7 +201,7 @@ class ScanRecording(ControlRecording):
         seeds: Sequence[Cotangent],
     ) -> list[Cotangent]:
         """The cotangents of the body's arguments at a step outside of the loop."""
-        inputs, key = self._settings.body.inputs, Key((step,))
+        inputs, key = self._loop.body.inputs, Key((step,))
         fixed, stacked = self._read(pullback)
         known = {position: self._residuals[position] for position in fixed}
         known.update({position: view(self._residuals[position], key=key) for position in stacked})
@@ -225,11 +223,11 @@ class ScanRecording(ControlRecording):
 
         ``before`` are the sums over the first steps, which the loop skips.
         """
-        settings = self._settings
-        consts, specs, x_specs = settings.parts(settings.body.inputs)
+        loop = self._loop
+        consts, specs, x_specs = loop.parts(loop.body.inputs)
         seed_kinds = [*map(kind_of, seeds)]
         pullback, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
-        const_kinds, _, x_kinds = settings.parts(part_kinds(pullback))
+        const_kinds, _, x_kinds = loop.parts(part_kinds(pullback))
         sum_kinds = [*map(_kind_of_sum, before, const_kinds)]
         x_kinds = [
             CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind for kind in x_kinds
@@ -244,8 +242,8 @@ class ScanRecording(ControlRecording):
             known.update({position: next(arguments) for position in stacked})
             cts += restored_kinds(seed_kinds, arguments)
             pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
-            pairs = zip(pulled, settings.body.inputs, strict=True)
-            consts, state_cts, xs = settings.parts([fitted(ct, spec) for ct, spec in pairs])
+            pairs = zip(pulled, loop.body.inputs, strict=True)
+            consts, state_cts, xs = loop.parts([fitted(ct, spec) for ct, spec in pairs])
             return flat(
                 [
                     *map(in_kind, state_cts, kinds, specs),
@@ -258,7 +256,7 @@ class ScanRecording(ControlRecording):
             *map(in_kind, state, kinds, specs),
             *map(_begun, before, sum_kinds, consts),
         ]
-        outs = self._loop(back, fixed, stacked, carry, seeds, not settings.reverse, skipped=skipped)
+        outs = self._run(back, fixed, stacked, carry, seeds, not loop.reverse, skipped=skipped)
         results = iter(outs)
         ends = restored_kinds(kinds, results)
         sums = [
@@ -271,55 +269,53 @@ class ScanRecording(ControlRecording):
         self, kinds: list[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> tuple[LinearPart, list[CotangentKind]]:
         """The pullback of the body, and the kinds of cotangents that the loop carries."""
-        while True:
+
+        def pull(kinds: list[CotangentKind]) -> tuple[LinearPart, Sequence[CotangentKind]]:
             pullback = self._pullback_for(kinds, seed_kinds)
-            grown = [*map(joined, kinds, self._settings.parts(part_kinds(pullback))[1])]
-            if grown == kinds:
-                return pullback, kinds
-            kinds = grown
+            return pullback, self._loop.parts(part_kinds(pullback))[1]
+
+        carried_kinds, pullback = closure(kinds, pull, joined)
+        return pullback, carried_kinds
 
     def _pullback_for(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> LinearPart:
         """The pullback of the body, of cotangents of such kinds."""
-        settings, every = self._settings, (*kinds, *seed_kinds)
+        loop, every = self._loop, (*kinds, *seed_kinds)
         if all(every[k] is CotangentKind.WHOLE for k in self.connected):
             return self._taken.first
         if every not in self._pullbacks:
-            cts = stand_ins(every, [*settings.parts(settings.body.inputs)[1], *settings.slices()])
+            cts = stand_ins(every, [*loop.parts(loop.body.inputs)[1], *self._ys])
             connected_cts = [ct if k in self.connected else None for k, ct in enumerate(cts)]
             self._pullbacks[every] = self._taken.pullback(self._args, connected_cts)
         return self._pullbacks[every]
 
     def push(self, tangents: Values) -> list[Value]:
-        settings = self._settings
-        inputs = [strong(spec) for spec in settings.body.inputs]
-        flags = [t is not None for t in tangents]
-        while True:
-            stand_in_tangents = [
-                stand_in(spec) if flag else None for spec, flag in zip(inputs, flags, strict=True)
-            ]
+        loop = self._loop
+        inputs = [strong(spec) for spec in loop.body.inputs]
+        shared_flags, carry, x_flags = loop.parts([t is not None for t in tangents])
+
+        def push(state: list[bool]) -> tuple[LinearPart, list[bool]]:
+            flags = [*shared_flags, *state, *x_flags]
+            pairs = zip(inputs, flags, strict=True)
+            stand_in_tangents = [stand_in(spec) if flag else None for spec, flag in pairs]
             pushforward = self._taken.pushforward(self._args, stand_in_tangents)
-            grown = [
-                flag or (settings.is_carry(k) and pushforward.widths[k - settings.consts] > 0)
-                for k, flag in enumerate(flags)
-            ]
-            if grown == flags:
-                break
-            flags = grown
+            return pushforward, [width > 0 for width in pushforward.widths]
+
+        state_flags, pushforward = closure(carry, push)
+        flags = [*shared_flags, *state_flags, *x_flags]
         fixed, stacked = self._read(pushforward)
-        consts, state, xs = settings.parts(
+        consts, state, xs = loop.parts(
             [
                 zeros_like(spec) if flag and t is None else t
                 for t, spec, flag in zip(tangents, inputs, flags, strict=True)
             ]
         )
-        const_flags, state_flags, x_flags = settings.parts(flags)
 
         def forth(values: Values) -> list[Value]:
             arguments = iter(values)
             known = {position: next(arguments) for position in fixed}
-            first = [next(arguments) if flag else None for flag in const_flags]
+            first = [next(arguments) if flag else None for flag in shared_flags]
             moved = [next(arguments) if flag else None for flag in state_flags]
             known.update({position: next(arguments) for position in stacked})
             step_tangents = [
@@ -328,19 +324,19 @@ class ScanRecording(ControlRecording):
                 *[next(arguments) if flag else None for flag in x_flags],
             ]
             out_tangents = self._apply_linear(pushforward, known, step_tangents)
-            specs = settings.parts(inputs)[1]
+            specs = loop.parts(inputs)[1]
             ends = [
                 as_spec(zeros_like(spec) if t is None else t, spec)
                 for t, spec, flag in zip(out_tangents, specs, state_flags, strict=False)
                 if flag
             ]
-            return [*ends, *flat(out_tangents[settings.carry :])]
+            return [*ends, *flat(out_tangents[loop.carried :])]
 
-        results = iter(self._loop(forth, fixed, stacked, state, xs, settings.reverse, consts))
+        results = iter(self._run(forth, fixed, stacked, state, xs, loop.reverse, consts))
         ends = [next(results) if flag else None for flag in state_flags]
         return [
             *ends,
-            *[next(results) if width else None for width in pushforward.widths[settings.carry :]],
+            *[next(results) if width else None for width in pushforward.widths[loop.carried :]],
         ]
 
     def _apply_linear(
@@ -350,7 +346,7 @@ class ScanRecording(ControlRecording):
         read = [known[position] for position in linear.reads]
         return restored(linear.widths, linear.program.evaluate([*read, *flat(incoming)]))
 
-    def _loop(
+    def _run(
         self,
         step: Callable[[Values], list[Value]],
         fixed: Sequence[int],
@@ -364,16 +360,15 @@ class ScanRecording(ControlRecording):
         """Run a loop over the residuals of the steps, without the first ``skipped`` ones."""
         shared = [*[self._residuals[position] for position in fixed], *flat(consts)]
         xs = [*[self._residuals[position] for position in stacked], *flat(slices)]
-        settings, state = self._settings, flat(carry)
-        left = settings.length - skipped
+        loop, state = self._loop, flat(carry)
+        left = self._length - skipped
         if skipped:
-            key = Key((slice(0, left) if reverse else slice(skipped, settings.length),))
+            key = Key((slice(0, left) if reverse else slice(skipped, self._length),))
             xs = [view(x, key=key) for x in xs]
         specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
-        program = flat_program(f"{settings.body.name}_{step.__name__}", step, specs)
-        return self._apply(
-            shared, state, xs, settings._replace(body=program, length=left, reverse=reverse)
-        )
+        program = flat_program(f"{loop.body.name}_{step.__name__}", step, specs)
+        back = Loop(program, len(shared), len(state), left, reverse=reverse, unroll=loop.unroll)
+        return self._apply([*shared, *state, *xs], back)
 
 
 def _slice_spec(x: Value) -> Spec:

@@ -18,9 +18,9 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Containers, NumberScanned, State, Y
 from funcgrad.control.carry import Kinds, pair_of, placed, placed_values
+from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.python_loops import ScannedArrays, looped
-from funcgrad.control.scan_operation import apply_scan
-from funcgrad.control.scan_settings import ScanSettings
+from funcgrad.control.values import result_specs
 from funcgrad.errors import ArgumentError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.index_keys import Key
@@ -28,6 +28,7 @@ from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import reshape, view
 from funcgrad.programs.extract import extract
 from funcgrad.shape import shape_of
+from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
@@ -205,12 +206,12 @@ def _staged(
     inputs = range(len(program.inputs))
     order = [*inputs[count + len(slices.values) :], *inputs[: count + len(slices.values)]]
     body = extract(program, order, program.outputs)
-    settings = ScanSettings(body, len(closed), count, slices.length, reverse, unroll)
     if slices.length:
-        outs = apply_scan(closed, kinds.values, slices.values, settings)
+        loop = Loop(body, len(closed), count, slices.length, reverse=reverse, unroll=unroll)
+        outs = apply_loop([*closed, *kinds.values, *slices.values], loop)
     else:
-        empty = [np.empty((0, *spec.shape), spec.dtype) for spec in settings.slices()]
-        outs = [*kinds.values, *empty]
+        rows = result_specs(body)[count:]
+        outs = [*kinds.values, *[np.empty((0, *spec.shape), spec.dtype) for spec in rows]]
     ys = trees.unflatten(structures[0], [wrap(y) for y in outs[count:]])
     return kinds.tree(outs[:count]), ys
 

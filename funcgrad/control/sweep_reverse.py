@@ -9,9 +9,11 @@ have had their turns before, so the cotangents that they brought to the step are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
+from funcgrad.control.closure import closure
 from funcgrad.control.cotangents import (
     CotangentKind,
     fitted,
@@ -37,6 +39,9 @@ from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import flat, restored, with_pullback
 
 Kinds: TypeAlias = list[CotangentKind]
+_Pull: TypeAlias = tuple[Program, tuple[int, ...], Kinds]
+"""The program that pulls cotangents through a step, its widths, and the kinds of the sums."""
+
 Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
 
 
@@ -51,19 +56,20 @@ def reached(
     parts: list[Sequence[bool]] = [consts]
     ends: list[Sequence[int]] = []
     for program, start in zip(sweeps.programs, carried, strict=True):
-        args, state = [stand_in(spec) for spec in program.inputs], list(start)
-        cts = [None] * len(state)
-        while True:
-            flags = [*chain(*parts), *state]
-            connected = with_pullback(program, flags, args, cts, numbers=False).connected
-            grown = [flag or k in connected for k, flag in enumerate(state)]
-            if grown == state:
-                break
-            state = grown
+        state, connected = closure(start, partial(_connected, program, parts))
         # After no step a last carry is what it began with.
         ends.append([k for k, flag in enumerate(start) if flag or k in connected])
         parts.append(state)
     return parts, ends
+
+
+def _connected(
+    program: Program, before: Sequence[Sequence[bool]], state: Sequence[bool]
+) -> tuple[Sequence[int], list[bool]]:
+    """The results of a step that depend on what is followed: their places, and as flags."""
+    args, cts = [stand_in(spec) for spec in program.inputs], [None] * len(state)
+    both = with_pullback(program, [*chain(*before), *state], args, cts, numbers=False)
+    return both.connected, [k in both.connected for k in range(len(state))]
 
 
 def unwind(
@@ -101,13 +107,14 @@ def unwind(
         starts += flat([*map(_beginning, turn.sums, consts)])
     first = len(carried)
     programs = (*recorded.turns, *[turn.program for turn in turns])
-    whole = Sweeps(recorded.loop, programs, sweeps.checkpoints, first)
+    whole = Sweeps(recorded.loop, programs, first)
     results = iter(apply([*values, *starts], whole))
     sums: list[Cotangent] = [None] * len(consts)
     ends: list[list[Cotangent]] = []
     is_read = any(CotangentKind.WHOLE in turn.sums for turn in turns)
     # Of what is shared nothing is read where there is no step, and so there is no cotangent.
-    ran = sweeps.loop.cond.evaluate(values[: len(sweeps.loop.body.inputs)])[0] if is_read else None
+    operands = values[: len(sweeps.loop.body.inputs)]
+    ran = sweeps.loop.condition.evaluate(operands)[0] if is_read else None
     for turn in turns:
         ends.append(restored_kinds(turn.kinds, results))
         more = restored_kinds(turn.sums, results)
@@ -161,18 +168,16 @@ def _turn(
     flags = [*followed[0], *followed[1 + number], *[False] * len(specs)]
     later = [kind for turn in reversed(before) for kind in turn.kinds]
     results = [*state, *chain(*carried[number + 1 :])]
-    carried_kinds = [*map(_wide, kinds)]
-    while True:
-        stand_in_cts = stand_ins([*carried_kinds, *later], results)
+
+    def pull(kinds: Kinds) -> tuple[_Pull, Kinds]:
+        stand_in_cts = stand_ins([*kinds, *later], results)
         both = with_pullback(step, flags, args, stand_in_cts, numbers=False)
         outs = both.program.outputs[len(results) :]
         pulled = extract(both.program, range(len(both.program.inputs)), outs)
         out_kinds = [*map(_wide, part_kinds(LinearPart(pulled, (), both.widths)))]
-        sums, ends = out_kinds[:count], out_kinds[count : count + len(state)]
-        grown = [_wide(joined(*pair)) for pair in zip(carried_kinds, ends, strict=True)]
-        if grown == carried_kinds:
-            break
-        carried_kinds = grown
+        return (pulled, both.widths, out_kinds[:count]), out_kinds[count : count + len(state)]
+
+    carried_kinds, (pulled, widths, sums) = closure([*map(_wide, kinds)], pull, _wide_joined)
 
     def back(values: Sequence[Value]) -> list[Value]:
         arguments = iter(values[len(specs) :])
@@ -183,7 +188,7 @@ def _turn(
         seeds, so_far = restored_kinds(carried_kinds, arguments), restored_kinds(sums, arguments)
         read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
         every = [*seeds, *chain(*reversed(others))]
-        cts = restored(both.widths, pulled.evaluate([*read, *flat(every)]))
+        cts = restored(widths, pulled.evaluate([*read, *flat(every)]))
         pairs = zip(cts[: count + len(state)], [*consts, *state], strict=True)
         fits = [fitted(ct, spec) for ct, spec in pairs]
         more = [total(*pair) for pair in zip(so_far, fits[:count], strict=True)]
@@ -231,3 +236,7 @@ def _step(sweeps: Sweeps, number: int) -> Program:
 def _wide(kind: CotangentKind) -> CotangentKind:
     """Replace a mask of one truth value by one for each element, as a batch needs it."""
     return CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind
+
+
+def _wide_joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
+    return _wide(joined(first, second))

@@ -17,11 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from funcgrad.control.closure import closure
 from funcgrad.control.examples import may_refuse, taking_part
+from funcgrad.control.transformed_loops import BatchedLoop, Tangents, batched, pushed, pushed_step
 from funcgrad.control.values import batched_program, with_batch
-from funcgrad.control.while_loops import BatchedWhile, Tangents, WhileLoop, pushed_step
 from funcgrad.primitives.deputies import chosen_examples
 from funcgrad.programs.program import Program
+from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.with_derivative import as_recorded
@@ -36,34 +38,30 @@ class Sweeps(NamedTuple):
 
     Attributes
     ----------
-    loop : WhileLoop
+    loop : Loop
     turns : tuple of Program
         Each maps the values that all steps share, the state at a step, the carries of the turns
         before and its own carry to its next carry. The first goes backwards.
-    checkpoints : int or None
-        About how many states are held at once.
     first : int
         The first turn, counted from 1, whose last carry is a result.
     """
 
-    loop: WhileLoop
-    turns: tuple[Program, ...]
-    checkpoints: int | None
-    first: int
+    loop: Loop
+    turns: tuple[Program, ...] = ()
+    first: int = 0
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Sweeps:
         """Read the settings back from the parameters of an equation."""
-        loop = WhileLoop(params["cond"], params["body"], params["consts"])
+        loop = Loop(**{name: params[name] for name in Loop._fields if name in params})
         turns = tuple([params[name] for name in sorted(params) if name.startswith("turn_")])
-        return cls(loop, turns, params["checkpoints"], params["first"])
+        return cls(loop, turns, params["first"])
 
     def params(self) -> dict[str, Any]:
         """The parameters of an equation."""
         width = len(str(len(self.turns)))
         turns = {f"turn_{k:0{width}}": turn for k, turn in enumerate(self.turns, 1)}
-        settings = {"checkpoints": self.checkpoints, "first": self.first}
-        return {**self.loop._asdict(), **settings, **turns}
+        return {**self.loop.params(), "first": self.first, **turns}
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -72,7 +70,7 @@ class Sweeps(NamedTuple):
 
     def parts(self, values: Sequence[T]) -> list[Sequence[T]]:
         """Split a sequence with an entry for each operand: shared values, each sweep's carry."""
-        parts, start = [values[: self.loop.consts]], self.loop.consts
+        parts, start = [values[: self.loop.shared]], self.loop.shared
         for program in self.programs:
             parts.append(values[start : start + len(program.outputs)])
             start += len(program.outputs)
@@ -86,19 +84,23 @@ class Sweeps(NamedTuple):
             return lambda entries: program.evaluate([*consts, *chain(*entries)])
 
         steps = [*map(step, self.programs)]
-        loop, most = self.loop, self.checkpoints
-        ends = swept(steps, lambda carry: loop.goes_on(consts, carry), state, starts, most)
+
+        def goes_on(carry: Sequence[Value]) -> bool:
+            return bool(self.loop.condition.evaluate([*consts, *carry])[0])
+
+        ends = swept(steps, goes_on, state, starts, self.loop.checkpoints)
         return [*chain(*ends[self.first :])]
 
     def pushed(self, flags: Sequence[bool]) -> tuple[Sweeps, Tangents]:
         """Add the tangents of flagged operands, and of all values that depend on these."""
         count = len(self.loop.body.inputs)
-        loop, layout = self.loop.pushed(flags[:count])
-        turns = []
+        loop, layout, _ = pushed(self.loop, flags[:count])
+        parts, turns = layout.parts[:2], []
         for turn, flagged in zip(self.turns, self.parts(flags)[2:], strict=True):
-            program, layout = pushed_step(turn, layout.parts, flagged)
+            program, layout, _ = pushed_step(turn, [*parts, flagged], len(parts))
+            parts = layout.parts
             turns.append(program)
-        return Sweeps(loop, tuple(turns), self.checkpoints, self.first), layout
+        return Sweeps(loop, tuple(turns), self.first), Tangents(parts)
 
     def recorded(self, followed: Sequence[Sequence[bool]]) -> Sweeps:
         """The sweeps with the programs that recording would run, for the followed operands."""
@@ -110,41 +112,37 @@ class Sweeps(NamedTuple):
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedSweeps:
         """Batch the sweeps: flagged operands have a batch axis, and all that depend on these."""
         count = len(self.loop.body.inputs)
-        batched = self.loop.batched(size, flags[:count])
-        parts = [flags[: self.loop.consts], batched.state]
+        batch = batched(self.loop, size, flags[:count])
+        parts = [list(flags[: self.loop.shared]), batch.carry]
         turns = []
         for turn, flagged in zip(self.turns, self.parts(flags)[2:], strict=True):
-            carried = [flag or batched.cond is not None for flag in flagged]
-            while True:
-                program, out_flags = batched_program(
-                    turn, size, [*chain(*parts), *carried], carried
-                )
-                grown = [*map(max, carried, out_flags)]
-                if grown == carried:
-                    break
-                carried = grown
-            parts.append(carried)
-            if batched.cond is not None:
-                program = self._masked(program, [*chain(*parts)], batched)
-            turns.append(program)
-        sweeps = Sweeps(batched.loop, tuple(turns), self.checkpoints, self.first)
-        return BatchedSweeps(sweeps, batched, parts)
 
-    def _masked(self, turn: Program, flags: Sequence[bool], batched: BatchedWhile) -> Program:
+            def step(carried: list[bool], turn: Program = turn) -> tuple[Program, list[bool]]:
+                return batched_program(turn, size, [*chain(*parts), *carried], carried)
+
+            is_masked = batch.condition is not None
+            carried, program = closure([flag or is_masked for flag in flagged], step)
+            parts.append(carried)
+            if is_masked:
+                program = self._masked(program, [*chain(*parts)], batch)
+            turns.append(program)
+        return BatchedSweeps(Sweeps(batch.loop, tuple(turns), self.first), batch, parts)
+
+    def _masked(self, turn: Program, flags: Sequence[bool], batch: BatchedLoop) -> Program:
         """A turn on a batch, in which examples leave out the steps that they have not taken."""
-        consts, count = self.loop.consts, len(turn.outputs)
+        shared, count = self.loop.shared, len(turn.outputs)
         deputes = may_refuse(turn)
 
         def masked_turn(values: Sequence[Value]) -> list[Value]:
-            operands, active = [*values[:consts], *values[consts + 1 :]], values[consts]
+            operands, active = [*values[:shared], *values[shared + 1 :]], values[shared]
             before = operands[len(operands) - count :]
             if deputes:
                 operands = taking_part(active, operands, flags)
             pairs = zip(turn.evaluate(operands), before, strict=True)
             return [chosen_examples(active, new, old) for new, old in pairs]
 
-        mask = batched.loop.body.inputs[consts]
-        specs = [*turn.inputs[:consts], mask, *turn.inputs[consts:]]
+        mask = batch.loop.body.inputs[shared]
+        specs = [*turn.inputs[:shared], mask, *turn.inputs[shared:]]
         return flat_program(turn.name, masked_turn, specs)
 
 
@@ -154,13 +152,13 @@ class BatchedSweeps(NamedTuple):
     Attributes
     ----------
     sweeps : Sweeps
-    loop : BatchedWhile
+    loop : BatchedLoop
     parts : sequence of sequence of bool
         Which shared values have the batch, and which parts of each sweep's carry.
     """
 
     sweeps: Sweeps
-    loop: BatchedWhile
+    loop: BatchedLoop
     parts: Sequence[Sequence[bool]]
 
     def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:

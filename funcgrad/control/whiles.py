@@ -28,10 +28,9 @@ from funcgrad.control.carried_types import (
 )
 from funcgrad.control.carry import Kinds, alike, placed, placed_operand
 from funcgrad.control.choices import is_unknown, number_in, truth
+from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.scans import counted
 from funcgrad.control.values import as_spec, specs_inside, strong
-from funcgrad.control.while_loops import WhileLoop
-from funcgrad.control.while_operation import WhileSettings, apply_while
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
@@ -39,6 +38,7 @@ from funcgrad.primitives.selection import where
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
+from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
@@ -363,10 +363,14 @@ def _staged(
 
         return flat_program(program.name, adapted, specs)
 
-    loop = WhileLoop(over(cond, cond_closed), over(body, body_closed), len(closed))
-    most = None if checkpoints is None else as_index(checkpoints)
-    outs = apply_while([*closed, *kinds.values], WhileSettings(loop, most))
-    return kinds.tree(outs)
+    loop = Loop(
+        over(body, body_closed),
+        len(closed),
+        len(kinds.values),
+        condition=over(cond, cond_closed),
+        checkpoints=None if checkpoints is None else as_index(checkpoints),
+    )
+    return kinds.tree(apply_loop([*closed, *kinds.values], loop))
 
 
 def _step(kinds: Kinds, body_fun: Callable[[Any], Any]) -> Callable[[Sequence[Value]], list[Value]]:

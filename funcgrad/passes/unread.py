@@ -6,7 +6,7 @@
 >>> print(leave_out_unread(fg.program(last)(fg.tensor([1.0, 2.0]))).to_text(sources=False))
 program last(xs: float64[2]) -> float64[]
   a = constant 0.0
-  b: float64[] = scan a xs body=<<lambda>> carry=1 consts=0 length=2 reverse=False unroll=1
+  b: float64[] = scan a xs body=<<lambda>> carried=1 length=2 shared=0
     program <lambda>(a: float64[], b: float64[]) -> float64[]
       c: float64[] = add a b
       return c

@@ -91,7 +91,9 @@ class Equation:
     @property
     def settings(self) -> Params:
         """The parameters that stand beside the name in the text of a program."""
-        return self.params if self.operation.label is None else ()
+        structure = self.operation.structure
+        is_call = not isinstance(structure, Control) or structure.inlines
+        return () if is_call and self.operation.label is not None else self.params
 
     @property
     def called(self) -> Any:

@@ -133,11 +133,12 @@ class ListsBackend:
         structure, spec = equation.operation.structure, next(iter(equation.results), None)
         if isinstance(structure, Control) and structure.form is not None:
             form = structure.form(**dict(equation.params))
-            return (
-                self.choose(form, operands)
-                if isinstance(form, Choice)
-                else self.loop(form, operands)
-            )
+            if isinstance(form, Program):  # of loops, whose last outputs are the results
+                return self.outputs(form, operands)[-len(equation.results) :]
+            if isinstance(form, Choice):
+                return self.choose(form, operands)
+            if isinstance(form, Loop):
+                return self.loop(form, operands)
         if spec is None or len(equation.results) > 1 or spec.weak:
             return self.evaluated(equation, operands)
         if isinstance(structure, Elementwise):
@@ -161,10 +162,10 @@ class ListsBackend:
         number = min(max(int(raw(operands[0])), 0), len(choice.branches) - 1)
         return self.outputs(choice.branches[number], operands[1:])
 
-    def continues(self, loop: Loop, count: int, shared: list[Held], carry: list[Held]) -> bool:
+    def continues(self, loop: Loop, left: int, shared: list[Held], carry: list[Held]) -> bool:
         """Whether there is another step."""
         if loop.condition is None:
-            return count < (loop.length or 0)
+            return left > 0
         return bool(raw(self.outputs(loop.condition, [*shared, *carry])[0]))
 
     def loop(self, loop: Loop, operands: list[Held]) -> list[Held]:
@@ -174,9 +175,10 @@ class ListsBackend:
         specs = loop.body.specs()
         stacked = [specs[variable] for variable in loop.body.outputs[loop.carried :]]
         stacks: list[list[Held]] = [[] for _ in stacked]
+        length = rows[0].shape[0] if rows and loop.length is None else loop.length or 0
         count = 0
-        while self.continues(loop, count, shared, carry):
-            place = (loop.length or 0) - 1 - count if loop.reverse else count
+        while self.continues(loop, length - count, shared, carry):
+            place = length - 1 - count if loop.reverse else count
             outs = self.outputs(loop.body, [*shared, *carry, *[row(x, place) for x in rows]])
             carry = outs[: loop.carried]
             for stack, out in zip(stacks, outs[loop.carried :], strict=True):

@@ -46,6 +46,30 @@ def test_a_backend_over_lists_runs_every_kind_of_program() -> None:
     fg.testing.check_backend(LISTS)
 
 
+def test_the_gradient_of_a_while_loop_is_run_by_what_it_says_of_its_form() -> None:
+    names: list[str] = []
+
+    class Watched(ListsBackend):
+        def evaluated(self, equation: Any, operands: list[Any]) -> list[Any]:
+            names.append(equation.name)
+            return super().evaluated(equation, operands)
+
+    def root(x: Any) -> Any:  # by Newton's method
+        far = lambda y: abs(y * y - x) > 1e-12 * x  # noqa: E731
+        return fg.while_loop(far, lambda y: (y + x / y) / 2.0, x)
+
+    def few(x: Any) -> Any:
+        return fg.while_loop(lambda y: y < 9.0, lambda y: y * x, x, checkpoints=2)
+
+    xs = np.array([2.0, 3.0])
+    for f, x in ((fg.grad(root), xs[0]), (fg.hessian(root), xs[0]), (fg.vmap(fg.grad(root)), xs)):
+        listed, expected = fg.jit(f, backend=Watched())(x), fg.jit(f)(x)
+        np.testing.assert_allclose(listed, expected, rtol=1e-12)
+    assert not {"unwind", "while_loop", "stacking_while", "stacking_scan"} & {*names}
+    fg.jit(fg.grad(few), backend=Watched())(2.0)  # which holds few states: so it has no form
+    assert "unwind" in names
+
+
 def test_programs_are_of_all_kinds() -> None:
     structures, forms = set[type[Any]](), set[type[Any]]()
     inputs_guarded = weak = False

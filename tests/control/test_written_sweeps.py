@@ -12,7 +12,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.control.written_sweeps import ROWS
+from funcgrad.control.loop_operation import ROWS
 from tests.benchmarks.measured import peak
 from tests.control.nests import held_back
 

@@ -77,6 +77,8 @@ def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> L
     if not isinstance(structure, Control) or structure.form is None:
         return None
     form = structure.form(**dict(equation.params))
+    if not isinstance(form, Loop | Choice):
+        return None
     operands, results = [specs[variable] for variable in equation.operands], equation.results
     if isinstance(form, Choice):
         fits = all(_fits(branch, operands[1:], results) for branch in form.branches)

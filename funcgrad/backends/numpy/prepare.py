@@ -64,9 +64,9 @@ def _written_out(program: Program) -> Program:
     begun: dict[Hashable, Program] = {}
     for position, equation in enumerate(program.equations):
         structure = equation.operation.structure
-        if isinstance(structure, Control) and structure.written is not None:
-            loop = structure.written(**dict(equation.params))
-            if loop is not None:
+        if isinstance(structure, Control) and structure.form is not None:
+            loop = structure.form(**dict(equation.params))
+            if isinstance(loop, Program):
                 loops[position] = loop
                 if structure.begins is not None:
                     begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = loop
