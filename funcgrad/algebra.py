@@ -39,31 +39,52 @@ from funcgrad.primitives.elementwise import (
     square,
     subtract,
 )
-from funcgrad.primitives.logic import equal, isfinite, isinf, isnan
+from funcgrad.primitives.logic import (
+    bitwise_count,
+    equal,
+    isfinite,
+    isinf,
+    isnan,
+)
 from funcgrad.primitives.powers import power
 from funcgrad.primitives.rounding import (
     binary_exponent,
     copysign,
     floor,
     fmod,
+    gcd,
     ldexp,
+    nextafter,
     rint,
     trunc,
 )
 from funcgrad.primitives.selection import maximum, minimum, where
 from funcgrad.primitives.special import erf, erfc
-from funcgrad.primitives.structural import cast
+from funcgrad.primitives.structural import (
+    cast,
+)
 from funcgrad.primitives.transcendental import (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
     arctan,
+    arctan2,
+    arctanh,
+    cbrt,
     cos,
     cosh,
     exp,
+    exp2,
     expm1,
     hypot,
     log1p,
+    log2,
+    log10,
     sin,
     sinh,
     sqrt,
+    tan,
     tanh,
 )
 from funcgrad.structure import Elementwise
@@ -72,10 +93,18 @@ from funcgrad.trace import Value
 __all__ = [
     "absolute",
     "add",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
     "arctan",
+    "arctan2",
+    "arctanh",
     "astype",
     "binary_exponent",
+    "bitwise_count",
     "body_of",
+    "cbrt",
     "copysign",
     "cos",
     "cosh",
@@ -84,10 +113,12 @@ __all__ = [
     "erf",
     "erfc",
     "exp",
+    "exp2",
     "expm1",
     "floor",
     "fmod",
     "frexp",
+    "gcd",
     "hypot",
     "imag",
     "isfinite",
@@ -97,9 +128,12 @@ __all__ = [
     "ldexp",
     "log",
     "log1p",
+    "log2",
+    "log10",
     "maximum",
     "minimum",
     "multiply",
+    "nextafter",
     "power",
     "real",
     "reciprocal",
@@ -109,6 +143,7 @@ __all__ = [
     "sqrt",
     "square",
     "subtract",
+    "tan",
     "tanh",
     "trunc",
     "where",
@@ -128,11 +163,10 @@ def frexp(x: Value) -> tuple[Value, Value]:
 
 def body_of(primitive: Primitive) -> Callable[..., Value] | None:
     """An operation in other primitives: what it declares, or its formula."""
-    structure, this = primitive.structure, sys.modules[__name__]
-    formula = structure.formula if isinstance(structure, Elementwise) else None
-    if formula is None or getattr(this, primitive.name, None) is primitive:
-        return primitive.body  # an intrinsic is not taken apart
-    body: Any = partial(formula, this)
+    structure = primitive.structure
+    if not isinstance(structure, Elementwise) or structure.formula is None or structure.basic:
+        return primitive.body
+    body: Any = partial(structure.formula, sys.modules[__name__])
     body.__name__ = primitive.name
     made: Callable[..., Value] = body
     return made

@@ -88,19 +88,27 @@ class Elementwise:
     ----------
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, written in the intrinsics of an algebra ``m``,
-        see ``funcgrad.intrinsics``. Where ``evaluate`` is a ufunc of NumPy, or an intrinsic itself,
-        none is needed.
+        see ``funcgrad.intrinsics``. None where nobody but SciPy can tell.
     owns : bool
         Whether ``evaluate`` never returns an operand, a view of one or an array that it keeps, so
         that what follows may be computed in the memory of the result. All structures have this
         field; of a ufunc nobody needs to say it.
     is_view : bool
         Whether the result lies in the memory of the operand, and nothing is computed.
+    ulps : int
+        By how many units in the last place the formula may differ from ``evaluate``, where that is
+        NumPy's own; 0: not by a bit. Of two operands, which may cancel, units of the greatest of
+        them and the element.
+    basic : bool
+        Whether algebras have it, as an intrinsic or an operator of Python's, so that nobody takes
+        it apart.
     """
 
     formula: Callable[..., Any] | None = None
     owns: bool = False
     is_view: bool = False
+    ulps: int = 0
+    basic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,10 @@ from funcgrad.errors import ImmutableError, LeafError, UnsizedError
 from funcgrad.methods import ArrayMethods
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives import logic, powers
+from funcgrad.primitives import logic, powers, rounding
 from funcgrad.primitives.complexes import imag, real
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.indexing import index
-from funcgrad.primitives.rounding import round_to
 from funcgrad.primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.shape import Shape, dtype_of, shape_of
 from funcgrad.trace import RAW, STRONG, Value, bind, bind1, bind2
@@ -147,16 +146,16 @@ class Tensor(ArrayMethods, Conversions):
         return operate_generally(ew.divide, other, self)
 
     def __floordiv__(self, other: ArrayLike) -> Tensor:
-        return operate_generally(ew.floor_divide, self, other)
+        return operate_generally(rounding.floor_divide, self, other)
 
     def __rfloordiv__(self, other: ArrayLike) -> Tensor:
-        return operate_generally(ew.floor_divide, other, self)
+        return operate_generally(rounding.floor_divide, other, self)
 
     def __mod__(self, other: ArrayLike) -> Tensor:
-        return operate_generally(ew.remainder, self, other)
+        return operate_generally(rounding.remainder, self, other)
 
     def __rmod__(self, other: ArrayLike) -> Tensor:
-        return operate_generally(ew.remainder, other, self)
+        return operate_generally(rounding.remainder, other, self)
 
     def __divmod__(self, other: ArrayLike) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -195,7 +194,7 @@ class Tensor(ArrayMethods, Conversions):
         """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
         if ndigits is None:
             return round(self._scalar("round(t)", exact=False))
-        return wrap(_operated(round_to, (self,), {"decimals": as_index(ndigits)}))
+        return wrap(_operated(rounding.round_to, (self,), {"decimals": as_index(ndigits)}))
 
     # Bits and comparison.
 

@@ -227,7 +227,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     >>> fnp.floor_divide(-7, 2)
     Tensor(-4)
     """
-    return apply2(_p.floor_divide, x1, x2)
+    return apply2(_r.floor_divide, x1, x2)
 
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
@@ -241,7 +241,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     >>> fnp.remainder(-7.0, 2.0)
     Tensor(1.0)
     """
-    return apply2(_p.remainder, x1, x2)
+    return apply2(_r.remainder, x1, x2)
 
 
 mod = remainder

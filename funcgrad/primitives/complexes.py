@@ -26,12 +26,19 @@ from funcgrad.primitives.elementwise import (
     reals,
 )
 from funcgrad.shape import dtype_of
-from funcgrad.structure import Elementwise
+from funcgrad.structure import Algebra, Elementwise
 from funcgrad.trace import Value
 
 __all__ = ["conj", "imag", "join_parts", "real"]
 
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
+
+
+def _conj(m: Algebra, x: Value) -> Value:
+    kind = dtype_of(x).kind
+    if kind == "c":
+        return m.join_parts(m.real(x), -m.imag(x))
+    return m.astype(x, np.dtype(np.int8)) if kind == "b" else x
 
 
 # Conjugation is linear over the reals only, and its own adjoint.
@@ -42,7 +49,7 @@ conj: Primitive = Primitive(
     Linear((lambda ct, x: conj(ct),), structural=True),
     batch_elementwise,
     _SAMPLES,
-    structure=Elementwise(owns=True),
+    structure=Elementwise(_conj, owns=True),
 )
 
 
@@ -58,7 +65,7 @@ def _complex_part(
     return replace(
         made,
         source=lambda x: f"{x.array if x.spec.weak else x}.{name}",
-        structure=Elementwise(is_view=True),
+        structure=Elementwise(lambda m, x: getattr(m, name)(x), is_view=True, basic=True),
     )
 
 

@@ -1,8 +1,8 @@
 """Elementwise primitives: how they are declared, and arithmetic.
 
-The constructor ``elementwise`` takes a NumPy ufunc, or a formula in intrinsics, and the factor of
-the tangent for each argument; broadcasting, casts and conjugation are the transformations'
-business.
+The constructor ``elementwise`` takes a NumPy ufunc, or a formula in intrinsics, or both, and the
+factor of the tangent for each argument; broadcasting, casts and conjugation are the
+transformations' business.
 
 >>> add(np.float64(1.0), 2.0)
 np.float64(3.0)
@@ -31,11 +31,12 @@ from funcgrad.primitive import (
     Primitive,
     Sample,
 )
+from funcgrad.primitives.basic_formulas import basic_formula
+from funcgrad.primitives.precision import floating
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import Spec, broadcast_shapes, dtype_of, shape_of, spec_of
 from funcgrad.structure import (
     COMMUTATIVE,
-    JUMPS,
     PRODUCT,
     ROUNDED_ONCE,
     TRANSCENDENTAL,
@@ -56,7 +57,6 @@ __all__ = [
     "elementwise",
     "elementwise_result",
     "fabs",
-    "floor_divide",
     "log",
     "multiply",
     "negative",
@@ -65,7 +65,6 @@ __all__ = [
     "reals",
     "reciprocal",
     "reciprocal_of_positive",
-    "remainder",
     "sign",
     "square",
     "subtract",
@@ -84,6 +83,8 @@ def elementwise(
     operator: str = "",
     traits: Trait = Trait.NONE,
     owns: bool = False,
+    ulps: int = 0,
+    basic: bool = False,
 ) -> Primitive:
     """Declare an elementwise primitive.
 
@@ -95,7 +96,7 @@ def elementwise(
         is the formula on raw values; it is there for those that NumPy can do quicker.
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, in the intrinsics of an algebra ``m``, see
-        ``funcgrad.intrinsics``.
+        ``funcgrad.intrinsics``. An intrinsic and an operator of Python's need none.
     partials : tuple of callables or None
         For each argument ``(output, *arguments) -> factor`` (or ``SAME``, ``OPPOSITE``, or None for
         an argument without derivative). Each is evaluated only when its argument is followed,
@@ -108,6 +109,9 @@ def elementwise(
     traits : Trait
     owns : bool
         Whether ``evaluate`` never returns an operand or a view of one, see ``Elementwise``.
+    ulps, basic
+        How far the formula may be from ``evaluate``, and whether it is not taken apart, see
+        ``Elementwise``.
 
     Examples
     --------
@@ -122,6 +126,9 @@ def elementwise(
     """
     if evaluate is None:
         evaluate = _evaluated(name, formula)
+    elif formula is None:
+        formula = basic_formula(evaluate, operator)
+        basic = formula is not None
     differential = DISCRETE if partials is None else Partials(partials, selects)
     result = elementwise_result(name, evaluate, operator)
     return Primitive(
@@ -132,7 +139,7 @@ def elementwise(
         batch_elementwise,
         samples,
         operator=operator,
-        structure=Elementwise(formula, owns),
+        structure=Elementwise(formula, owns, ulps=ulps, basic=basic),
         traits=traits,
     )
 
@@ -292,10 +299,20 @@ subtract = elementwise(
     traits=ROUNDED_ONCE,
 )
 negative = elementwise(
-    "negative", np.negative, operator="-", partials=(OPPOSITE,), samples=_LINE, traits=ROUNDED_ONCE
+    "negative",
+    np.negative,
+    operator="-",
+    partials=(OPPOSITE,),
+    samples=_LINE,
+    traits=ROUNDED_ONCE,
 )
 positive = elementwise(
-    "positive", np.positive, operator="+", partials=(SAME,), samples=_LINE, traits=ROUNDED_ONCE
+    "positive",
+    np.positive,
+    operator="+",
+    partials=(SAME,),
+    samples=_LINE,
+    traits=ROUNDED_ONCE,
 )
 multiply = elementwise(
     "multiply",
@@ -382,9 +399,34 @@ square = elementwise(
 
 # Signs.
 
+
+def _sign(m: Algebra, x: Value) -> Value:
+    kind = dtype_of(x).kind
+    if kind == "c":
+        return _sign_of_complex(m, m.real(x), m.imag(x))
+    below = m.where(x > 0, 1, x + 0)  # 0 for -0.0
+    return below if kind == "u" else m.where(x < 0, -1, below)
+
+
+def _sign_of_complex(m: Algebra, x: Value, y: Value) -> Value:
+    """The point of the unit circle in the direction of x + iy; a point of the axes where that is
+    infinitely far away, as NumPy has it, and NaN where both parts are infinite."""
+    r = m.hypot(x, y)
+    nowhere = m.isnan(r) | (m.isinf(x) & m.isinf(y))
+
+    def along(component: Value, far: Value) -> Value:
+        near = m.where(r == 0, 0, m.divide(component, r))
+        return m.where(nowhere, np.nan, m.where(m.isinf(r), far, near))
+
+    far_x = m.where(m.isinf(x), m.copysign(1, x), 0)
+    far_y = m.where(m.isinf(x), 0, m.copysign(1, y))
+    return m.join_parts(along(x, far_x), along(y, far_y))
+
+
 sign = elementwise(
     "sign",
     np.sign,
+    formula=_sign,
     partials=None,
     samples=combined(reals(-3, 3), edges(*_INFINITE)),
     traits=ROUNDED_ONCE,
@@ -409,6 +451,7 @@ absolute = elementwise(
 fabs = elementwise(
     "fabs",
     np.fabs,
+    formula=lambda m, x: m.absolute(floating(m, x)),
     partials=(_magnitude_factor,),
     samples=combined(reals(-3, 3), edges(*_INFINITE)),
     traits=ROUNDED_ONCE,
@@ -433,26 +476,6 @@ phase = Primitive(  # the sign of a complex number, which is not locally constan
     Linearized(_push_phase),
     batch_elementwise,
     combined(complexes(), edges(0j, 2j, -1 + 0j)),
-    structure=Elementwise(owns=True),
+    structure=Elementwise(_sign, owns=True),
     traits=TRANSCENDENTAL,
-)
-
-# Division with remainder.
-
-floor_divide = elementwise(
-    "floor_divide",
-    np.floor_divide,
-    operator="//",
-    partials=None,
-    samples=combined(reals(0.5, 3, 2), edges((1.0, 0.0), (2.0, 1.0), (-1.0, np.inf))),
-)
-remainder = elementwise(
-    "remainder",
-    np.remainder,
-    operator="%",
-    partials=(SAME, lambda _, x, y: -bind2(floor_divide, x, y)),
-    samples=combined(
-        reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
-    ),
-    traits=JUMPS,
 )

@@ -7,12 +7,16 @@ np.True_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
+from funcgrad.primitives.precision import floating
+from funcgrad.shape import dtype_of
 from funcgrad.structure import COMMUTATIVE, IDEMPOTENT, ROUNDED_ONCE, Trait
+from funcgrad.trace import Value
 
 __all__ = [
     "bitwise_and",
@@ -62,14 +66,21 @@ def _integers(arity: int) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
+Formula: TypeAlias = Callable[..., Value]
+
+
 def _compare(
-    name: str, ufunc: np.ufunc, operator: str = "", traits: Trait = Trait.NONE
+    name: str,
+    ufunc: np.ufunc,
+    operator: str = "",
+    traits: Trait = Trait.NONE,
+    formula: Formula | None = None,
 ) -> Primitive:
-    return _exact(name, ufunc, operator, _numbers(ufunc.nin), traits)
+    return _exact(name, ufunc, operator, _numbers(ufunc.nin), traits, formula)
 
 
 def _bits(name: str, ufunc: np.ufunc, operator: str = "", traits: Trait = Trait.NONE) -> Primitive:
-    return _exact(name, ufunc, operator, _integers(ufunc.nin), traits)
+    return _exact(name, ufunc, operator, _integers(ufunc.nin), traits, None)
 
 
 def _exact(
@@ -78,16 +89,20 @@ def _exact(
     operator: str,
     samples: Callable[[], Iterator[Sample]],
     traits: Trait,
+    formula: Formula | None,
 ) -> Primitive:
     return elementwise(
         name,
         ufunc,
+        formula=formula,
         operator=operator,
         partials=None,
         samples=samples,
         traits=ROUNDED_ONCE | traits,
     )
 
+
+_LATTICE: Final = COMMUTATIVE | IDEMPOTENT
 
 equal = _compare("equal", np.equal, "==", COMMUTATIVE)
 not_equal = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE)
@@ -96,18 +111,39 @@ less_equal = _compare("less_equal", np.less_equal, "<=")
 greater = _compare("greater", np.greater, ">")
 greater_equal = _compare("greater_equal", np.greater_equal, ">=")
 
-logical_and = _compare("logical_and", np.logical_and, "", COMMUTATIVE | IDEMPOTENT)
-logical_or = _compare("logical_or", np.logical_or, "", COMMUTATIVE | IDEMPOTENT)
-logical_xor = _compare("logical_xor", np.logical_xor, "", COMMUTATIVE)
-logical_not = _compare("logical_not", np.logical_not)
+
+def _truth(x: Value) -> Value:
+    """Whether a number counts as true: NaN does."""
+    return x if dtype_of(x).kind == "b" else x != 0
+
+
+logical_and = _compare(
+    "logical_and",
+    np.logical_and,
+    traits=_LATTICE,
+    formula=lambda m, x, y: _truth(x) & _truth(y),
+)
+logical_or = _compare(
+    "logical_or",
+    np.logical_or,
+    traits=_LATTICE,
+    formula=lambda m, x, y: _truth(x) | _truth(y),
+)
+logical_xor = _compare(
+    "logical_xor",
+    np.logical_xor,
+    traits=COMMUTATIVE,
+    formula=lambda m, x, y: _truth(x) != _truth(y),
+)
+logical_not = _compare("logical_not", np.logical_not, formula=lambda m, x: m.equal(x, 0))
 
 isfinite = _compare("isfinite", np.isfinite)
 isinf = _compare("isinf", np.isinf)
 isnan = _compare("isnan", np.isnan)
-signbit = _compare("signbit", np.signbit)
+signbit = _compare("signbit", np.signbit, formula=lambda m, x: m.copysign(1, floating(m, x)) < 0)
 
-bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", COMMUTATIVE | IDEMPOTENT)
-bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", COMMUTATIVE | IDEMPOTENT)
+bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", _LATTICE)
+bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", _LATTICE)
 bitwise_xor = _bits("bitwise_xor", np.bitwise_xor, "^", COMMUTATIVE)
 bitwise_count = _bits("bitwise_count", np.bitwise_count)
 bitwise_invert = _bits("bitwise_invert", np.bitwise_not, "~")

@@ -14,7 +14,15 @@ import numpy as np
 
 from funcgrad import intrinsics
 from funcgrad.primitive import SAME, Primitive, Sample
-from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
+from funcgrad.primitives.elementwise import (
+    combined,
+    complexes,
+    edges,
+    elementwise,
+    reals,
+    sign,
+)
+from funcgrad.primitives.precision import floating, floating_pair
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of
 from funcgrad.structure import JUMPS, Algebra
@@ -25,6 +33,7 @@ __all__ = [
     "ceil",
     "copysign",
     "floor",
+    "floor_divide",
     "fmod",
     "fraction",
     "gcd",
@@ -33,6 +42,7 @@ __all__ = [
     "lcm",
     "ldexp",
     "nextafter",
+    "remainder",
     "rint",
     "round_to",
     "spacing",
@@ -42,7 +52,13 @@ __all__ = [
 _SAMPLES = combined(reals(-3, 3), edges(0.5, -0.5, 1.5, -0.0, 2.0, np.inf, np.nan))
 
 floor = elementwise("floor", np.floor, partials=None, samples=_SAMPLES)
-ceil = elementwise("ceil", np.ceil, partials=None, samples=_SAMPLES)
+ceil = elementwise(
+    "ceil",
+    np.ceil,
+    formula=lambda m, x: -m.floor(-x) if dtype_of(x).kind == "f" else m.floor(x),
+    partials=None,
+    samples=_SAMPLES,
+)
 trunc = elementwise("trunc", np.trunc, partials=None, samples=_SAMPLES)
 rint = elementwise("rint", np.rint, partials=None, samples=combined(_SAMPLES, complexes()))
 
@@ -72,7 +88,16 @@ round_to = elementwise(  # some versions of NumPy return integers themselves: no
     operator="round",
 )
 
-spacing = elementwise("spacing", np.spacing, partials=None, samples=_SAMPLES)
+
+def _spacing(m: Algebra, x: Value) -> Value:
+    """The distance to the next number away from 0; in half precision to the next greater one."""
+    x = floating(m, x) + 0.0  # -0.0 is 0
+    if dtype_of(x).char == "e":
+        return m.where(m.isinf(x), np.nan, m.nextafter(x, np.inf) - x)
+    return m.nextafter(x, m.copysign(np.inf, x)) - x
+
+
+spacing = elementwise("spacing", np.spacing, formula=_spacing, partials=None, samples=_SAMPLES)
 
 # Integers.
 
@@ -85,7 +110,15 @@ def _integers() -> Iterator[Sample]:
 
 
 gcd = elementwise("gcd", np.gcd, partials=None, samples=_integers)
-lcm = elementwise("lcm", np.lcm, partials=None, samples=_integers)
+
+
+def _lcm(m: Algebra, x: Value, y: Value) -> Value:
+    divisor = m.gcd(x, y)
+    multiple = m.absolute(x) // m.where(divisor == 0, 1, divisor) * m.absolute(y)
+    return m.where(divisor == 0, 0, multiple)
+
+
+lcm = elementwise("lcm", np.lcm, formula=_lcm, partials=None, samples=_integers)
 
 # Floating-point numbers.
 
@@ -104,6 +137,60 @@ fmod = elementwise(
     ),
     traits=JUMPS,
 )
+# Division with remainder, of the sign of the divisor.
+
+
+def _leans(x: Value, y: Value) -> Value:
+    """Where what is left of x has the sign that y has not."""
+    return (x != 0) & ((x < 0) != (y < 0))
+
+
+def _floor_divide(m: Algebra, x: Value, y: Value) -> Value:
+    left = m.fmod(x, y)
+    dtype = dtype_of(left)
+    if dtype.kind != "f":
+        return x // y
+    if dtype.char == "e":  # half precision would round on the way
+        wide = np.dtype(np.float32)
+        return m.astype(_floor_divide(m, m.astype(x, wide), m.astype(y, wide)), dtype)
+    exact, quotient = m.divide(x, y), m.divide(x - left, y)
+    quotient = m.where(_leans(left, y), quotient - 1, quotient)
+    whole = m.floor(quotient)
+    whole = m.where(quotient - whole > 0.5, whole + 1, whole)
+    return m.where(y == 0, exact, m.where(quotient == 0, m.copysign(quotient, exact), whole))
+
+
+def _remainder(m: Algebra, x: Value, y: Value) -> Value:
+    left = m.fmod(x, y)
+    moved = m.where(_leans(left, y), left + y, left)
+    if dtype_of(left).kind != "f":
+        return moved
+    return m.where(left == 0, m.copysign(left, y), moved)
+
+
+floor_divide = elementwise(
+    "floor_divide",
+    np.floor_divide,
+    formula=_floor_divide,
+    basic=True,
+    operator="//",
+    partials=None,
+    samples=combined(reals(0.5, 3, 2), edges((1.0, 0.0), (2.0, 1.0), (-1.0, np.inf))),
+)
+remainder = elementwise(
+    "remainder",
+    np.remainder,
+    formula=_remainder,
+    operator="%",
+    partials=(SAME, lambda _, x, y: -bind2(floor_divide, x, y)),
+    samples=combined(
+        reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
+    ),
+    traits=JUMPS,
+)
+
+# Parts.
+
 copysign: Primitive = elementwise(
     "copysign",
     np.copysign,
@@ -116,9 +203,17 @@ nextafter = elementwise(
     partials=(SAME, None),
     samples=combined(reals(-3, 3, 2), edges((1.0, 1.0), (0.0, np.inf))),
 )
+
+
+def _heaviside(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = floating_pair(m, x, y)
+    return m.where(x == 0, y, m.where(x < 0, 0, m.where(x > 0, 1, x)))
+
+
 heaviside = elementwise(  # a step in the first argument; the second is its value at the step
     "heaviside",
     np.heaviside,
+    formula=_heaviside,
     partials=(None, lambda _, x, y: x == 0),
     selects=True,
     samples=combined(reals(-3, 3, 2), edges((0.0, 0.5), (-0.0, 2.0), (np.nan, 1.0))),
@@ -151,14 +246,8 @@ binary_exponent = elementwise(
 
 
 def _fraction(m: Algebra, x: Value) -> Value:
-    x = _floating(m, x)
+    x = floating(m, x)
     return m.copysign(m.where(m.isinf(x), 0, x - m.trunc(x)), x)
-
-
-def _floating(m: Algebra, x: Value) -> Value:
-    """Convert integers to the smallest floating dtype that holds them, as NumPy's functions do."""
-    dtype = np.result_type(dtype_of(x), np.float16)
-    return x if dtype == dtype_of(x) else m.astype(x, dtype)
 
 
 fraction = elementwise(
@@ -171,5 +260,5 @@ fraction = elementwise(
     owns=True,
 )
 integral = elementwise(
-    "integral", formula=lambda m, x: m.trunc(_floating(m, x)), partials=None, samples=_SAMPLES
+    "integral", formula=lambda m, x: m.trunc(floating(m, x)), partials=None, samples=_SAMPLES
 )

@@ -73,7 +73,12 @@ Chooses = Callable[[Value, Value], Value]
 
 
 def _extremum(
-    name: str, ufunc: np.ufunc, takes_first: Chooses, takes_second: Chooses, rounding: Trait
+    name: str,
+    ufunc: np.ufunc,
+    takes_first: Chooses,
+    takes_second: Chooses,
+    rounding: Trait,
+    formula: Callable[..., Value] | None = None,
 ) -> Primitive:
     """The greater or the lesser of two arguments; a tie gives half the cotangent to each."""
     samples = combined(
@@ -85,6 +90,7 @@ def _extremum(
     return elementwise(
         name,
         ufunc,
+        formula=formula,
         partials=(
             lambda out, x, y: _shared(takes_first(x, y), out, x, y),
             lambda out, x, y: _shared(takes_second(x, y), out, x, y),
@@ -111,6 +117,10 @@ def _neither(first: Value, second: Value) -> Value:
     return bind1(logical_not, bind2(logical_or, first, second))
 
 
+def _a_number(m: Algebra, x: Value, y: Value, extremum: Value) -> Value:
+    return m.where(m.isnan(y), x, m.where(m.isnan(x), y, extremum))
+
+
 # maximum and minimum take the first NaN, fmax and fmin a number rather than NaN.
 maximum = _extremum(
     "maximum",
@@ -132,6 +142,7 @@ fmax = _extremum(
     lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, y)),
     lambda x, y: _neither(bind2(greater, x, y), bind1(isnan, y)),
     UNEVEN,
+    lambda m, x, y: _a_number(m, x, y, m.maximum(x, y)),
 )
 fmin = _extremum(
     "fmin",
@@ -139,6 +150,7 @@ fmin = _extremum(
     lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, y)),
     lambda x, y: _neither(bind2(less, x, y), bind1(isnan, y)),
     UNEVEN,
+    lambda m, x, y: _a_number(m, x, y, m.minimum(x, y)),
 )
 
 

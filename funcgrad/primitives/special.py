@@ -135,6 +135,7 @@ bell: Primitive = elementwise(  # exp(-sharpness * x**2)
 erf: Primitive = elementwise(
     "erf",
     formula=_in_double("erf", lambda m, x: m.erf(x)),
+    basic=True,
     partials=(lambda _, x: 2 / math.sqrt(math.pi) * bell(x, sharpness=1.0),),
     samples=_reals(-np.inf, -30, 0, 30, np.inf, np.nan, low=-3, high=3),
     traits=TRANSCENDENTAL,
@@ -143,6 +144,7 @@ erf: Primitive = elementwise(
 erfc: Primitive = elementwise(
     "erfc",
     formula=_in_double("erfc", lambda m, x: m.erfc(x)),
+    basic=True,
     partials=(lambda _, x: -2 / math.sqrt(math.pi) * bell(x, sharpness=1.0),),
     samples=_reals(-np.inf, -30, 0, 30, np.inf, np.nan, low=-3, high=3),
     traits=TRANSCENDENTAL,

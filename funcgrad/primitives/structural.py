@@ -437,7 +437,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         lambda primitive, size, args, batched, params: primitive(*args, **params),
         samples,
         _cast_source,
-        structure=Elementwise(owns=True),
+        structure=Elementwise(lambda m, x, dtype: m.astype(x, dtype), owns=True, basic=True),
         traits=ROUNDED_ONCE | CONVERTS,
     )
 

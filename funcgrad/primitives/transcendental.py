@@ -33,6 +33,7 @@ from funcgrad.primitives.elementwise import (
     square,
 )
 from funcgrad.primitives.logic import isinf
+from funcgrad.primitives.precision import floating, floating_pair
 from funcgrad.primitives.selection import where
 from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
@@ -137,9 +138,26 @@ _PAIRS = combined(
     edges((1.0, 1.0), (800.0, -800.0), (1e6, 1e6), smooth=True),
     edges((-np.inf, -np.inf), (np.inf, np.inf), (np.inf, 1.0), (-np.inf, 1.0), (np.nan, 1.0)),
 )
+
+
+def _logaddexp(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = floating_pair(m, x, y)
+    behind = m.log1p(m.exp(-m.absolute(x - y)))
+    return m.where(x == y, x + math.log(2), m.maximum(x, y) + behind)
+
+
+def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = floating_pair(m, x, y)
+    behind = m.log1p(m.exp2(-m.absolute(x - y))) * (1 / math.log(2))
+    return m.where(x == y, x + 1, m.maximum(x, y) + behind)
+
+
+# Where the sum is close to 0, the digits that are left are those of the greater argument.
 logaddexp: Primitive = elementwise(
     "logaddexp",
     np.logaddexp,
+    formula=_logaddexp,
+    ulps=2,
     partials=(
         lambda _, x, y: _share(logaddexp, exp, x, y),
         lambda _, x, y: _share(logaddexp, exp, y, x),
@@ -150,6 +168,8 @@ logaddexp: Primitive = elementwise(
 logaddexp2: Primitive = elementwise(
     "logaddexp2",
     np.logaddexp2,
+    formula=_logaddexp2,
+    ulps=2,
     partials=(
         lambda _, x, y: _share(logaddexp2, exp2, x, y),
         lambda _, x, y: _share(logaddexp2, exp2, y, x),
@@ -265,12 +285,16 @@ arctan2 = elementwise(
 deg2rad = elementwise(
     "deg2rad",
     np.deg2rad,
+    formula=lambda m, x: floating(m, x) * (math.pi / 180),
+    ulps=2,
     partials=(lambda _, _x: math.pi / 180,),
     samples=combined(reals(-180, 180), edges(np.inf, np.nan)),
 )
 rad2deg = elementwise(
     "rad2deg",
     np.rad2deg,
+    formula=lambda m, x: floating(m, x) * (180 / math.pi),
+    ulps=2,
     partials=(lambda _, _x: 180 / math.pi,),
     samples=combined(reals(-3, 3), edges(np.inf, np.nan)),
 )

@@ -113,6 +113,32 @@ def require_bits(actual: ArrayLike, expected: ArrayLike, subject: str) -> None:
     raise CheckError(f"{subject}: the signs of zeros differ")
 
 
+def require_ulps(
+    actual: ArrayLike, expected: ArrayLike, ulps: int, subject: str, beside: ArrayLike = 0.0
+) -> None:
+    """Compare two arrays up to some units in the last place of each number; 0: to the bit.
+
+    Parameters
+    ----------
+    actual, expected : array_like
+    ulps : int
+    subject : str
+        What is compared, as the message has it.
+    beside : array_like
+        Numbers whose units count where they are greater.
+    """
+    one, other = np.asarray(actual), np.asarray(expected)
+    if not ulps or other.dtype.kind != "f":
+        require_bits(one, other, subject)
+        return
+    require_specs([one], [other], subject)
+    with quiet():
+        unit = abs(np.spacing(np.maximum(abs(other), np.abs(beside)).astype(other.dtype)))
+        close = np.isfinite(other) & (abs(one - other) <= ulps * unit)
+        rounded = np.where(close & (np.signbit(one) == np.signbit(other)), other, one)
+    require_bits(rounded, other, subject)
+
+
 def specs_of(values: Sequence[Value]) -> str:
     """Write the dtypes and the shapes of values."""
     return ", ".join(f"{np.asarray(x).dtype} {np.shape(x)}" for x in values) or "nothing"
