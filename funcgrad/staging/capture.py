@@ -5,8 +5,8 @@ was bound anew, an element or attribute that was replaced, and an array that was
 rule that it follows is in ``README.md``.
 
 Every function that a name leads to is assumed to run. Where those are too many, as when a name
-leads into a library that calls half of itself, the function is observed while it is staged, and
-only functions that run are followed. To observe makes a first call twice as long, so it comes last.
+leads into a large library, the function is observed while it is staged, and only functions that
+run are followed. Observing doubles the time of a first call, so it is the last resort.
 
 >>> scales = {"scale": np.array([2.0])}
 >>> watched = Capture(scales)
@@ -53,30 +53,30 @@ _HOLDERS: Final = tuple(
     "argparse.Namespace collections.UserList collections.UserString functools.partialmethod"
     " functools.singledispatchmethod funcgrad numpy.ma types.SimpleNamespace".split()
 )
-"""Classes of libraries, and modules, whose objects have attributes that users give them."""
+"""Classes and modules of libraries whose objects hold attributes that users set."""
 _PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping pyfunc".split())
-"""Attributes of objects of Python's own that hold objects which users gave them."""
+"""Attributes of Python's built-in objects that hold users' objects: ``partial(f).func``."""
 _BASES: Final = frozenset({object, type, Generic, Protocol, ABC, ABCMeta})
-"""Classes of the standard library that read no attributes of classes derived from them."""
+"""Base classes of the standard library that read no attributes of their subclasses."""
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
-"""Methods that run only where an object is made."""
+"""Methods that run only when an object is made."""
 _INCIDENTAL: Final = frozenset(
     "__annotations__ __dict__ __doc__ __firstlineno__ __module__ __qualname__ __static_attributes__"
     " __weakref__".split()
 )
-"""Attributes that a class has besides those that its author gave it."""
+"""Attributes that Python adds to a class, besides those that its author wrote."""
 _GENERATORS: Final = frozenset(
     "numpy.random._generator.Generator numpy.random.mtrand.RandomState random.Random".split()
 )
 _RANDOM: Final = frozenset({"numpy.random", "random"})
-"""Modules whose functions are methods of a generator."""
+"""Modules whose functions are methods of a hidden generator, as ``random.random`` is."""
 _THREADS: Final = frozenset({"threading", "concurrent.futures.thread"})
 _ENVIRONMENT: Final = frozenset({"environ", "environb", "getenv", "getenvb"})
 
 
 @dataclass(slots=True, eq=False)
 class _Space:
-    """The attributes of an object, of which those are watched that code looks up by name."""
+    """The attributes of an object; only those that code looks up by name are watched."""
 
     values: Mapping[str, Any]
     expected: bool
@@ -84,8 +84,8 @@ class _Space:
     chosen: set[str] = field(default_factory=set)
     watched: set[str] = field(default_factory=set)
 
-    def left(self, names: set[str]) -> list[str]:
-        """List the attributes that code looks up by these names and that are not watched yet."""
+    def watch(self, names: set[str]) -> list[str]:
+        """Mark as watched the attributes that code looks up by these names; list the new ones."""
         names_left = set(self.values) - self.watched - _INCIDENTAL
         if self.reflecting.isdisjoint(names):
             names_left &= names | self.chosen
@@ -120,7 +120,7 @@ class Capture:
             self.look()
 
     def look(self) -> None:
-        """Find the places, and the objects that are there now."""
+        """Find the places to watch, and the objects in them now."""
         self.__dict__.pop("check", None)
         self._watch = Watch()
         self._names: set[str] = set()
@@ -128,7 +128,7 @@ class Capture:
         self._spaces: list[_Space] = []
         self._classes: dict[type[Any], _Space] = {}
         self.alone = active_count() == 1
-        # Those that all code shares may be drawn from by libraries; by other threads, too.
+        # Libraries may draw from the generators that all code shares; so may other threads.
         shared = [_generator(sys.modules.get(name)) for name in _RANDOM if self.alone]
         self._generators = [(generator, dumps(generator)) for generator in shared]
         self._seen: dict[tuple[int, bool], Any] = {}  # the values, lest an address be used again
@@ -147,29 +147,29 @@ class Capture:
 
     @cached_property
     def check(self) -> Callable[[], bool] | None:
-        """A function that says whether everything is as it was; None if nothing can change."""
+        """A function that returns whether nothing has changed; None if nothing can change."""
         self._seen, self._spaces, self._classes, self._idle = {}, [], {}, {}
         return self._watch.function()
 
     def unchanged(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether nothing that is watched has changed."""
         return self.check is None or self.check()
 
     def drew(self) -> bool:
-        """Whether a generator of random numbers that the functions may draw from has moved."""
+        """Whether numbers were drawn from a random generator that the functions can reach."""
         return any(dumps(generator) != state for generator, state in self._generators)
 
     def cause(self) -> str:
-        """The name that code reads and that leads to a change, and the line where it is read."""
+        """The name by which code reaches the changed value, and the line that reads the name."""
         name = self._watch.changed() or "what its arguments hold"
         lines_by_file = ((code.co_filename, line_of(code, name)) for code in self._codes)
         lines = [f" ({file.rpartition(os.sep)[2]}:{line})" for file, line in lines_by_file if line]
         return f"{name}{lines[0] if lines else ''}"
 
     def run(self, call: Callable[[], T]) -> T | None:
-        """The result of a call; where names lead to too many functions, follow those that run.
+        """Return the result of a call; if names lead to too many functions, observe which run.
 
-        None if there is more to watch than is reasonable.
+        Returns None if there is more to watch than is reasonable.
         """
         if not self._observes:
             return call()
@@ -188,20 +188,20 @@ class Capture:
         return result if self.complete else None
 
     def _note(self, frame: types.FrameType, event: str, arg: object) -> None:
-        """The hook that the interpreter calls where a function begins, and elsewhere."""
+        """Handle an event of the interpreter's profiler: at a call, enter the function's code."""
         if event == "call":
             self.enter(frame.f_code, frame.f_globals)
         if self._outer is not None:  # a capture around this one
             self._outer(frame, event, arg)
 
     def enter(self, code: types.CodeType, space: dict[str, Any]) -> None:
-        """Follow the names of code that begins to run, before it reads anything."""
+        """Follow the names that code looks up; called as the code begins to run."""
         if not self.complete or id(code) in self._ran:
             return
         self._ran[id(code)] = code, space
         self._expected, module = False, space.get("__name__")
         if module in _THREADS and code.co_name in ("start", "submit"):
-            self.complete = False  # what runs there is not seen
+            self.complete = False  # functions that run in another thread are not observed
         try:
             objects = () if self._libraries.has(module) else self._code(code, space)
             self._waiting += [(value, self._watch.about, False) for value in objects]
@@ -226,19 +226,19 @@ class Capture:
                     self._waiting.append((inner, self._watch.about, self._expected))
             if self._libraries.met_foreign:  # which may look into objects of the user's
                 self._names.add("copy")
-            left = [(space, name) for space in self._spaces for name in space.left(self._names)]
+            left = [(space, name) for space in self._spaces for name in space.watch(self._names)]
             for space, name in left:
                 self._waiting.append((self._entry(space.values, name), name, space.expected))
             finds_more = bool(left)
 
     def _entry(self, space: Mapping[str, Any], name: str) -> Any:
-        """Watch the entry of a name."""
+        """Watch the entry of a name in a namespace, and return its value."""
         self._watch.about = name
         self._watch.entry(space, name)
         return space.get(name)
 
     def _objects_inside(self, value: Any) -> Iterator[Any]:
-        """Watch a value, and yield what is inside it."""
+        """Watch a value, and yield the objects that can be reached from it."""
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
             self._names |= INSPECTING & {value.__name__}
         if type(value) in ProxyTypes:
@@ -255,12 +255,12 @@ class Capture:
                 self._space(vars(value))
                 yield vars(value).get("__getattr__")
         elif isinstance(value, Program):
-            yield from [equation.operation for equation in value.equations]  # with rules, it may be
+            yield from [equation.operation for equation in value.equations]  # may have users' rules
         elif isinstance(value, Primitive):
             self._expected = True  # a rule may run later, as for a derivative
             yield from _rules(value)
         elif not isinstance(value, (TracedValue, BufferPool)):
-            # The first never changes, and nobody reads what memory of a pool holds.
+            # A traced value never changes, and nobody reads what memory of a pool holds.
             yield from self._contents(value)
             yield from self._object(value)
 
@@ -299,17 +299,17 @@ class Capture:
         self._codes.append(code)
         if "type" in names_read.attributes or "__class__" in names_read.attributes:
             self._names |= _MAKING
-        for name in names_read.globals:  # also those that are not there, or are builtins so far
+        for name in names_read.globals:  # also undefined names, and builtins not shadowed so far
             yield self._entry(space, name)
         for name in names_read.random:
             yield getattr(space.get(name), "random", None)
         for name in imported(names_read.imports, space.get("__package__")):
-            yield self._entry(sys.modules, name)  # it may be staging that imports it
+            yield self._entry(sys.modules, name)  # the import may first happen while staging
         if not _ENVIRONMENT.isdisjoint(names_read.attributes):
             yield os.environ
 
     def _class(self, kind: type[Any], made: bool = False) -> None:
-        """Watch a class, and also its methods that make objects, if the code may make some."""
+        """Watch a class, including ``__init__`` and its kin if the code may make objects of it."""
         if self._libraries.has_class(kind):
             return
         space = self._classes.get(kind)
@@ -324,11 +324,11 @@ class Capture:
             self._class(base, made)
 
     def _space(self, values: Mapping[str, Any], kind: type[Any] | None = None) -> _Space:
-        """Watch the number of attributes of a module, or of an object, and those looked up."""
+        """Watch how many attributes a module, class or object has, and those that are looked up."""
         self._watch.holds("len({}) == {}", values, len(values))
         space = _Space(values, self._expected, REFLECTIVE if kind is None else INSPECTING)
         if kind is not None:
-            # Code that is not followed may read any: that of a library's class, or ``fg.tree``.
+            # Code that is not followed, of a library's base class or `fg.tree`, may read any.
             above = [base for base in (*kind.__mro__, *type.mro(type(kind))) if base not in _BASES]
             every = hasattr(kind, "__dataclass_fields__") or any(
                 map(self._libraries.has_class, above)
@@ -339,7 +339,7 @@ class Capture:
         return space
 
     def _contents(self, value: Any) -> Iterator[Any]:
-        """The objects inside a container, which is watched itself if it can change."""
+        """Yield the objects inside a container; the container is watched if it can change."""
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             if not is_frozen(value):
                 self._watch.array(value)
@@ -353,7 +353,7 @@ class Capture:
                 yield from contents
 
     def _object(self, value: object) -> Iterator[Any]:
-        """The class and the attributes of an object, also those in slots."""
+        """Watch an object's class and attributes; yield the values in its slots."""
         kind, watch = type(value), self._watch
         fields = getattr(value, "__dict__", None)
         if self._libraries.has_class(kind):
@@ -369,7 +369,7 @@ class Capture:
             self._space(fields, kind)
 
     def _library_object(self, value: object, fields: Mapping[str, Any]) -> Iterator[Any]:
-        """Watch the objects that users gave an object of a library; all else in it is constant."""
+        """Watch the users' objects that a library's object holds; all else in it is constant."""
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in _GENERATORS:
@@ -381,8 +381,8 @@ class Capture:
             self._names.update(".".join(texts).split("."))
         yield from [getattr(value, attribute, None) for attribute in _PARTS]
         if "__wrapped__" in fields:
-            # A function made of the user's, such as a jitted one or one with rules: what it keeps
-            # for itself may change, and what the user gave it must not.
+            # A wrapper of the user's function, such as a jitted one or one with rules: its private
+            # attributes (caches) may change, those that the user set may not.
             self._watch.holds("len({}) == {}", fields, len(fields))
             self._expected = True  # it may have run before
             for attribute in list(fields):
@@ -394,12 +394,12 @@ class Capture:
 
 
 def _generator(module: object) -> Any:
-    """The generator of random numbers whose methods are a module's functions, if it has one."""
+    """The hidden random generator whose methods a module offers as functions, if it has one."""
     return getattr(getattr(module, "random", None), "__self__", None)
 
 
 def _rules(primitive: Primitive) -> list[Any]:
-    """The functions that say what an operation does. The records that hold them never change."""
+    """The functions in an operation's declaration; the records that hold them never change."""
     records = (primitive.differential, primitive.structure)
     parts = [getattr(record, name, None) for record in records for name in _slots(type(record))]
     parts += [primitive.evaluate, primitive.result, primitive.batch, primitive.source]
@@ -408,7 +408,7 @@ def _rules(primitive: Primitive) -> list[Any]:
 
 
 def _slots(kind: type[Any]) -> list[str]:
-    """The names of the slots of a class and its bases, as they are stored."""
+    """The names of the slots of a class and its bases, private names mangled."""
     members = [item for base in kind.__mro__ for item in list(vars(base).items())]
     return [name for name, member in members if isinstance(member, types.MemberDescriptorType)]
 
@@ -430,4 +430,4 @@ _READERS: Final[tuple[tuple[Any, Callable[[Any], list[Any] | None]], ...]] = (
     (ContextVar, lambda variable: [variable.get(ABSENT)]),
     (reference, lambda weak: [weak()]),
 )
-"""Types of containers, and functions that list the objects inside, in the order to try them."""
+"""Pairs of a container type and a function that lists its contents; the first match counts."""

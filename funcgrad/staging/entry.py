@@ -1,9 +1,9 @@
 """Generated code that unwraps a call's arguments to raw values, and wraps raw results.
 
-Both are written out for the trees at hand. An *entry* takes the arguments of a call apart by exact
-tests, and answers ``MISS`` where one fails; then the general way, which goes through the trees in
-loops, finds out which kind of call it is. An *attempt* runs a program on the raw values, and
-answers ``MISS`` where the program does not hold.
+Both are straight-line code for one tree structure. An *entry* unpacks the arguments of a call by
+exact tests, and returns ``MISS`` where one fails; then the general path, which flattens the trees
+in loops, finds out which kind of call it is. An *attempt* runs a program on the raw values, and
+returns ``MISS`` where a guard fails or an outside value has changed.
 
 For ``f(x) = x + 1`` on a tensor of ten elements they look about like this::
 
@@ -67,7 +67,7 @@ class Form:
     kinds : tuple
         The kinds of the raw values.
     count : int
-        The number of arguments by position, the static ones included.
+        The number of positional arguments, the static ones included.
     static : tuple of triples
         For each static argument its position or name, its ``exact`` key, and its value.
     """
@@ -81,12 +81,12 @@ class Form:
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of a raw value."""
+    """The kind of a raw value: ``float``, or ``((3,), "d")`` for three float64 numbers."""
     return (value.shape, value.dtype.char) if type(value) is np.ndarray else type(value)
 
 
 def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
-    """The entry for calls of one form; None where only the general way will do.
+    """Write the entry for calls of one form; None where only the general path can handle them.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
     miss = body.name(MISS)
     values = "".join([f"v{k}, " for k in range(len(form.leaves))])
     arrays = "".join([f"v{k}, " for k, leaf in enumerate(form.leaves) if leaf is np.ndarray])
-    body.line("except Exception:")  # too few to unpack, or whatever an object thinks fit to raise
+    body.line("except Exception:")  # too few to unpack, or an error of a user's class
     body.line(f"return {miss}", 2)
     body.line(f"for attempt in {body.name(signature)}.attempts:")
     body.line(f"result = attempt({values}({arrays}))", 2)
@@ -119,7 +119,7 @@ def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
 
 
 class _Arguments:
-    """Lines that take the arguments of a call apart, as ``trees.flatten`` does."""
+    """Writes lines that unpack the arguments of a call, as ``trees.flatten`` does."""
 
     def __init__(self, form: Form) -> None:
         self.body = Body()
@@ -156,7 +156,7 @@ class _Arguments:
         return f"n{self.nodes}"
 
     def unpacked(self, text: str, size: int) -> list[str]:
-        # Numbered, since names made of the parents' would grow with the depth of the tree.
+        # Names are numbered: names built from their parents' would grow with the tree's depth.
         children = [f"c{self.parts + k}" for k in range(size)]
         self.parts += size
         if children:
@@ -186,13 +186,13 @@ class _Arguments:
         unlike = f"{value}.dtype is not {dtype} and {differ}({value}.dtype, {dtype})"
         self.refuse(f"{value}.shape != {shape!r} or {unlike}")
         if leaf_type is not Tensor:
-            # An array that lies as its copy would is not copied: the attempt keeps results apart
-            # from it. Any other is, since NumPy may add its elements in another order.
+            # A C-contiguous array is not copied: the attempt copies results that share its memory.
+            # Any other is copied, since NumPy may add its elements in another order.
             body.line(f"if not {value}.flags.carray:", 2)
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
 
     def children(self, node: Any, text: str) -> list[str]:
-        """Write the lines that take a container apart; the names of its children."""
+        """Write the lines that unpack a container; return the names of its children."""
         kind, size, aux = node
         if text == "kwargs":
             count = size + sum(isinstance(place, str) for place in self.static)
@@ -204,7 +204,7 @@ class _Arguments:
             return []
         self.refuse(f"type({name}) is not {self.body.name(kind)}")
         if kind is dict:
-            if {*map(type, aux)} - {str}:  # which may sort into no order, or be equal in part
+            if {*map(type, aux)} - {str}:  # other keys may not sort, or be equal as 1 and 1.0 are
                 self.complete = False
             self.refuse(f"len({name}) != {size}")
             return [_item(key, name) for key in aux]
@@ -228,21 +228,21 @@ def _item(key: str, mapping: str = "kwargs") -> str:
 
 
 def _differ(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
-    """Whether two dtypes are not the same, though they may be two objects, as after pickling."""
+    """Whether two dtypes differ; equal ones may be two objects, as after pickling."""
     return first != second or first.char != second.char
 
 
 def write_attempt(
     program: Program, compiled: Compiled, check: Callable[[], bool] | None
 ) -> Callable[..., Any]:
-    """A function that runs a program, if it holds for the numbers it is given.
+    """Write the function that runs a program, if its guards hold for the numbers passed to it.
 
     Parameters
     ----------
     program : Program
     compiled : Compiled
     check : callable or None
-        Says whether everything that the program relies on, besides its inputs, is as it was.
+        Returns whether everything that the program relies on, besides its inputs, is unchanged.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def write_attempt(
         body.line(f"if not {body.name(check)}():")
         body.line(f"return {miss}", 2)
     if any(equation.operation.is_foreign for equation in program.equations):
-        body.line("if given:")  # a rule of the user's may keep what it is called with
+        body.line("if given:")  # a rule of the user's may store its arguments
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
     call = f"outs = {body.name(compiled.run)}({inputs})"
     told = f"{body.name(told_by_operation)}({body.name(program)}, ({inputs}), error)"
@@ -279,10 +279,10 @@ def write_attempt(
 
 
 def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
-    """The error of a compiled program in the words of the operation that fails.
+    """The error that the failing operation itself raises, in place of a compiled program's.
 
     An error of compiled code says what is wrong, but not where. So the program is evaluated
-    operation by operation, which fails likewise, and names the operation and its arguments.
+    operation by operation: that fails too, with an error that names the operation and arguments.
     """
     try:
         program.evaluate(values)
@@ -292,7 +292,7 @@ def told_by_operation(program: Program, values: Sequence[Value], error: Exceptio
 
 
 def _new_outputs(program: Program) -> list[bool]:
-    """For each output, whether it is surely a new array, as the result of a ufunc is."""
+    """For each output, whether it is certainly a new array, as the result of a ufunc is."""
     new = [False] * len(program.inputs) + [True] * len(program.constants)
     for equation in program.equations:
         evaluate = equation.operation.evaluate
@@ -313,7 +313,7 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
         body.line("try:", 2)
         body.line(f"token = {choose}({body.name(modes.silent)})", 3)
         body.line(statement, 3)
-        body.line(f"except {body.name(GuardError)}:", 2)  # of a call's own
+        body.line(f"except {body.name(GuardError)}:", 2)  # raised by a program inside an operation
         body.line(f"return {body.name(MISS)}", 3)
         body.line(f"except {body.name(REFUSALS)} as error:", 2)
         body.line(f"raise {told} from error", 3)
@@ -335,9 +335,9 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
 
 
 def _written(body: Body, structure: Structure) -> str:
-    """The expression that makes a tree of the tensors t0, t1, ...; see ``trees.unflatten``.
+    """Write lines that build a tree of the tensors t0, t1, ...; return the name of its root.
 
-    A line for each container: one display inside another might go too deep for Python.
+    Each container has its own line: one nested expression might be too deep for Python.
     """
     made: list[str] = []  # in reverse: a container's first child is the last one here
     leaves = [f"t{k}" for k in range(structure.num_leaves)]
@@ -373,21 +373,21 @@ def _write_container(body: Body, name: str, node: Any, children: list[str]) -> N
         text = f"{body.name(object.__new__)}({body.name(kind)})"
     body.line(f"{name} = {text}")
     if not hasattr(kind, "__tree_unflatten__") and hasattr(kind, "__dataclass_fields__"):
-        # Without __init__ and __post_init__, as everywhere.
+        # Without __init__ and __post_init__, as in `trees.unflatten`.
         static = [(field, body.name(value)) for field, _, value in aux.static]
         for field, text in (*zip(aux.names, children, strict=True), *static):
             body.line(f"{body.name(object.__setattr__)}({name}, {field!r}, {text})")
 
 
 def _frozen(values: tuple[Value, ...], writable: tuple[Any, ...]) -> list[Value]:
-    """The values, with a copy of each that the caller gave and may write to."""
+    """The values, with copies of those that are the caller's writable arrays."""
     return [
         freeze(value) if any(value is array for array in writable) else value for value in values
     ]
 
 
 def _apart(out: Value, writable: tuple[Any, ...]) -> Value:
-    """A result, copied if it may share memory with arrays that somebody may write to."""
+    """A result, copied if it may share memory with the caller's writable arrays."""
     if type(out) is np.ndarray:
         is_view = out.base is not None
         for array in writable:

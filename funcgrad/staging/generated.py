@@ -1,7 +1,7 @@
 """Functions generated as text: lines of Python, and the objects that they name.
 
-A call that goes through loops over trees costs ten times what the same steps cost when they are
-written out, one after the other, for the tree at hand.
+Loops over trees cost a call ten times as much as the same steps written out, one after the other,
+for one structure.
 
 >>> body = Body()
 >>> body.line(f"return x is {body.name(Ellipsis)}")
@@ -30,28 +30,28 @@ class Body:
         self._lines.append("    " * depth + text)
 
     def name(self, value: object) -> str:
-        """The global name that an object has in the function."""
+        """The global name by which the function refers to an object."""
         if value is None or value is True or value is False:
             return repr(value)
-        known = self._known.get(id(value))  # the names below keep it, so the number stays its own
+        known = self._known.get(id(value))  # `_names` holds the object, so no other gets its id
         if known is None:
             known = self._known[id(value)] = f"_{len(self._names)}"
             self._names[known] = value
         return known
 
     def literal(self, value: object) -> str:
-        """A literal for an object of which only the value matters, or else its global name."""
+        """An object's literal if only its value matters, as for ``2``; else its global name."""
         return repr(value) if type(value) in (str, int) else self.name(value)
 
     def value(self, text: str) -> Any:
-        """The value of an expression in these names."""
+        """Evaluate an expression that uses these global names."""
         return eval(text, {"__name__": __name__, **self._names})
 
     def function(self, name: str, parameters: str) -> Callable[..., Any]:
-        """The function of these lines."""
+        """Compile the lines to a function."""
         text = "\n".join([f"def {name}({parameters}):", *self._lines, ""])
         namespace = {"__name__": __name__, **self._names}
         exec(compile(text, f"funcgrad {name}", "exec"), namespace)
-        # A function whose globals hold it would be a cycle, and stay until the collector comes.
+        # Popped: a function that its own globals hold would be freed by the collector only.
         made: Callable[..., Any] = namespace.pop(name)
         return made

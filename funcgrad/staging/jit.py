@@ -1,11 +1,11 @@
 """``jit``: stage a function once for each kind of arguments, and run the program from then on.
 
-Each signature (trees, shapes, dtypes, static arguments) has a list of *variants*: the same function
-staged along the different ways that its control flow takes. A variant holds as long as the outside
-values that the function reads are unchanged.
+Each signature (trees, shapes, dtypes, static arguments) has a list of *variants*: the function
+staged along one path through its control flow. A variant is valid as long as the outside values
+that the function reads are unchanged.
 
-A call first tries the *entries*, written for the forms of call seen last (``entry.py``). Where none
-fits, the general way stages the function if the call is new, and else writes an entry for it.
+A call first tries the *entries*, written for the most recent forms of call (``entry.py``). If none
+fits, the general path stages the function if the call is new, and then writes an entry for it.
 
 >>> import funcgrad as fg
 >>> @fg.jit
@@ -42,7 +42,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import Form, kind_of, write_entry
-from funcgrad.staging.signature import Signature, variant_of
+from funcgrad.staging.signature import Signature, make_variant
 from funcgrad.staging.static_arguments import exact, parts_of, static_places
 from funcgrad.staging.unrolled import warn_of_loops
 from funcgrad.tensor import wrap
@@ -65,7 +65,7 @@ _Static = tuple[tuple[int | str, Hashable, Any], ...]
 
 
 class JitWarning(RuntimeWarning):
-    """A jitted function runs without being staged, or not as it was told to."""
+    """A jitted function runs without being staged, or by another backend than was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Lowered:
 
     @property
     def costs(self) -> Costs:
-        """Operations, bytes, and the peak of memory of the optimized program."""
+        """Operations, bytes and peak memory of the optimized program."""
         return costs(self.optimized)
 
     def __str__(self) -> str:
@@ -180,7 +180,7 @@ class Jitted(Generic[P, R]):
         return self._failures
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        """Call in the general way, through the trees in loops, for calls of any form."""
+        """Call in the general way, which flattens the trees in loops, for calls of any form."""
         static, dynamic = self._split(args, kwargs)
         leaves, structure = trees.flatten(dynamic)
         values = self._values(leaves, structure, static)
@@ -199,18 +199,18 @@ class Jitted(Generic[P, R]):
         return result
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
-        """Call inside another transformation, which follows some of the values.
+        """Call inside another transformation, in which some of the values are tracers.
 
-        It finds, or stages, the variant for raw numbers like those that the values stand for.
+        The variant is the one for raw numbers of the tracers' shapes and dtypes.
         """
-        if running_probes() is not None:  # which a program does not have
+        if running_probes() is not None:  # programs do not contain probes
             return self._function(*args, **kwargs)
         static = self._split(args, kwargs)[0]
         examples = [example(value) for value in values]
         kinds = tuple([kind_of(value) for value in examples])
         parts = parts_of(structure)
         variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
-        with suppress(FuncgradError):  # the function itself tells better what is wrong
+        with suppress(FuncgradError):  # calling the function itself gives a better error
             result: R = variants.run_inside(values)
             if result is MISS:
                 dynamic, named = trees.unflatten(structure, [wrap(value) for value in examples])
@@ -237,19 +237,19 @@ class Jitted(Generic[P, R]):
                 hint = "Or name it in static_argnums or static_argnames."
                 raise LeafError(f"{error} {hint}") from None
 
-    # What is kept.
+    # Caches.
 
     def _signature(self, key: Hashable) -> Signature:
         with self._lock:
             if key not in self._signatures:
                 if len(self._signatures) >= _MOST_SIGNATURES:
                     self._signatures.pop(next(iter(self._signatures)))
-                    self._forms, self._entries = {}, ()  # lest one lead to what was dropped
+                    self._forms, self._entries = {}, ()  # one might use the dropped signature
                 self._signatures[key] = Signature()
             return self._signatures[key]
 
     def _ease(self, form: Form, variants: Signature) -> None:
-        """Try the entry for this form first from now on, and write it if there is none."""
+        """Try the entry for this form first from now on; write it if it does not exist yet."""
         with self._lock:
             if form not in self._forms:
                 if len(self._forms) >= _MOST_SIGNATURES:
@@ -261,16 +261,16 @@ class Jitted(Generic[P, R]):
             self._entries = (*preferred, *others)[:_MOST_ENTRIES]
 
     def _fresh(self, variants: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
-        """Run the function and keep a new variant; MISS if the function is not to be staged."""
+        """Stage the function, and return the new variant; MISS if it has to run unstaged."""
         if not variants.watched:
             return MISS
         count, cause = variants.refresh()
         if cause is not None:
-            why = f"run it, because {cause} changes between the calls. Pass it as an argument."
-            self._warn(f"is staged anew at every call, which takes far longer than to {why}")
+            why = f"it, because {cause} changes between the calls. Pass it as an argument."
+            self._warn(f"is staged anew at every call, which takes far longer than running {why}")
         if count >= _MOST_VARIANTS:
             self._warn(
-                f"took {_MOST_VARIANTS} different ways for arguments of one kind, and now runs"
+                f"took {_MOST_VARIANTS} different paths for arguments of one kind, and now runs"
                 " without being staged where it takes another. Choose with fnp.where instead of"
                 " `if`, or make the number that it depends on static."
             )
@@ -288,7 +288,7 @@ class Jitted(Generic[P, R]):
         optimized = optimize(staged, self._relaxed)
         if not optimized.is_raw:  # it closes over a traced value
             return MISS
-        settled = capture.unchanged()  # else it may have been read before the change, or after
+        settled = capture.unchanged()  # else the function may have read an old or a new value
         if capture.drew():
             settled = variants.watched = False
             self._warn(
@@ -300,15 +300,16 @@ class Jitted(Generic[P, R]):
             capture.look()
             if not capture.complete:
                 return MISS
-        relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # what is kept must not lead back
+        relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # a variant must not hold `self`
 
         def compile(derived: Program) -> Run:
             return (weak() or _by_numpy)(derived, relaxed)[1].run
 
-        variant = variant_of(optimized, *self._compiled(optimized, self._relaxed), capture, compile)
+        made = self._compiled(optimized, self._relaxed)
+        variant = make_variant(optimized, *made, capture, compile)
         if settled:
             variants.add(variant)
-            self._entries = ()  # so that the next call that runs the variant says so
+            self._entries = ()  # so that the next call takes the general path and marks it as used
         return variant
 
     # Staging.
@@ -316,7 +317,7 @@ class Jitted(Generic[P, R]):
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The program that would run for these arguments, before and after passes, and its source.
 
-        A method is lowered by way of its class: ``Model.apply.lower(model, x)``.
+        Lower a method through its class: ``Model.apply.lower(model, x)``.
 
         Raises
         ------
@@ -338,7 +339,7 @@ class Jitted(Generic[P, R]):
         return stage("jit", self._partial(static) if static else self._function, dynamic, named)
 
     def _partial(self, static: _Static) -> Callable[..., R]:
-        """The function of the arguments that are not static alone, with their names."""
+        """The function with its static arguments filled in; its signature lacks them."""
         fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
         named = {place: value for place, _, value in static if isinstance(place, str)}
         function = self._function
@@ -350,17 +351,15 @@ class Jitted(Generic[P, R]):
             return function(*merged, **others, **named)
 
         update_wrapper(call, function, updated=())
-        with suppress(IndexError, TypeError, ValueError):  # not every function says what it takes
+        with suppress(IndexError, TypeError, ValueError):  # not every function has a signature
             declared = signature(function)
-            gone = {*named, *[list(declared.parameters)[place] for place, _ in fixed]}
-            left = [
-                parameter for name, parameter in declared.parameters.items() if name not in gone
-            ]
-            call.__signature__ = declared.replace(parameters=left)  # type: ignore[attr-defined]
+            fixed_names = {*named, *[list(declared.parameters)[place] for place, _ in fixed]}
+            others = [p for p in declared.parameters.values() if p.name not in fixed_names]
+            call.__signature__ = declared.replace(parameters=others)  # type: ignore[attr-defined]
         return call
 
     def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """All objects that the function can reach besides the numbers in its arguments."""
+        """The objects that the function can reach, besides the numbers in its arguments."""
         static, dynamic = self._split(args, kwargs)
         tokens = [token for token in trees.structure(dynamic).tokens if token is not None]
         # The classes of containers, and their static parts.
@@ -368,7 +367,7 @@ class Jitted(Generic[P, R]):
         return [self._function, *[value for _, _, value in static], *parts]
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
-        """The program as the backend prepares it, and in compiled form."""
+        """The program as the backend prepares it, and the compiled form of that."""
         backend, prepared = self._backend, optimized
         try:
             if not backend.supports(optimized):
@@ -391,7 +390,7 @@ class Jitted(Generic[P, R]):
             return optimized, evaluated(optimized)
 
     def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
-        """The static arguments, each with its place and its exact key; and the other arguments."""
+        """Split off the static arguments: triples of position or name, exact key, and value."""
         if not self._static:
             return (), (args, kwargs)
         count = len(args)
@@ -413,7 +412,7 @@ class Jitted(Generic[P, R]):
         return static, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
 
     def _warn(self, text: str) -> None:
-        """Warn at the line of the user's that called."""
+        """Warn at the user's line that made the call."""
         level = 1
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code.co_filename.startswith(_HOME):
@@ -429,7 +428,7 @@ def jit(
     backend: Backend | str | None = None,
     relaxed: bool = False,
 ) -> Jitted[P, R]:
-    """A function that is staged on its first call and runs as a program from then on.
+    """Make a function that is staged on its first call and runs as a program from then on.
 
     Parameters
     ----------
@@ -437,8 +436,8 @@ def jit(
         Takes and returns pytrees of arrays. It should have no side effects: they happen only when
         it is staged.
     static_argnums, static_argnames : int, str, or sequences of them
-        Arguments that are no arrays, by position or by name, however they are passed. They are
-        part of the key under which programs are kept, so they have to be hashable.
+        Arguments that are not arrays, by position or by name, however they are passed. They are
+        part of the key under which programs are cached, so they have to be hashable.
     backend : Backend or str, optional
         The compiler of programs, or its name: ``"numpy"``, the default, or a value with the five
         members of ``funcgrad.backends.interface.Backend``.
@@ -450,9 +449,9 @@ def jit(
     Returns
     -------
     Jitted
-        With the signature of ``f``. Inside another transformation its program is transformed, once
-        for all calls, and the derived programs are kept as well. As an attribute of a class it is a
-        method; ``self`` is a pytree or static (``static_argnums=0``).
+        A function with the signature of ``f``. Inside another transformation its program is
+        transformed, once for all calls, and the derived programs are cached as well. As an
+        attribute of a class it is a method; ``self`` is a pytree or static (``static_argnums=0``).
 
     Raises
     ------
@@ -462,18 +461,18 @@ def jit(
     Warns
     -----
     JitWarning
-        The function runs without being staged: it took too many ways, may read more than can be
+        The function runs without being staged: it took too many paths, may read more than can be
         watched, or draws random numbers. It is staged at every call, because a value it reads
-        changes. A program, kept in ``failures``, could not be compiled. A loop is long.
+        changes. A program, stored in ``failures``, could not be compiled. A Python loop is long.
 
     Notes
     -----
-    Control flow may depend on numbers: each way is staged when it is first taken. One rule, in full
-    in ``funcgrad/staging/README.md``, says what is watched: the names that the code reads, and that
-    the Python functions read which they lead to; the elements and attributes of these objects;
-    arrays by content. Where one has changed, the function is staged again. Values from compiled
-    code, files, clocks and computed names are not watched: pass them as arguments.
-    With options it decorates by ``functools.partial(fg.jit, static_argnums=0)``.
+    Control flow may depend on numbers: each path is staged when it is first taken.
+    Outside values that the function reads are watched, and if one has changed, the function is
+    staged again: values of the names in its code and in Python functions that it calls, their
+    elements and attributes, arrays by content. Values from compiled code, files, clocks and
+    computed names are not watched: pass them as arguments. See ``funcgrad/staging/README.md``.
+    As a decorator with options, write ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The names that code looks up, and the modules whose code is followed.
 
-By its names a function may read only some attributes of a module, an object or a class: a trainer's
-``step`` reads its ``rate`` and not its ``history``.
+A function reads only those attributes of modules, objects and classes that its code names: ``step``
+below may read a trainer's ``rate``, but not its ``history``.
 
 >>> def step(trainer, x):
 ...     trainer.seen = x
@@ -26,15 +26,15 @@ from typing import Any, Final, NamedTuple
 REFLECTIVE: Final = frozenset(
     "__dict__ __getattribute__ attrgetter dir eval exec getattr getmembers hasattr vars".split()
 )
-"""Code that uses one of these may read attributes of any name, of modules as well."""
+"""Code that uses one of these may read any attribute, also of modules."""
 INSPECTING: Final = REFLECTIVE | frozenset(
     "__getstate__ __match_args__ __reduce__ __reduce_ex__ asdict astuple copy deepcopy dump dumps"
     " evolve fields format format_map methodcaller pprint replace".split()
 )
-"""Code that uses one of these may read attributes of any name, of objects."""
+"""Code that uses one of these may read any attribute of an object."""
 _IMPORTING: Final = frozenset({"__import__", "import_module", "modules"})
 _SPACES: Final = frozenset({"eval", "exec", "globals", "vars", "locals"})
-"""Code that uses one of these may import modules, or read globals, whose names are in strings."""
+"""Code that uses one of these may import modules or read globals whose names are strings in it."""
 _READS: Final = frozenset(
     [number for number in dis.hasname if not dis.opname[number].startswith(("STORE_", "DELETE_"))]
 )
@@ -42,7 +42,7 @@ _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOB
 _SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
     {"LOAD_GLOBAL": 1, "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2}
 )
-"""How many low bits of an instruction's argument are flags; the others number a name."""
+"""How many low bits of an instruction's argument are flags; the other bits are a name's index."""
 _STANDARD: Final = os.path.dirname(os.path.realpath(os.__file__))
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _HEAP_TYPE: Final = 1 << 9
@@ -52,9 +52,9 @@ class Lookups(NamedTuple):
     """The names that code looks up, with those of the functions inside it."""
 
     globals: set[str]
-    attributes: set[str]  # read in any way, as those of attributes are
-    imports: set[str]  # what it imports, with those names that may be a module
-    random: set[str]  # the global names of what it reads an attribute ``random`` of
+    attributes: set[str]  # names that are read in any way, as attributes or as globals
+    imports: set[str]  # imported names, including any that may be a module
+    random: set[str]  # global names whose attribute ``random`` is read, as in ``np.random``
 
 
 def lookups(code: CodeType) -> Lookups:
@@ -81,7 +81,7 @@ def lookups(code: CodeType) -> Lookups:
 
 
 def _read(code: CodeType, looked_up: Lookups) -> None:
-    """Note what code looks up, without the functions inside it."""
+    """Note which names code looks up, without the functions inside it."""
     before, extended = "", 0
     for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument |= extended
@@ -112,7 +112,7 @@ def line_of(code: CodeType, name: str) -> int | None:
 
 
 def imported(names: set[str], package: str | None) -> list[str]:
-    """All modules that imports of these names, absolute or relative to a package, may import."""
+    """The modules that imports of these names may load; they may be relative to a package."""
     parents = accumulate((package or "").split("."), "{}.{}".format)
     starts = ["", *[f"{parent}." for parent in parents]]
     return [f"{start}{name}".rstrip(".") for start in starts for name in names]
@@ -127,38 +127,38 @@ class Libraries:
 
     Parameters
     ----------
-    *own : str
-        Modules that are followed in any case.
+    *modules : str
+        Modules whose code is followed even where they have compiled parts.
 
     Attributes
     ----------
     met_foreign : bool
-        Whether others than NumPy, SciPy and Python's own were asked about.
+        Whether `has` was asked about a library other than NumPy, SciPy and Python's own.
     """
 
     __slots__ = ("_known", "met_foreign")
 
     def __init__(self, *modules: Any) -> None:
         self.met_foreign = False
-        # A partial that is jitted, say, calls itself one of Python's own library.
+        # The module may be a standard one, as that of a jitted `functools.partial` is.
         followed = [top for top in map(_top, modules) if not _is_standard(top)]
         libraries = dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True)
         self._known = {**dict.fromkeys(followed, False), **libraries}
 
     def has(self, module: object) -> bool:
-        """Whether a module, by its name, is a library's."""
+        """Whether the module of this name belongs to a library."""
         top = _top(module)
         if top not in self._known:
             standard, loaded = _is_standard(top), [*sys.modules.items()]
-            files = [_file(number) for name, number in loaded if not standard and _top(name) == top]
+            files = [_file(value) for name, value in loaded if not standard and _top(name) == top]
             foreign = any(file.endswith(_COMPILED) for file in files)
             self._known[top], self.met_foreign = standard or foreign, self.met_foreign or foreign
         return self._known[top]
 
     def has_class(self, kind: type[Any]) -> bool:
-        """Whether a class is a library's.
+        """Whether a class belongs to a library.
 
-        A class made by code without a module says that its module is ``builtins``.
+        A class made by code without a module claims that its module is ``builtins``.
         """
         module: Any = kind.__module__
         if module == "builtins":
@@ -171,7 +171,7 @@ def _top(module: object) -> str:
 
 
 def _is_standard(top: str) -> bool:
-    """Whether a name is that of a module of Python's own; a user's may have such a name too."""
+    """Whether this name is a standard library module's, and no user's module hides it."""
     file = _file(sys.modules.get(top))
     return top in sys.stdlib_module_names and file.startswith(_STANDARD)
 

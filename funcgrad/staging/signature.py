@@ -1,7 +1,7 @@
 """The variants of a jitted function for one kind of arguments.
 
-A *variant* is the function staged along one way through its control flow. It holds as long as the
-outside values that the function reads are unchanged, for numbers for which its guards hold.
+A *variant* is the function staged along one path through its control flow. It is valid as long as
+the outside values that the function reads are unchanged, for arguments for which its guards hold.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _MOST_CHANGES: Final = 4
 
 @dataclass(slots=True, eq=False)
 class Variant:
-    """A function staged along one way through its control flow.
+    """A function staged along one path through its control flow.
 
     Attributes
     ----------
     program : Program
-        The program as it runs.
+        The optimized program, before the backend prepares it.
     attempt : callable
         ``(*raw inputs, given) -> result or MISS``; see ``write_attempt``.
     compiled : Compiled
@@ -39,7 +39,7 @@ class Variant:
     call : ProgramCall
         The program as an operation inside of other transformations.
     was_used : bool
-        Whether a later call than the one that made it has run it.
+        Whether any call ran it after the one that made it.
     """
 
     program: Program
@@ -50,19 +50,19 @@ class Variant:
     was_used: bool = False
 
 
-def variant_of(
+def make_variant(
     program: Program,
-    runs: Program,
+    prepared: Program,
     compiled: Compiled,
     capture: Capture,
     compile: Compile,
 ) -> Variant:
-    """Make the variant in which a program runs.
+    """Make the variant that runs a program.
 
     Parameters
     ----------
     program : Program
-    runs : Program
+    prepared : Program
         The program as the backend prepared it.
     compiled : Compiled
         The prepared program, compiled.
@@ -70,7 +70,7 @@ def variant_of(
     compile : callable
         Compiles programs that are derived from the program.
     """
-    attempt = write_attempt(runs, compiled, capture.check)
+    attempt = write_attempt(prepared, compiled, capture.check)
     return Variant(program, attempt, compiled, capture, ProgramCall(program, compile, compiled.run))
 
 
@@ -109,7 +109,7 @@ class Signature:
         self._wasted, self._wasted_by = 0, ""
 
     def run(self, values: Sequence[Value]) -> Any:
-        """The result for raw values that nobody can write to; MISS where no variant holds."""
+        """Return the result for raw values that nobody can write to; MISS if no variant fits."""
         for variant in self._variants:
             result = variant.attempt(*values, ())
             if result is not MISS:
@@ -118,7 +118,7 @@ class Signature:
         return MISS
 
     def run_inside(self, values: Sequence[Value]) -> Any:
-        """The result for values that other transformations follow; MISS where no variant holds."""
+        """Return the result inside of other transformations; MISS if no variant fits."""
         for variant in self._variants:
             if variant.capture.unchanged():
                 try:
@@ -131,19 +131,19 @@ class Signature:
         return MISS
 
     def _prefer(self, variant: Variant) -> None:
-        """Try a variant first from now on: where a rule's look fails, others find out slowly."""
+        """Try a variant first from now on, since trying one that does not fit may be slow."""
         if self._variants[0] is not variant:
             with self._lock:
                 if variant in self._variants:
                     self._set(sorted(self._variants, key=lambda other: other is not variant))
 
     def refresh(self) -> tuple[int, str | None]:
-        """Drop the variants that rely on values that have changed.
+        """Drop the variants that rely on outside values that have changed.
 
         Returns
         -------
         count : int
-            How many are left.
+            How many variants remain.
         cause : str or None
             The name of the changed value, if its changes have made several variants useless before
             they ran again.
@@ -166,10 +166,10 @@ class Signature:
                 self._set([*self._variants, variant])
 
     def settles(self, alone: bool) -> bool:
-        """Whether to keep a variant though a value that the function reads changed while it ran.
+        """Whether to keep a variant although a value that the function reads changed meanwhile.
 
-        Without another thread, the function itself has changed it, as one that counts its calls
-        does. With other threads it may have been one of these, unless it happens each time.
+        Without other threads, the function itself has changed it, as one that counts its calls
+        does. With other threads, one of them may have, unless it happens again and again.
         """
         with self._lock:
             self._changes += 1
@@ -185,7 +185,7 @@ class Signature:
 
 
 def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
-    """The entry that a backend has made, for as long as the variant holds."""
+    """A backend's entry that returns MISS once an outside value has changed."""
     entry: Any = variant.compiled.entry
     unchanged = variant.capture.check
 
@@ -194,7 +194,7 @@ def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
             return MISS
         try:
             return entry(args, kwargs)
-        except Exception:  # which the attempt tells better, if it is the function's fault
+        except Exception:  # if the function is at fault, the attempt raises a better error
             return MISS
 
     return call

@@ -18,7 +18,7 @@ from funcgrad.trees import Structure
 
 
 def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
-    """Where static arguments may stand: their positions as well as their names.
+    """Which arguments are static, by position as well as by name.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def static_places(f: Callable[..., Any], numbers: object, names: object) -> froz
 
 
 def _many(option: str, option_value: object, kind: type[Any], expected: str) -> tuple[Any, ...]:
-    """An option that is one value or a sequence of them, as a tuple."""
+    """Convert an option, which is one value or a sequence of values, to a tuple."""
     values = (
         tuple(option_value)
         if isinstance(option_value, (tuple, list, set, frozenset, range))
@@ -67,9 +67,9 @@ def _many(option: str, option_value: object, kind: type[Any], expected: str) -> 
 
 
 def exact(value: Any) -> Hashable:
-    """The exact key of a static value, with that of everything inside it.
+    """A key that tells a static value from every other, also by what is inside of it.
 
-    Containers that are equal may hold values that are equal and yet not the same: 2 and 2.0.
+    ``==`` does not: 2 and 2.0 are equal, and so are containers of them.
 
     >>> exact(frozenset({2})) == exact(frozenset({2.0}))
     False
@@ -86,7 +86,7 @@ def exact(value: Any) -> Hashable:
 
 
 def parts_of(structure: Structure) -> Hashable:
-    """The static parts of a tree, which are equal in equal structures but may be 2 and 2.0.
+    """Exact keys of a structure's static parts: equal structures may differ as 2 and 2.0 do.
 
     >>> import funcgrad as fg
     >>> one, other = fg.tree.structure({1: 0.0}), fg.tree.structure({1.0: 0.0})

@@ -1,4 +1,4 @@
-"""Python loops that staging wrote out, step by step: where they are.
+"""Find Python loops that staging has unrolled, and warn of long ones.
 
 >>> import funcgrad as fg
 >>> def powers(x, count):
@@ -20,11 +20,11 @@ from funcgrad.programs.program import Program
 
 _MANY: Final = 10_000
 _OFTEN: Final = 1_000
-"""From this many equations of one line on, they come from a loop, not from a long function."""
+"""So many equations from one line come from a loop, not from a long function."""
 
 
 def warn_of_loops(program: Program, warn: Callable[[str], None]) -> None:
-    """Warn of a program with a long loop written out."""
+    """Warn if a program has a long unrolled loop."""
     count = len(program.equations)
     if count <= _MANY:
         return

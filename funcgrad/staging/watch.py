@@ -1,7 +1,7 @@
-"""Places that may change, and one function that says whether any has.
+"""Places that may change, and one generated function that checks whether any has.
 
-The function is written out, a condition for each place, since most places take 20 ns to look at: a
-loop over them would take as long again for itself.
+The function has one condition for each place, without a loop: most checks take 20 ns, and a loop
+around them would double that.
 
 >>> settings = {"scale": 2.0}
 >>> watch = Watch()
@@ -33,10 +33,10 @@ ABSENT: Final = object()
 """Stands for the value of an attribute or entry that does not exist."""
 
 PLAIN: Final = frozenset(FREE | {str, bytes, type(None), type(...)})
-"""The types of numbers and texts: objects that do not change, and hold no others."""
+"""Types of numbers and texts: they never change and contain no other objects."""
 
 _FEW: Final = 16
-"""Containers of up to this many parts have a condition written for each part."""
+"""Containers of up to this many elements get a condition for each element."""
 
 
 class Watch:
@@ -45,7 +45,7 @@ class Watch:
     Attributes
     ----------
     about : str
-        The name by which code comes to the places that are watched next.
+        The name by which code reaches the places that are added next.
     """
 
     __slots__ = ("_body", "_conditions", "about")
@@ -56,19 +56,19 @@ class Watch:
         self.about = ""
 
     def function(self) -> Callable[[], bool] | None:
-        """A function that says whether everything is as it was; None if nothing is watched."""
+        """A function that returns whether nothing has changed; None if nothing is watched."""
         if not self._conditions:
             return None
         body = self._body
         body.line("try:")
         body.line(f"return ({' and '.join(self._conditions)})", 2)
-        # What is gone raises, a KeyError or an AttributeError or whatever an object thinks fit.
+        # A missing place raises: a KeyError, an AttributeError, or an error of a user's class.
         body.line("except Exception:")
         body.line("return False", 2)
         return body.function("unchanged", "")
 
     def changed(self) -> str | None:
-        """The name of the first place that is not as it was."""
+        """The name that leads to the first changed place; None if there is none."""
         for condition, about in self._conditions.items():
             with suppress(Exception):  # as above
                 if self._body.value(condition):
@@ -77,11 +77,11 @@ class Watch:
         return None
 
     def holds(self, condition: str, *values: object) -> None:
-        """Watch that a condition holds, in which braces stand for these values."""
+        """Watch that a condition holds: its text, with braces in the places of the values."""
         self._add(condition.format(*[self._body.literal(value) for value in values]))
 
     def attribute(self, owner: object, name: str) -> None:
-        """Watch which object an attribute is, or that there is none."""
+        """Watch that an attribute stays the same object, or stays missing."""
         value = look(owner, name)
         if value is ABSENT or iskeyword(name):
             self.holds("{}({}, {}) is {}", look, owner, name, value)
@@ -89,7 +89,7 @@ class Watch:
             self._is(f"{self._body.name(owner)}.{name}", value)
 
     def entry(self, mapping: Mapping[str, Any], key: str) -> None:
-        """Watch an entry of a mapping, or that there is none."""
+        """Watch that an entry of a mapping stays the same object, or stays missing."""
         value = mapping.get(key, ABSENT)
         if value is ABSENT:
             self.holds("{} not in {}", key, mapping)
@@ -97,9 +97,9 @@ class Watch:
             self._is(f"{self._body.name(mapping)}[{key!r}]", value)
 
     def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
-        """Watch the objects in a container, and their order, which a function lists."""
+        """Watch the objects in a container and their order, as the function ``read`` lists them."""
         kind, before = type(container), read(container) or ()
-        # A copy, since another thread may be at it.
+        # A copy, since another thread may change the container.
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
         if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
             self.holds("len({}) == {}" if before else "not {}", container, len(before))
@@ -112,8 +112,8 @@ class Watch:
             self._is(f"{self._body.name(container)}[{key!r}]", value)
 
     def array(self, array: np.ndarray[Any, Any]) -> None:
-        """Watch an array's bytes, so that NaN equals itself, and how they are read."""
-        tobytes = np.ndarray.tobytes  # a masked array has its own
+        """Watch an array's bytes (so that NaN equals itself), its shape and its dtype."""
+        tobytes = np.ndarray.tobytes  # a masked array overrides the method
         if array.dtype.kind in "biufc" and array.flags.forc:
             # The quickest exact comparison: 0.05 µs for tiny arrays, and no copy of large ones.
             lying = "{}" if array.flags.c_contiguous else "{}.T"
@@ -124,7 +124,7 @@ class Watch:
         self.holds("{}.dtype == {}", array, array.dtype)
 
     def _is(self, text: str, value: object) -> None:
-        """Watch that an expression gives the same object, or a number or text just like it."""
+        """Watch that an expression gives the same object, or an exactly equal number or text."""
         name = self._body.name(value)
         if type(value) in PLAIN:
             self._add(f"({text} is {name} or {self._body.name(_alike)}({text}, {name}))")
@@ -144,12 +144,12 @@ def look(owner: object, name: str) -> Any:
     """An attribute, or ``ABSENT``."""
     try:
         return getattr(owner, name, ABSENT)
-    except ValueError:  # the contents of a cell: of a closed-over name that is not bound yet
+    except ValueError:  # an empty cell: the closed-over name is not bound yet
         return ABSENT
 
 
 def _same(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    """Whether all objects are the same, or texts or numbers that containers have made anew."""
+    """Whether all objects are the same, or numbers and texts that a container made anew."""
     if len(now) != len(before):
         return False
     return not any(map(is_not, now, before)) or all(map(_alike, now, before))

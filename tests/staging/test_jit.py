@@ -117,7 +117,7 @@ def test_too_many_ways_warn_and_still_give_the_result():
         warnings.simplefilter("ignore", JitWarning)
         for number in range(30):
             assert float(staged(float(number))) == number * number
-    with pytest.warns(JitWarning, match="different ways"):
+    with pytest.warns(JitWarning, match="different paths"):
         staged(1000.0)
 
 

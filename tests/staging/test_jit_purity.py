@@ -142,7 +142,7 @@ def test_a_name_that_changes_at_every_call_is_told_once_with_its_line_and_the_re
     (warning,) = caught
     assert warning.category is JitWarning
     assert warning.filename == __file__
-    assert f"staged anew at every call, which takes far longer than to run it, because {told}" in (
+    assert f"staged anew at every call, which takes far longer than running it, because {told}" in (
         str(warning.message)
     )
     assert str(warning.message).endswith("changes between the calls. Pass it as an argument.")
