@@ -1,4 +1,4 @@
-"""Which backend a user means, by its name or as a value.
+"""Find the backend that a user asks for, by its name or as a value.
 
 >>> chosen_backend("numpy", "jit").name
 'numpy'
@@ -17,13 +17,13 @@ _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
 def chosen_backend(backend: Any, operation: str) -> Backend:
-    """The backend of a name; NumPy's for None; a backend as it is.
+    """Find the backend of a name; None means NumPy's, and a backend is returned unchanged.
 
     Parameters
     ----------
     backend : Backend, str or None
     operation : str
-        The operation that it was passed to, for error messages.
+        The function that received the option, for error messages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Replace operations that a compiler lacks by those that it has.
+"""Replace operations that a compiler lacks by their bodies, written in other operations.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(fg.nn.softplus)(fg.tensor([1.0, 2.0]))
@@ -33,19 +33,19 @@ from funcgrad.trace import Raw, Trace, Value, concrete
 
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
-    """Replace operations by their bodies, and what these bodies lack by theirs.
+    """Replace operations by their bodies, again and again until the compiler has all of them.
 
     Parameters
     ----------
     program : Program
     lacks : callable
-        Whether the compiler lacks a primitive. A primitive without a body stays.
+        ``primitive -> bool``: whether the compiler lacks it. A primitive without a body stays.
 
     Returns
     -------
     Program
-        The same object if nothing has changed. A body is not used where it looks at numbers, or
-        where its result has another dtype for these operands.
+        The same object if nothing has changed. A body is not used where it branches on numbers,
+        or where its result has another dtype for these operands.
     """
     written: set[Primitive] = set()
     while True:
@@ -58,7 +58,7 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
 
 
 def bodies_for(program: Program, lacks: Callable[[Primitive], bool]) -> Rules:
-    """A rewrite rule for each operation that the compiler lacks: put its body in its place."""
+    """Rewrite rules that replace each operation which the compiler lacks by its body."""
     operations = {equation.operation for equation in program.equations}
     bodies = {operation: body_of(operation) for operation in operations if lacks(operation)}
     return {operation: (_rule(body),) for operation, body in bodies.items() if body is not None}
@@ -69,7 +69,7 @@ def _rule(body: Callable[..., Value]) -> Rule:
 
 
 def _written(body: Callable[..., Value], bench: Workbench, equation: Equation) -> int | None:
-    """Apply a body to an equation's operands, and return the variable of the result."""
+    """Write a body's equations for an equation's operands; return the variable of the result."""
     writer = _BodyWriter(bench, equation)
     try:
         with np.errstate(all="ignore"):
@@ -80,11 +80,11 @@ def _written(body: Callable[..., Value], bench: Workbench, equation: Equation) -
 
 
 class _NoEquation(BaseException):
-    """Raised where a body cannot be written as equations."""
+    """Raised when a body cannot be written as equations."""
 
 
 class _InBody(Tensor):
-    """A value with its variable; a stand-in of its shape and dtype is inside."""
+    """The tracer of a variable; its value is a stand-in of the variable's shape and dtype."""
 
     __slots__ = ("_trace", "_variable")
     _variable: int
@@ -97,7 +97,7 @@ _new: Final[Any] = object.__new__
 
 
 class _BodyWriter(Trace):
-    """The trace whose operations are put on a bench, in the place of an equation."""
+    """The trace that adds a body's operations to a workbench, in the place of an equation."""
 
     __slots__ = ("_bench", "_equation")
 
@@ -107,7 +107,7 @@ class _BodyWriter(Trace):
         self._equation = equation
 
     def follow(self, variable: int) -> Value:
-        """A tracer of a variable."""
+        """Make the tracer of a variable."""
         tracer: _InBody = _new(_InBody)
         tracer._trace, tracer._variable = self, variable
         tracer._value = stand_in(self._bench.specs[variable])
@@ -122,7 +122,7 @@ class _BodyWriter(Trace):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Put one more equation on the bench."""
+        """Add an equation to the workbench."""
         operands = tuple([self.variable(arg) for arg in args])
         results = primitive.results(*[self._bench.specs[k] for k in operands], **params)
         if len(results) != 1:

@@ -1,7 +1,7 @@
 """The interface of backends: values that compile programs.
 
-Nothing else in funcgrad depends on which backend it has, so one of your own needs these five
-members and nothing more. A backend that compiles nothing can use ``evaluated``:
+Nothing else in funcgrad depends on the backend, so a backend of your own needs only these five
+members. A backend that compiles nothing can use ``evaluated``:
 
 >>> import funcgrad as fg
 >>> from dataclasses import dataclass
@@ -39,7 +39,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trace import Raw
 
 MISS: Final[Any] = object()
-"""The answer of a quick way of calling that does not fit the call."""
+"""Returned by fast code for a call that it was not written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +49,28 @@ class Compiled:
     Attributes
     ----------
     run : callable
-        ``(*raw inputs) -> raw outputs``, or None where a guard of the program does not hold. The
-        inputs have the shapes, the dtypes and the weakness of the program's; nobody checks. So do
-        the outputs: a Python number where the program says that one is weak, else an array or a
-        NumPy scalar. Inputs are neither written to nor kept, though outputs may be views of them.
-        Errors of operations come out as they are. It keeps no state between calls, and may be
-        called from many threads at once.
+        ``(*raw inputs) -> raw outputs``, or None if a guard of the program fails. The inputs have
+        the shapes, dtypes and weakness of ``program.inputs``; ``run`` need not check. Each output
+        is a Python number where the program says that it is weak, else an array or a NumPy scalar.
+        Inputs are not written to, and not kept after the call, though outputs may be views of
+        them. Errors of operations are raised unchanged. ``run`` keeps no state between calls, and
+        may be called from many threads at once.
 
-        Guards are asked as soon as their variable is known, before anything that might fail where
-        they do not hold: ``program.index.guards`` has them by variable, and under -1 those of
-        inputs and constants, which come before the first equation.
+        A guard is checked as soon as its variable is known, before anything that might fail if
+        the guard does: ``program.index.guards`` lists guards by variable, and under -1 those of
+        inputs and constants, which are checked before the first equation.
     warns : bool
-        Whether NumPy may warn of overflow and the like while it runs, so that whoever calls it has
-        to silence NumPy.
+        Whether NumPy may warn of overflow and the like in ``run``, so that its caller has to
+        silence NumPy.
     entry : callable, optional
         ``(args, kwargs) -> result``: calls the program on the caller's own arguments, for a backend
-        whose code takes tensors and trees apart quicker than Python does. It checks, by exact
-        types, that the arguments have the trees, shapes and dtypes of ``program.arguments`` and
+        whose code unpacks tensors and trees faster than Python does. It checks, by exact types,
+        that the arguments have the trees, shapes and dtypes of ``program.arguments`` and
         ``program.inputs``. Its result is the tree ``program.result`` of tensors that share no
-        memory with arrays that can be written to. It warns of nothing. For other arguments, where a
-        guard does not hold, and in any case that it does not handle, as where ``np.errstate`` asks
-        to be told of errors, it answers ``MISS``; then the entry that ``jit`` writes for all
-        backends calls ``run``, as it does where this one raises.
+        memory with arrays that can be written to. It never warns. It returns ``MISS`` for other
+        arguments, if a guard fails, and in any case that it does not handle, such as an
+        ``np.errstate`` that asks for errors. After ``MISS`` or an exception, the entry that ``jit``
+        writes for all backends calls ``run``.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
@@ -79,7 +79,7 @@ class Compiled:
 
 
 def evaluated(program: Program) -> Compiled:
-    """Compile nothing: the program is evaluated operation by operation."""
+    """Return a "compiled" program that evaluates the program operation by operation."""
 
     def run(*values: Raw) -> tuple[Any, ...] | None:
         try:
@@ -91,7 +91,7 @@ def evaluated(program: Program) -> Compiled:
 
 
 class Backend(Protocol):
-    """Compiles programs; a value that can be shared."""
+    """A compiler of programs, as a value that can be shared."""
 
     @property
     def name(self) -> str:
@@ -99,21 +99,21 @@ class Backend(Protocol):
         ...
 
     def supports(self, program: Program) -> bool:
-        """Whether it can compile a program."""
+        """Whether the backend can compile a program."""
         ...
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
-        """The optimized program as this backend runs it best, with the same inputs and outputs.
+        """Rewrite an optimized program to the form that this backend runs best.
 
-        It may lack the rules of calls, since nobody differentiates it. Relaxed, results may differ
-        in their last digits.
+        Inputs and outputs stay the same. The rules of calls may be dropped, since the result is
+        not differentiated. If ``relaxed``, results may differ in their last digits.
 
-        Nothing need be done here. A backend that writes operations out itself has three things to
-        do, for the program and for those inside of it (``programs.inline.with_programs_inside``):
-        put the equations of calls in their place (``programs.inline.inlined``), put bodies in the
-        place of operations that it lacks (``backends.decompose.decomposed``), and go into the
-        programs of loops and branches, which come as they were staged. An operation that still has
-        no words is evaluated, by ``trace.bind``, on raw values.
+        A backend may return the program unchanged. One that generates code for operations does
+        three things: it replaces calls by their equations (``programs.inline.inlined``), replaces
+        operations that it lacks by their bodies (``backends.decompose.decomposed``), and does the
+        same in the programs of loops and branches, which are not optimized yet
+        (``programs.inline.with_programs_inside``). An operation that it still cannot translate is
+        evaluated, by ``trace.bind``, on raw values.
         """
         ...
 
@@ -122,5 +122,5 @@ class Backend(Protocol):
         ...
 
     def inspect(self, program: Program) -> str:
-        """The compiled form of a program, for people to read."""
+        """The compiled form of a program as readable text."""
         ...

@@ -1,8 +1,8 @@
 """The NumPy backend: a program becomes straight-line Python over NumPy.
 
-The source is the one that ``Program.to_numpy_source`` shows. Where it computes with Python's
-floats, which know nothing of ``np.errstate``, and the user wants to know of overflow and the like,
-the same program runs on NumPy's scalars.
+The source is the one that ``Program.to_numpy_source`` shows. It may compute with Python's floats,
+which ignore ``np.errstate``. If the user asks to be told of overflow and the like, the same program
+runs on NumPy's scalars instead.
 
 >>> import numpy as np
 >>> import funcgrad as fg
@@ -35,12 +35,12 @@ Run: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """Shows a traceback the lines of a source that is in no file."""
+    """Provides tracebacks with the lines of generated source, which is in no file."""
 
     text: str
 
     def get_source(self, name: str) -> str:
-        """Return the source, as ``linecache`` asks a module's loader for it."""
+        """Return the source; ``linecache`` calls this method of a module's loader."""
         return self.text
 
 
@@ -51,19 +51,19 @@ def compile_program(program: Program, raises: bool = True) -> Run:
     ----------
     program : Program
     raises : bool
-        Whether the function raises where a guard does not hold; else it returns None.
+        Whether the function raises if a guard fails; else it returns None.
 
     Returns
     -------
     callable
         ``(*raw inputs) -> raw outputs``, equal to those of ``Program.evaluate`` to the last bit.
-        The inputs are to have the shapes, the dtypes and the weakness that the program says;
-        nothing is checked. Overflow and the like are treated as ``np.errstate`` says.
+        The inputs must have the shapes, dtypes and weakness of ``program.inputs``; they are not
+        checked. Overflow and the like are treated as ``np.errstate`` says.
 
     Raises
     ------
     ProgramError
-        A value of a transformation that runs around is among the program's constants.
+        A tracer of an enclosing transformation is among the program's constants.
     """
     if not program.is_raw:
         raise ProgramError(
@@ -77,16 +77,16 @@ def compile_program(program: Program, raises: bool = True) -> Run:
 
 
 def _function(source: Source) -> Run:
-    """The function that a source defines, or makes of its constants."""
+    """Compile a source and return the program's function."""
     text = source.text
-    # Not in angle brackets: tracebacks ask the loader only for what could be a file.
+    # Not in angle brackets: tracebacks ask the loader only for names that could be a file's.
     filename = f"funcgrad program {source.name} {crc32(text.encode()):08x}"
     shared = {"__name__": filename, "__loader__": _Listing(text), "constants": source.constants}
     head, *pieces = source.pieces()
     exec(compile(head, filename, "exec"), shared)
     functions: dict[str, Any] = {}
     for piece in pieces:
-        # A function whose globals hold it would be a cycle, and stay until the collector comes.
+        # Popped: a function that its own globals hold would be freed by the collector only.
         namespace = {**shared, **functions}
         exec(compile(piece, filename, "exec"), namespace)
         name, function = namespace.popitem()
@@ -96,7 +96,7 @@ def _function(source: Source) -> Run:
 
 
 class _OnScalars:
-    """A program on NumPy's scalars throughout; compiled when it is first called."""
+    """Runs a program on NumPy's scalars only; compiled when it is first called."""
 
     __slots__ = ("_program", "_raises", "_run")
 
@@ -113,10 +113,9 @@ class _OnScalars:
 
 
 def _heeding(program: Program, run: Run, raises: bool) -> Run:
-    """Run a program on Python's floats, or on NumPy's where the user wants to know of errors.
+    """Run a program on Python's floats, or on NumPy's if ``np.errstate`` asks to report errors.
 
-    To ask takes 60 ns. Inside of ``jit`` and other transformations, which ignore errors unless the
-    user has chosen otherwise, nothing else is done.
+    The check takes 60 ns; inside of transformations, which silence NumPy, its first half suffices.
     """
     arguments = ", ".join([f"v{k}" for k in range(len(program.inputs))])
     is_silent = "" if ERROR_STATE is None else "read() is silent or "
@@ -139,7 +138,7 @@ def run({arguments}):
 
 
 def _may_warn(program: Program) -> bool:
-    """Whether any operation computes: operations that only move numbers have nothing to warn of."""
+    """Whether any operation computes; operations that only move numbers never warn."""
     return not all(
         getattr(equation.operation.differential, "structural", False)
         for equation in program.equations
@@ -148,20 +147,20 @@ def _may_warn(program: Program) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NumpyBackend:
-    """Python source over NumPy, for every program."""
+    """Compiles every program to Python source over NumPy."""
 
     name: str = "numpy"
 
     def supports(self, program: Program) -> bool:
-        """Whether it can compile a program: unless one closes over a tracer."""
+        """Whether it can compile a program: true unless the program closes over a tracer."""
         return program.is_raw
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
-        """See ``prepared``."""
+        """Rewrite a program to the form that NumPy runs best; see ``prepared``."""
         return prepared(program, relaxed)
 
     def compile(self, program: Program) -> Compiled:
-        """See ``compile_program``."""
+        """Compile a program to a function; see ``compile_program``."""
         return Compiled(compile_program(program, raises=False), _may_warn(program))
 
     def inspect(self, program: Program) -> str:

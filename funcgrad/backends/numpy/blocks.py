@@ -1,4 +1,4 @@
-"""Writing a program inside of a program: what `loops.py` and `branches.py` use of the writer."""
+"""The writer's interface to `loops.py` and `branches.py`, which write programs inside programs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Control, Loop
 
 DEEPEST: Final = 8
-"""The deepest nesting of loops and branches that is written; Python allows 20 nested loops."""
+"""The deepest nesting of loops and branches that is written out; Python allows 20 loops."""
 
 
 @dataclass(slots=True)
 class Module:
-    """The state that all programs in the text of one module share.
+    """State that all programs in one module's text share.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Module:
     lines, block, floats
         See ``numpy_source``.
     uses_floats : bool
-        Whether any computes with Python's floats.
+        Whether any of the programs computes with Python's floats.
     """
 
     scope: Scope
@@ -44,7 +44,7 @@ class Module:
 
 
 class Block(Protocol):
-    """A program whose lines are being written."""
+    """The writer of one program's lines; see `_Writer` for its attributes."""
 
     module: Module
     plan: Plan
@@ -72,7 +72,7 @@ class Block(Protocol):
 
 
 def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> Loop | Choice | None:
-    """The loop or the choice that an equation is, if its programs are for these operands."""
+    """An equation's form as a loop or choice; None if its programs do not fit its operands."""
     structure = equation.operation.structure
     if not isinstance(structure, Control) or structure.form is None:
         return None
@@ -105,7 +105,7 @@ def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> 
 
 
 def scalars_in(program: Program, plan: Plan, module: Module) -> Scalars:
-    """The equations of a program inside that run on Python numbers."""
+    """The equations of an inner program that run on Python numbers."""
     if not module.floats:
         return NONE
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]

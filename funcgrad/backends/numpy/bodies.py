@@ -1,6 +1,6 @@
-"""Programs inside of one that is compiled, as the bodies of loops: they are compiled with it.
+"""Compile the programs inside a program, such as the bodies of loops.
 
-The operation evaluates them as it would evaluate any program, and knows nothing of that.
+An operation evaluates a compiled body as it evaluates any program.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _is_of(value: Value, spec: Spec) -> bool:
 
 
 class CompiledBody(Program):
-    """A program that runs in compiled form where its inputs are raw values of its specs."""
+    """A program whose ``evaluate`` runs compiled code on raw inputs of the right specs."""
 
     __slots__ = ("_run",)
     _run: Callable[..., Sequence[Value] | None]
@@ -42,22 +42,22 @@ class CompiledBody(Program):
             if not _is_of(value, spec):
                 return Program.evaluate(self, values)
         outs = self._run(*values)
-        # Where a guard does not hold, evaluation raises the error that says which.
+        # If a guard fails, evaluation raises the error that names it.
         return Program.evaluate(self, values) if outs is None else list(outs)
 
 
 def with_compiled_bodies(
     program: Program, compile: Callable[[Program], Any], depth: int = 1
 ) -> Program:
-    """A program whose operations run compiled programs, but for those that are written out.
+    """Compile the programs inside a program, except loops and choices that are written out.
 
     Parameters
     ----------
     program : Program
     compile : callable
-        From a program to ``(*raw inputs) -> raw outputs``, or None where a guard does not hold.
+        From a program to ``(*raw inputs) -> raw outputs``, which returns None if a guard fails.
     depth : int
-        The number of programs around it, which are written out.
+        One more than the number of written-out programs around this one.
     """
 
     def compiled(body: Program) -> Program:

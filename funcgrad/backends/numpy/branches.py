@@ -1,4 +1,4 @@
-"""Choices as text: the lines of each branch behind an ``if``."""
+"""Write choices (``cond``, ``switch``) as text: ``if`` and the lines of each branch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ class _Branch(NamedTuple):
     scalars: Scalars
 
     def box(self, place: int, name: str) -> str:
-        """An expression that turns an output from Python's number into NumPy's; empty if it is one
-        already."""
+        """An expression that converts an output from a Python number to NumPy's; else empty."""
         maker = self.program.index.makers[self.program.outputs[place]]
         if maker not in self.scalars.members:
             return ""
@@ -29,7 +28,7 @@ class _Branch(NamedTuple):
 
 
 def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -> None:
-    """Write the lines of a choice, whose results are the variables from ``first`` on."""
+    """Write the lines of a choice, whose first result is the variable ``first``."""
     module, operands = block.module, equation.operands
     branches = []
     for program in map(written_out, choice.branches):
@@ -55,7 +54,7 @@ def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -
 
 
 def _heads(block: Block, equation: Equation, count: int) -> list[str]:
-    """The lines before each branch."""
+    """The ``if``, ``elif`` and ``else`` of the branches."""
     index = equation.operands[0]
     is_bool = block.plan.specs[index].dtype.kind == "b"
     text = block.either(index) if is_bool else block.output(index)
@@ -76,7 +75,7 @@ def _write_branch(
     names: Sequence[str],
     numbers: Collection[int],
 ) -> None:
-    """The lines of one branch, which give the results their names."""
+    """Write the lines of one branch, which assign its results to these names."""
     scope, program = block.module.scope, branch.program
     inputs = [
         block.either(operand) if is_number(spec) else block.output(operand)

@@ -1,4 +1,4 @@
-"""Equations as NumPy expressions, and as statements that write into an array that is there."""
+"""Write equations as NumPy expressions, and as statements that write into an existing array."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
 Text: TypeAlias = Callable[[], str]
-"""A function that gives an operand's text. It is called only where the text is used, since it may
-define a name."""
+"""A function that returns an operand's text; a call may define a name in the module."""
 
 _BINARY: Final = (
     "add + subtract - multiply * divide / matmul @ less < less_equal <= greater > greater_equal >="
@@ -33,13 +32,11 @@ _ALIKE: Final = frozenset(
     "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
     " equal not_equal where".split()
 )
-"""Functions that convert operands to one dtype first, so a number may have it from the start."""
+"""Functions that convert operands to one dtype, so a number may be converted in advance."""
 
 
 class Operand(NamedTuple):
-    """The text of an operand; it prints as that.
-
-    (A tuple, which is made in a third of the time: long programs have many.)
+    """An operand; its ``str`` is its text. (A tuple, since long programs make many.)
 
     Attributes
     ----------
@@ -58,31 +55,31 @@ class Operand(NamedTuple):
 
     @property
     def dtype(self) -> str:
-        """Its dtype as text."""
+        """The operand's dtype as text."""
         return dtype_text(self.spec.dtype)
 
     @property
     def array(self) -> str:
-        """Its text where an array is needed: a number is wrapped in ``np.asarray``."""
+        """The operand's text as an array: numbers are wrapped in ``np.asarray``."""
         return self.text if self.spec.shape else f"np.asarray({self.text})"
 
     def number(self, value: float) -> str:
-        """The text of a number that an elementwise operation has beside this operand."""
+        """The text of a number that an elementwise operation combines with this operand."""
         small = not self.spec.shape
         return (None if small else self.beside(value, self.spec.dtype)) or number_text(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Writes equations as expressions.
+    """Writes the equations of a program as expressions.
 
     Attributes
     ----------
     scope : Scope
     specs : sequence of Spec
-        Of the program's variables.
+        Specs by variable.
     values : mapping
-        Of the variables that are constants.
+        Values of constants by variable.
     """
 
     scope: Scope
@@ -90,13 +87,12 @@ class Expressions:
     values: Mapping[int, Any]
     _numbers: dict[tuple[int, np.dtype[Any]], str | None] = field(default_factory=dict, init=False)
 
-    def of(
+    def expression(
         self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec] | None = None
     ) -> str:
-        """The expression of an equation, given its operands' texts, and their specs if these are
-        not the variables' own.
+        """Write an equation as an expression; further lines, if any, write into ``{out}``.
 
-        Further lines may write into its result, ``{out}``.
+        ``specs`` are the operands' specs if they differ from the variables', as in kernels.
         """
         primitive: Primitive = equation.operation
         params = dict(equation.params)
@@ -119,7 +115,7 @@ class Expressions:
         return f"{function}({', '.join(arguments)})"
 
     def into(self, equation: Equation, texts: Sequence[Text], place: str) -> str:
-        """A statement that calls a function which writes its result into an array."""
+        """Write an equation as a statement that writes the result into an array: ``sin(x, a)``."""
         name = _numpy_name(equation.operation)
         operands = [str(operand) for operand in self.operands(equation, name, texts)]
         if not name:
@@ -129,7 +125,7 @@ class Expressions:
         if operands[0] == place and symbol is not None and symbol[0] in "+-*/&|^":
             return f"{place} {symbol}= {operands[1]}"
         function = self.scope.known.get(f"np.{name}") or self.scope.numpy_name(name)
-        # NumPy wants it named where its users might think that it is a third operand.
+        # NumPy wants `out` by name where it could be mistaken for a third operand.
         named = "out=" if name in ("maximum", "minimum") else ""
         return f"{function}({', '.join(operands)}, {named}{place})"
 
@@ -140,9 +136,9 @@ class Expressions:
         texts: Sequence[Text],
         specs: Sequence[Spec] | None = None,
     ) -> list[Operand]:
-        """The operands. A number beside an array is a 0-d array, made once, if that is the same.
+        """List the operands; a number beside arrays is a global 0-d array if results stay equal.
 
-        To turn a number into an array takes NumPy as long as an operation on ten elements.
+        Converting a number to an array takes NumPy as long as an operation on ten elements.
         """
         specs = specs or [self.specs[variable] for variable in equation.operands]
         beside = name in _ALIKE and any(spec.shape for spec in specs)
@@ -157,7 +153,7 @@ class Expressions:
         return operands
 
     def _beside(self, variable: int, dtype: np.dtype[Any]) -> str | None:
-        """A constant as a 0-d array; programs of loops have the same ones over and over."""
+        """The global name of a constant as a 0-d array, cached; None if that changes results."""
         key = variable, dtype
         if key not in self._numbers:
             self._numbers[key] = self.scope.beside(self.values[variable], dtype)
@@ -165,14 +161,14 @@ class Expressions:
 
 
 def _numpy_name(primitive: Primitive) -> str:
-    """The name of the function of NumPy's that evaluates a primitive, if one does."""
+    """The name of the NumPy function that evaluates a primitive, or an empty string."""
     evaluate: Any = primitive.evaluate
     name: str = getattr(evaluate, "__name__", "")
     return name if name and getattr(np, name, None) is evaluate else ""
 
 
 def _operator(name: str, operands: Sequence[Operand]) -> str | None:
-    """An expression with an operator, where Python's gives what the ufunc does."""
+    """An expression with Python's operator, ``a + b``; None where it may differ from the ufunc."""
     if not any(operand.spec.shape for operand in operands) and (
         name == "matmul"
         or not all(_has_operators(operand.spec) for operand in operands)
@@ -186,8 +182,8 @@ def _operator(name: str, operands: Sequence[Operand]) -> str | None:
 
 
 def _has_operators(spec: Spec) -> bool:
-    """Whether a number's operators give what the ufuncs give, in a tenth of the time.
+    """Whether Python's operators on a number equal the ufuncs; they take a tenth of the time.
 
-    Operators of whole numbers warn where ufuncs wrap around, and complex quotients are rounded
-    differently."""
+    They do not on NumPy's integers, which warn of overflow, and on complex numbers, whose quotients
+    round differently."""
     return spec.dtype.kind == "f" or (spec.weak and spec.dtype.kind == "i")

@@ -1,8 +1,8 @@
-"""Writing out calls and formulas, operation by operation, in the form that NumPy runs.
+"""Replace calls and operations with formulas by the equations that they stand for.
 
-The operations of a formula run in place, in kernels and on Python's floats like all others, and
-share their results with the equations around. An operation that has an ``evaluate`` of its own,
-which is quicker with NumPy, is called instead.
+A formula's operations run in place, in kernels and on Python's floats like all others, and share
+common subexpressions with other equations. An operation with its own ``evaluate``, which is faster
+in NumPy, is called instead.
 
 >>> import funcgrad as fg
 >>> print(written_out(fg.program(fg.nn.relu)(2.0)).to_text(sources=False))
@@ -28,7 +28,7 @@ def written_out(program: Program) -> Program:
 
 
 def formulas_of(program: Program) -> Rules:
-    """The rules that write the formulas of a program's operations out."""
+    """Rewrite rules that replace a program's operations by their formulas."""
     return bodies_for(program, _is_evaluated_by_formula)
 
 

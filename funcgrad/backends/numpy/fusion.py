@@ -1,9 +1,10 @@
-"""Kernels: which equations run together, block of rows by block of rows.
+"""Kernels: groups of equations that run together, on one block of rows after another.
 
 A chain of elementwise operations on large arrays spends its time on memory: each operation reads
-what the one before has written out of the cache. A *kernel* runs the whole chain on a block of rows
-that stays in the cache, then on the next block. Its members are elementwise operations, reductions
-within rows, and sums, extrema and dot products over the rows, which add up what the blocks give.
+from main memory what the previous one wrote there. A *kernel* runs the whole chain on a block of
+rows that stays in the cache, then on the next block. Its members are elementwise operations,
+reductions within rows, and sums, extrema and dot products over the rows, which combine the blocks'
+results.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -28,8 +29,8 @@ from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 
 BLOCK: Final = 3 * 2**16
-"""Bytes of one block of one array. Half a dozen of them fit into the cache of a core, and the work
-on one takes ten times as long as the call for it. Measured: half or twice as much is 5 % slower."""
+"""Bytes of a block of an array. Half a dozen blocks fit into a core's cache, and an operation on
+one takes ten times as long as the call. Measured: half or twice as much is 5 % slower."""
 
 _LARGE: Final = 2  # blocks: an array of this size is worth going through in blocks
 _CALL: Final = (
@@ -40,18 +41,18 @@ _NEAR: Final = 8  # kernels, the last ones, are looked at, lest the search grow 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Equations that run together.
+    """Equations that run together, block by block.
 
     Attributes
     ----------
     members : tuple of int
-        Positions, in order.
+        The equations' positions, in order.
     rows : int
-        Length of the axis 0 that all of them share; the number of elements, if it is flat.
+        The length of axis 0, which all members share; if flat, the number of elements.
     step : int
-        Rows of a block.
+        The number of rows in a block.
     flat : bool
-        Whether every array is gone through as if it had one axis.
+        Whether all arrays are reshaped to one axis.
     """
 
     members: tuple[int, ...]
@@ -61,7 +62,7 @@ class Kernel:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return -(-self.rows // self.step)
 
 
@@ -70,7 +71,7 @@ Step: TypeAlias = "int | Kernel"
 
 
 def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether an equation adds up all products of the numbers of two arrays of one shape."""
+    """Whether an equation is ``sum(x * y)`` over all axes of two arrays of one shape and dtype."""
     structure = equation.operation.structure
     operands = [specs[operand] for operand in equation.operands]
     if not isinstance(structure, Contraction) or any(
@@ -82,7 +83,7 @@ def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
 
 
 def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
-    """The ufunc that combines an equation's results over blocks of rows; empty if there is none."""
+    """The name of the ufunc that combines an equation's results for blocks of rows, or ''."""
     if is_dot(equation, specs):
         return "add"
     structure = equation.operation.structure
@@ -93,24 +94,24 @@ def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
 
 
 def _combines(equation: Equation) -> bool:
-    """Whether an equation is a reduction whose results over two parts a ufunc combines."""
+    """Whether an equation is a reduction whose results for two halves a ufunc combines."""
     structure = equation.operation.structure
     return isinstance(structure, Reduction) and structure.combine is not None
 
 
 def _is_product(equation: Equation) -> bool:
-    """Whether an equation is a contraction, which kernels have only where it is a dot."""
+    """Whether an equation is a contraction; in a kernel it is a dot product."""
     return isinstance(equation.operation.structure, Contraction)
 
 
-def place_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
+def role_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
     """The role of an equation in a kernel over ``rows`` rows.
 
     Returns
     -------
     str
-        ``row`` if a block of rows gives a block of the result, ``total`` if the results of the
-        blocks combine to the result, and nothing if it cannot be a member.
+        ``row`` if it computes a block of the result from a block of rows, ``total`` if the blocks'
+        results are combined to the result, and an empty string if it cannot be a member.
     """
     params = dict(equation.params)
     if not equation.operands or len(equation.results) != 1:
@@ -137,7 +138,7 @@ def _is_view(equation: Equation) -> bool:
 
 
 def _keeps_rows(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether a view of an array takes rows to rows."""
+    """Whether each row of a view consists of elements of the same row of the array."""
     shape, piece = specs[equation.operands[0]].shape, rearranged(equation, specs)
     if piece is None or piece.shape[0] != shape[0]:
         return False
@@ -151,7 +152,7 @@ def _keeps_rows(equation: Equation, specs: Sequence[Spec]) -> bool:
 
 
 def fits_blocks(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether an operation has the same parameters for a block of rows as for all of them."""
+    """Whether an operation has the same parameters for a block of rows as for all rows."""
     spec = specs[equation.operands[0]]
     block = replace(spec, shape=(1, *spec.shape[1:]))
     (result,) = equation.operation.results(block, **dict(equation.params))
@@ -160,7 +161,7 @@ def fits_blocks(equation: Equation, specs: Sequence[Spec]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ArraySizes:
-    """The sizes in bytes of a program's arrays, and when those are large."""
+    """The sizes of a program's arrays in bytes, and whether a size counts as large."""
 
     specs: Sequence[Spec]
     block: int
@@ -186,23 +187,23 @@ class _KernelDraft:
         self.number = number
         self.rows = rows
         self.members: list[int] = []
-        self.results: dict[int, str] = {}  # variables, with their places
-        self.seen: set[int] = set()  # variables of which blocks are there
-        self.after = 0  # the kernels that it needs to have run, as bits
+        self.results: dict[int, str] = {}  # the roles of the equations, by their results
+        self.seen: set[int] = set()  # variables that the kernel reads or makes in blocks
+        self.after = 0  # the kernels that have to run before this one, as bits
 
 
 def is_total(equation: Equation, kernel: Kernel) -> bool:
-    """Whether an equation of a kernel reduces over its rows, rather than makes a row of each."""
+    """Whether an equation of a kernel reduces over the kernel's rows."""
     axes = dict(equation.params).get("axis", ())
     is_reduction = _combines(equation) and (kernel.flat or 0 in axes)
     return is_reduction or _is_product(equation)
 
 
 def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
-    """The kernels of a program. They can run in some order: none waits for one that waits for it.
+    """The kernels of a program; an order exists in which they can run.
 
-    Small arrays may join, such as the maxima of rows between the rows and their exponentials; a
-    kernel with too many of them for blocks to pay is tried again without.
+    Equations on small arrays may be members, as in ``exp(x - max(x, axis=1))`` the maxima. If a
+    kernel would be slower than separate equations, it is tried again without small arrays.
     """
     sizes = _ArraySizes(program.specs(), block)
     if not any(sizes.is_large(sizes.size_of(spec)) for spec in sizes.specs):
@@ -222,15 +223,15 @@ def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
 
 
 def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> list[_KernelDraft]:
-    """Kernels without the equations at some positions."""
+    """Draft the kernels of a program; equations at refused positions join none."""
     drafts: list[_KernelDraft] = []
     specs = sizes.specs
-    upstream = [0] * len(specs)  # for each variable the kernels that have to run before
+    upstream = [0] * len(specs)  # for each variable the kernels that it depends on, as bits
     variable = program.index.first_result
     for position, equation in enumerate(program.equations):
         draft = None
         if position not in refused:
-            draft = _home_for(equation, sizes, drafts, upstream)
+            draft = _draft_for(equation, sizes, drafts, upstream)
         if draft is None:
             earlier = 0
             for operand in equation.operands:
@@ -244,10 +245,10 @@ def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> li
     return drafts
 
 
-def _home_for(
+def _draft_for(
     equation: Equation, sizes: _ArraySizes, drafts: list[_KernelDraft], upstream: Sequence[int]
 ) -> _KernelDraft | None:
-    """The kernel that an equation joins, which may be a new one."""
+    """The kernel that an equation joins, which may be a new one; None if it runs by itself."""
     if len(equation.results) != 1:
         return None
     specs = sizes.specs
@@ -257,8 +258,7 @@ def _home_for(
     ):
         return None
     rows = _rows(equation, specs)
-    place = place_of(equation, specs, rows) if rows > 1 else ""
-    if not place:
+    if rows < 2 or not role_of(equation, specs, rows):
         return None
     for draft in reversed(drafts[-_NEAR:]):
         if draft.rows == rows and _may_join(draft, equation, specs, drafts, upstream):
@@ -277,10 +277,8 @@ def _rows(equation: Equation, specs: Sequence[Spec]) -> int:
 
 
 def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> list[bool]:
-    """For each operand, whether a block of rows needs a block of it, rather than all.
-
-    Elementwise operations align the last axes of their operands.
-    """
+    """For each operand, whether a block of rows reads a block of it, rather than all of it."""
+    # Elementwise operations align the last axes of their operands.
     aligned = not combined_by(equation, specs) and not _is_view(equation)
     axes = len(equation.results[0].shape)
     shapes = [specs[operand].shape for operand in equation.operands]
@@ -310,7 +308,7 @@ def _may_join(
 
 
 def _closure(bits: int, drafts: Sequence[_KernelDraft]) -> int:
-    """Add to a set of kernels, as bits, all kernels that have to run before them."""
+    """Extend a set of kernels, as bits, by all kernels that have to run before them."""
     waiting, known = bits, 0
     while waiting:
         known |= waiting
@@ -339,7 +337,7 @@ def _join(
         if blocked:
             draft.seen.add(operand)
     draft.members.append(position)
-    draft.results[variable] = place_of(equation, specs, draft.rows)
+    draft.results[variable] = role_of(equation, specs, draft.rows)
     draft.seen.add(variable)
     upstream[variable] = 1 << draft.number
 
@@ -356,9 +354,9 @@ def _finished(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> Kern
 
 
 def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
-    """Whether a loop over blocks takes less time than one equation after another.
+    """Whether a loop over blocks takes less time than the equations one after another.
 
-    To read an array that has left the cache takes three times as long as to read one in it.
+    Reading an array from main memory takes three times as long as from the cache.
     """
     kernel, block = _finished(program, draft, sizes), sizes.block
     equations = [program.equations[position] for position in draft.members]
@@ -370,7 +368,7 @@ def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
 
 
 def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Sequence[Spec]) -> bool:
-    """Whether all arrays have one shape, so that axes play no part."""
+    """Whether all arrays have one shape, so that they can be treated as one-dimensional."""
     shapes = {specs[operand].shape for equation in equations for operand in equation.operands}
     shapes.update([spec.shape for spec in blocks])
     if len([shape for shape in shapes if prod(shape) != 1]) != 1:
@@ -388,7 +386,7 @@ def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Seque
 
 
 def steps(program: Program, block: int = BLOCK) -> list[Step]:
-    """The order in which a program runs: its own, but for what runs together."""
+    """The steps of a program: its equations in order, with members of kernels brought together."""
     fused = kernels(program, block)
     if not fused:
         return list(range(len(program.equations)))
@@ -399,5 +397,5 @@ def steps(program: Program, block: int = BLOCK) -> list[Step]:
         node = home.get(position, position)
         needs = {home.get(m, m) for m in (makers[v] for v in equation.operands) if m >= 0}
         nodes.setdefault(node, set()).update(needs - {node})
-    # A kernel comes where its last member stood.
+    # A kernel takes the place of its last member.
     return in_order(nodes, lambda node: node if isinstance(node, int) else node.members[-1])

@@ -1,4 +1,4 @@
-"""Graphs: an order of their nodes, and their connected parts.
+"""Graph algorithms: topological order and connected components.
 
 >>> in_order({4: {2}, 1: {4}, 2: set(), 3: set()}, place=lambda node: node)
 [2, 3, 4, 1]
@@ -21,9 +21,9 @@ def in_order(needs: Mapping[N, Iterable[N]], place: Callable[[N], int]) -> list[
     Parameters
     ----------
     needs : mapping
-        For each node the nodes that it needs, each once.
+        For each node the nodes that it needs, without duplicates.
     place : callable
-        The place of a node before. Nodes that need not wait are ordered by it.
+        A node's sort key; of the nodes that can come next, the one with the least key does.
     """
     readers: dict[N, list[N]] = {}
     missing: dict[N, int] = {}
@@ -46,13 +46,13 @@ def in_order(needs: Mapping[N, Iterable[N]], place: Callable[[N], int]) -> list[
 
 
 def connected(nodes: Iterable[N], links: Iterable[Iterable[Hashable]]) -> list[list[N]]:
-    """The connected parts of a graph, each with its nodes in their order.
+    """The connected components of a graph, each with its nodes in the order of ``nodes``.
 
     Parameters
     ----------
     nodes : iterable of nodes
     links : iterable of iterables of nodes
-        Each brings all of its nodes together, of which some may be none of the nodes asked for.
+        Each connects all of its nodes; it may contain others than ``nodes``.
     """
     parents: dict[Hashable, Hashable] = {}
 

@@ -1,4 +1,4 @@
-"""Memory of stacks whose number of rows is not known before they are made.
+"""Memory for stacks that grow row by row, as in loops whose length depends on the data.
 
 >>> import numpy as np
 >>> stack = np.array([[1.0], [2.0]])
@@ -18,14 +18,15 @@ from funcgrad.shape import Spec
 
 FEWEST: Final = 4
 MOST: Final = 1024
-"""The fewest and the most rows that there is room for at first."""
+"""The fewest and the most rows that a new stack has room for."""
 
 _BYTES: Final = 2**16
-"""The bytes at first, between these bounds: NumPy has that much memory at hand."""
+"""The bytes of a new stack, between these bounds: NumPy gets that much memory without a page
+fault."""
 
 
 def first_rows(spec: Spec) -> int:
-    """The number of rows that there is room for at first, by the spec of one row."""
+    """The number of rows that a new stack has room for, given the spec of a row."""
     size = prod(spec.shape) * spec.dtype.itemsize
     return min(max(FEWEST, _BYTES // max(size, 1)), MOST)
 
@@ -33,6 +34,6 @@ def first_rows(spec: Spec) -> int:
 def lengthen(stack: np.ndarray[Any, Any]) -> None:
     """Make room for half as many more rows, in place.
 
-    Nothing else may hold the memory, which may move. That of large stacks moves without a copy.
+    The memory may move, so no other array may use it. Large stacks move without a copy.
     """
     stack.resize((len(stack) * 3 // 2, *stack.shape[1:]), refcheck=False)

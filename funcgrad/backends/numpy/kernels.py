@@ -1,4 +1,4 @@
-"""Kernels as loops: equations that run together, on one block of rows after another."""
+"""Write kernels as loops over blocks of rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from funcgrad.shape import Spec
 from funcgrad.structure import Movement
 
 _FOR_THREADS: Final = 2**23
-"""The elements over all members from which on two threads are worth the time that it takes to start
-one, which is that of some 100,000 elements."""
+"""The work of a kernel, in elements over all members, from which on two threads pay. Starting a
+thread takes as long as computing some 100,000 elements."""
 
 Line: TypeAlias = tuple[str, str]
-"""A line of the text, and the user's line that it came from."""
+"""A line of the text, and the user's line that it comes from."""
 
 
 def kernel_lines(
@@ -39,18 +39,18 @@ def kernel_lines(
     expressions: Expressions,
     name: Callable[[int], str],
 ) -> list[Line]:
-    """The lines of a kernel.
+    """Write the lines of a kernel.
 
     Parameters
     ----------
     program : Program
     plan : Plan
-        Of the program.
+        The program's plan.
     kernel : Kernel
-        One of its steps.
+        A step of the plan.
     expressions : Expressions
     name : callable
-        The name of a variable that the kernel reads or makes.
+        From a variable to its name in the text.
     """
     loop = _KernelLoop(program, plan, kernel, expressions, name)
     for position in kernel.members:
@@ -59,7 +59,7 @@ def kernel_lines(
 
 
 class _KernelLoop:
-    """An unfinished loop: the lines before it, in it and after it."""
+    """An unfinished loop over blocks: the lines before it, in its body and after it."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class _KernelLoop:
         self.before: list[Line] = []
         self.body: list[Line] = []
         self.after: list[Line] = []
-        self.blocks: dict[int, str] = {}  # what stands for the block of a variable
+        self.blocks: dict[int, str] = {}  # the names of variables' blocks
         self.last = self._last_uses()
 
     def _last_uses(self) -> dict[int, int]:
-        """For each variable the last member that reads or makes it."""
+        """For each variable, the last member that reads or makes it."""
         last: dict[int, int] = {}
         for position in self.kernel.members:
             last[self.plan.firsts[position]] = position
@@ -90,7 +90,7 @@ class _KernelLoop:
         return last
 
     def lines(self) -> list[Line]:
-        """All lines, indented as the loop wants it."""
+        """All lines, those of the body indented."""
         block, blocks = self._word("block"), self.kernel.blocks
         equations = [self.program.equations[position] for position in self.kernel.members]
         work = sum([prod(self.plan.specs[equation.operands[0]].shape) for equation in equations])
@@ -112,7 +112,7 @@ class _KernelLoop:
         return [*self.before, *loop, *self.after]
 
     def member(self, position: int) -> None:
-        """The lines of one equation."""
+        """Write the lines of one equation."""
         equation = self.program.equations[position]
         variable = self.plan.firsts[position]
         texts: list[Text] = []
@@ -141,14 +141,14 @@ class _KernelLoop:
                 f"{self.name(variable)} = {self._expression(equation, texts, specs)}", equation
             )
         ended = [v for v, end in self.last.items() if end == position]
-        gone = [self.blocks.pop(v) for v in ended if v in self.blocks]
-        if gone:
-            self.body.append((f"del {', '.join(gone)}", ""))
+        dropped = [self.blocks.pop(v) for v in ended if v in self.blocks]
+        if dropped:
+            self.body.append((f"del {', '.join(dropped)}", ""))
 
     def _total(
         self, equation: Equation, variable: int, texts: Sequence[Text], specs: Sequence[Spec]
     ) -> None:
-        """Write a reduction over the rows: of each block, then of the results of the blocks."""
+        """Write a reduction over the rows: reduce each block, then the results of the blocks."""
         name, block = self.name(variable), self._word("block")
         self.before.append(self._room(variable, (self.kernel.blocks, *equation.results[0].shape)))
         self._line(f"{name}[{block}] = {self._expression(equation, texts, specs)}", equation)
@@ -159,12 +159,12 @@ class _KernelLoop:
     def _result(
         self, equation: Equation, position: int, texts: Sequence[Text], specs: Sequence[Spec]
     ) -> None:
-        """Write a result that is needed whole after the kernel."""
+        """Write the equation of a result that is read after the kernel, as a whole array."""
         variable = self.plan.firsts[position]
         block_name = self._block_name(variable)
-        there = [operand for operand in equation.operands if self.blocks.get(operand) == block_name]
-        if there:  # what it is made of has its place already
-            del self.blocks[there[0]]
+        in_place = [v for v in equation.operands if self.blocks.get(v) == block_name]
+        if in_place:  # an operand was made in the result's memory
+            del self.blocks[in_place[0]]
             self.blocks[variable] = block_name
             self._line(self.expressions.into(equation, texts, block_name), equation)
             return
@@ -178,10 +178,10 @@ class _KernelLoop:
         else:
             self._line(f"{start}{place} = {self._expression(equation, texts, specs)}", equation)
 
-    # Parts.
+    # Texts.
 
     def _place(self, variable: int) -> str:
-        """The name of a block's part of a result that is needed whole after the kernel."""
+        """The slice ``name[rows]`` of a result that is read after the kernel, as a whole array."""
         name, shape = self.name(variable), self.plan.specs[variable].shape
         flat = self.kernel.flat and len(shape) > 1
         if variable in self.plan.slots:
@@ -192,7 +192,7 @@ class _KernelLoop:
         return f"{name}[{self._word('rows')}]"
 
     def _flags(self, equation: Equation) -> list[bool]:
-        """For each operand, whether a block of it is needed."""
+        """For each operand, whether a block of rows reads a block of it."""
         if not self.kernel.flat:
             return blocked_operands(equation, self.plan.specs, self.kernel.rows)
         shapes = [self.plan.specs[operand].shape for operand in equation.operands]
@@ -204,13 +204,13 @@ class _KernelLoop:
             return " @ ".join(map(_as_vector, texts, specs))
         is_movement = isinstance(equation.operation.structure, Movement)
         if is_movement and not fits_blocks(equation, self.plan.specs):
-            # It keeps the order of all elements.
+            # This movement keeps the order of all elements, so it is a reshape.
             shape = (-1, *equation.results[0].shape[1:])
             equation = replace(equation, operation=reshape, params=(("shape", shape),))
         elif self.kernel.flat and "axis" in dict(equation.params):
             params = {**dict(equation.params), "axis": (0,)}
             equation = replace(equation, params=tuple(params.items()))
-        return self.expressions.of(equation, texts, specs)
+        return self.expressions.expression(equation, texts, specs)
 
     def _spec(self, variable: int, blocked: bool) -> Spec:
         spec = self.plan.specs[variable]
@@ -220,7 +220,7 @@ class _KernelLoop:
         return replace(spec, shape=(self.kernel.step, *row_shape))
 
     def _block(self, variable: int) -> str:
-        """The name of a block of a variable; it is taken when it is first needed."""
+        """The name of a variable's block; the first call writes the line that slices it."""
         if variable not in self.blocks:
             name, block_name = self.name(variable), self._block_name(variable)
             if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
@@ -230,21 +230,21 @@ class _KernelLoop:
         return self.blocks[variable]
 
     def _flat(self, variable: int) -> str:
-        """The name of an array with all its axes as one."""
+        """The name of a variable's array, reshaped to one axis."""
         flat = self._derived_name("flat", variable)
         self.before.append((f"{flat} = {self.name(variable)}.reshape(-1)", ""))
         self.after.append((f"del {flat}", ""))
         return flat
 
     def _whole(self, variable: int) -> str:
-        """The text of the whole of a variable; in a flat kernel its one element gets one axis."""
+        """The text of a whole variable; in a flat kernel it has one element, and gets one axis."""
         name = self.name(variable)
         if self.kernel.flat and len(self.plan.specs[variable].shape) > 1:
             return f"{name}.reshape(1)"
         return name
 
     def _room(self, variable: int, shape: tuple[int, ...]) -> Line:
-        """An array for the results of all blocks."""
+        """The line that allocates an array for the results of all blocks."""
         scope, name = self.expressions.scope, self.name(variable)
         dtype = self.plan.specs[variable].dtype
         if variable in self.plan.leaving:
@@ -263,7 +263,7 @@ class _KernelLoop:
         return known[key]
 
     def _word(self, word: str) -> str:
-        """A name that all kernels of a program share."""
+        """A name that all kernels of a program share, such as ``rows``."""
         known = self.expressions.scope.known
         if ("kernel", word) not in known:
             known["kernel", word] = self.expressions.scope.fresh(word)

@@ -16,11 +16,11 @@ import numpy as np
 from funcgrad.trace import Raw
 
 _SPELLED_OUT: Final = 8
-"""The size up to which an array is written out."""
+"""The largest size of an array that is written out as a literal."""
 
 
 def number_text(value: Raw) -> str:
-    """A Python number."""
+    """A Python number as text, in parentheses if it is negative."""
     if type(value) is complex:
         return f"complex({number_text(value.real)}, {number_text(value.imag)})"
     if type(value) is not float:
@@ -41,7 +41,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 def element_text(value: Raw) -> str:
-    """A NumPy scalar as a Python number, as short as the dtype allows."""
+    """A NumPy scalar as the text of a Python number, as short as the dtype allows."""
     number = value.item()
     if type(number) is float and number == number and abs(number) != np.inf:
         short = str(abs(value))
@@ -52,12 +52,12 @@ def element_text(value: Raw) -> str:
 
 
 def array_text(value: Raw) -> str | None:
-    """A NumPy scalar or a small array as text; None for one that is too long."""
+    """A NumPy scalar or a small array as text; None for an array that is too long."""
     dtype = dtype_text(value.dtype)
     if isinstance(value, np.generic):
         return f"{dtype}({element_text(value)})"
     if not value.flags.c_contiguous:
-        return None  # the order in memory has a say in how sums are rounded
+        return None  # the order in memory affects how sums are rounded
     if not value.size:
         return f"np.empty({value.shape}, {dtype})"
     if value.size <= _SPELLED_OUT:
@@ -75,7 +75,7 @@ def _nested(array: Raw) -> str:
 
 
 def plain_text(value: Raw) -> str | None:
-    """A static parameter as text; None for one without a literal."""
+    """A static parameter as text; None if it has no literal."""
     if isinstance(value, np.dtype):
         return f"np.dtype({dtype_text(value)})"
     if type(value) in (bool, int, float, complex):
@@ -96,6 +96,6 @@ def tuple_text(parts: Sequence[str]) -> str:
 
 
 def identifier(name: str) -> str:
-    """The characters of a name that Python allows; empty where none are left."""
+    """A name without the characters that Python does not allow; empty if nothing remains."""
     text = re.sub(r"\W+", "_", name).strip("_")
     return text if text.isidentifier() and text != "lambda" else ""

@@ -1,9 +1,9 @@
-r"""Functions of many lines as several functions of fewer, which hand on what the later ones read.
+r"""Split a long function into several, which pass on the variables that later ones read.
 
-Python needs 2 kB of memory for a line while it compiles a function, and gives it back only after
-the last line. So the statements of a long program are those of several functions, each of which
-is compiled by itself. What one of them defines goes to each that reads it in a tuple of its own,
-which is gone as soon as it is taken apart: nothing lives longer than in one long function.
+Python needs 2 kB of memory per line while it compiles a function, and frees it only after the last
+line. So the lines of a long program are split into functions, the *parts*, which are compiled one
+by one. For each pair of parts, one tuple carries the variables that the first makes and the second
+reads; it is dropped when unpacked, so no variable lives longer than in one long function.
 
 >>> parts = Parts("f", "x", longest=1)
 >>> parts.makes([0])
@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 LONGEST: Final = 2**12
-"""Lines of a function. To hand a variable on takes 15 ns, a twentieth of an operation on arrays."""
+"""Lines of a part. Passing a variable on takes 15 ns, a twentieth of an operation on arrays."""
 
 
 class Parts:
@@ -43,9 +43,9 @@ class Parts:
     Parameters
     ----------
     name, inputs : str
-        Of the function.
+        The function's name and its parameters.
     longest : int
-        The number of lines from which on a part ends.
+        The number of lines after which the next step begins a new part.
     """
 
     def __init__(self, name: str, inputs: str, longest: int = LONGEST) -> None:
@@ -61,7 +61,7 @@ class Parts:
         self.lines[-1].append(f"{'    ' * self.depth}{text}")
 
     def begins(self, reads: Iterable[int]) -> None:
-        """Note that a step with these operands begins, where a new part may begin, too."""
+        """Note that a step with these operands begins; it may begin a new part."""
         if len(self.lines[-1]) >= self.longest:
             self.lines.append([])
             self.reads.append({})
@@ -69,17 +69,17 @@ class Parts:
             self.reads[-1].update(dict.fromkeys(reads))
 
     def makes(self, variables: Iterable[int]) -> None:
-        """Note that the last line makes these variables; the first that makes one counts."""
+        """Note that the current part makes these variables, unless an earlier part did."""
         for variable in variables:
             self.makers.setdefault(variable, len(self.lines) - 1)
 
     def functions(self, names: Callable[[int], Sequence[str]], result: str) -> list[list[str]]:
-        """The lines of the parts and of the function itself, which comes last.
+        """The lines of the parts and, last, of the function that calls them.
 
         Parameters
         ----------
         names : callable
-            The names that a variable is handed on by.
+            From a variable to its names in the text.
         result : str
             The expression that the function returns.
         """
@@ -105,7 +105,7 @@ class Parts:
         return functions
 
     def _handed(self, names: Callable[[int], Sequence[str]]) -> dict[tuple[int, int], list[str]]:
-        """For each part and each that reads its variables, the names of these variables."""
+        """For each pair of parts, the names that the first makes and the second reads."""
         handed: dict[tuple[int, int], dict[str, None]] = {}
         for reader, variables in enumerate(self.reads):
             for variable in variables:

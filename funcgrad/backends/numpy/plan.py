@@ -1,4 +1,4 @@
-"""The plan of a program: its steps, where results lie in memory, and when they are dropped.
+"""The plan of a program: its steps, where results are stored, and when they are dropped.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x + 1.0) * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
@@ -27,28 +27,28 @@ from funcgrad.structure import Contraction, Trait
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a program runs.
+    """The order of a program's steps and the memory of their results.
 
     Attributes
     ----------
     specs : sequence of Spec
-        Of each variable.
+        Specs by variable.
     firsts : list of int
-        The first variable that each equation defines.
+        For each equation, the first variable that it defines.
     steps : list of int or Kernel
     ends : list of int
-        For each variable the last step that reads it; -1 if none does, and for an output the number
-        of steps.
+        For each variable, the last step that makes or reads it; -1 if there is none, and for an
+        output the number of steps.
     takes : dict
-        For the position of an equation the operand whose memory its result takes: an array of its
-        shape and dtype that nothing reads any more. Within kernels, blocks are taken likewise.
+        From the position of an equation to the operand that its result overwrites: an array of the
+        result's shape and dtype that nothing reads any more. Within kernels this holds for blocks.
     homes : dict
-        For variables of kernels whose blocks become blocks of one that is read outside, by taking
-        their memory: that variable, in whose place they are made.
+        From a variable inside a kernel to the result of the kernel in whose memory it is made, if
+        that result is computed from it in place.
     outside : frozenset of int
-        Of the variables that kernels define those that are read outside of them.
+        The variables defined in kernels that are read outside of them.
     slots : mapping
-        For large intermediate results the slot of memory that they lie in; see ``slots_of``.
+        From a large intermediate result to its slot of memory; see ``slots_of``.
     leaving : frozenset of int
         Large results that are returned, or whose memory a returned result has taken.
     """
@@ -65,15 +65,14 @@ class Plan:
 
 
 def is_plain_ufunc(operation: Primitive) -> bool:
-    """Whether an operation is an elementwise function of NumPy's, which takes an array for its
-    result after its arguments."""
+    """Whether an operation is an elementwise ufunc, whose call accepts an array for the result."""
     return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
 
 
 def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -> Plan:
-    """The plan of a program, with kernels over blocks of ``block`` bytes.
+    """Plan a program, with kernels over blocks of ``block`` bytes.
 
-    The memory of inputs that are ``owned`` may be taken over.
+    Results may overwrite the inputs that are ``owned``.
     """
     specs = program.specs()
     firsts = [results.start for results in program.index.results]
@@ -97,7 +96,8 @@ def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -
                 if firsts[position] not in outside:
                     takes[position] = operand
                     continue
-                # Its place is in the whole result; so it is for what it could take the memory of.
+                # The result is a whole array, so the operand is made in it, block by block, and so
+                # are the variables whose memory the operand takes.
                 while moments.makers[operand] in takes:
                     operand = takes[moments.makers[operand]]
                 if operand not in outside and is_plain_ufunc(
@@ -120,7 +120,7 @@ def _lives(
     shared: Aliases,
     moments: _Moments,
 ) -> list[Life]:
-    """The lives of the results that can be written into given memory; a kernel is one moment."""
+    """The lives of the results that can be written into existing memory, counted in steps."""
     numbers = [n for n, s in enumerate(order) for _ in ((s,) if isinstance(s, int) else s.members)]
     numbers.append(len(order))
     taker = {operand: firsts[position] for position, operand in takes.items()}
@@ -129,7 +129,7 @@ def _lives(
         for equation in program.equations
         if equation.operation.is_foreign
         for operand in equation.operands
-    }  # who knows what a user's rule keeps
+    }  # a user's rule may store its arguments
     lives = []
     for number, step in enumerate(order):
         for position in (step,) if isinstance(step, int) else step.members:
@@ -144,7 +144,7 @@ def _lives(
                 heirs.append(taker[heirs[-1]])
             if not foreign.isdisjoint(heirs):
                 continue
-            end = max(numbers[moments.gone[heir]] for heir in heirs)
+            end = max(numbers[moments.last_reads[heir]] for heir in heirs)
             lives.append(Life(variable, specs[variable], number, max(end, number)))
     return lives
 
@@ -178,16 +178,24 @@ def _outside(
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """The times at which variables are made and dropped, counted in equations as they run.
+    """The times at which variables are made and last read, counted in equations as they run.
 
-    ``made`` is when the equation of a variable runs, and ``gone`` when the last one runs that reads
-    any variable which may share its memory.
+    Attributes
+    ----------
+    when : dict
+        The time at which the equation at a position runs.
+    makers : sequence of int
+        The position of the equation that makes each variable.
+    last_reads : list of int
+        For each variable, the last time that it or a variable sharing its memory is read.
+    owned : list of bool
+        Whether a result may overwrite the variable once it is not read any more.
     """
 
     when: dict[int, int]
     makers: Sequence[int]
-    gone: list[int]
-    inner: list[bool]
+    last_reads: list[int]
+    owned: list[bool]
 
 
 def _moments(
@@ -195,7 +203,7 @@ def _moments(
     order: Sequence[Step],
     ends: Sequence[int],
     shared: Aliases,
-    given_up: Collection[int],
+    owned_inputs: Collection[int],
 ) -> _Moments:
     positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
     when = {position: moment for moment, position in enumerate(positions)}
@@ -206,22 +214,23 @@ def _moments(
             last[operand] = when[position]
     for variable in program.outputs:
         last[variable] = len(positions)
-    gone = list(last)
+    last_reads = list(last)
     for variable, roots in enumerate(shared):
         for root in roots:
-            gone[root] = max(gone[root], last[variable])
-    owned = [position >= 0 and _is_given_up(program.equations[position]) for position in makers]
-    for variable in given_up:
+            last_reads[root] = max(last_reads[root], last[variable])
+    owned = [position >= 0 and _may_be_taken(program.equations[position]) for position in makers]
+    for variable in owned_inputs:
         owned[variable] = True
-    return _Moments(when, makers, gone, owned)
+    return _Moments(when, makers, last_reads, owned)
 
 
-def _is_given_up(equation: Equation) -> bool:
-    """Whether a result's memory may be taken over by a later result that is computed from it.
+def _may_be_taken(equation: Equation) -> bool:
+    """Whether a later result that is computed from an equation's result may overwrite it.
 
-    Not so for a product that cannot be written into given memory. Its memory is fresh at each call;
-    if it is freed early, the next product gets it. Kept longer, it goes back to the system, which
-    gives it anew, page by page (a mixture of Gaussians took 1.6 times as long).
+    Products that cannot be written into existing memory are not overwritten: each allocates its
+    result, and gets the memory of the previous product if that was freed early. Otherwise the
+    memory returns to the system, which hands it out again page by page (a mixture of Gaussians
+    took 1.6 times as long).
     """
     operation = equation.operation
     if not makes_its_own(operation):
@@ -238,21 +247,21 @@ def _taken(
     shared: Aliases,
     moments: _Moments,
 ) -> int | None:
-    """The operand whose memory the result of an equation may take."""
+    """The operand that the result of an equation may overwrite; None if there is none."""
     if not is_plain_ufunc(equation.operation) or not equation.results[0].shape:
         return None
     result = equation.results[0]
     if result.dtype.kind == "c" and prod(result.shape) == 1:
-        return None  # NumPy rounds a single complex product otherwise when it is put over a factor
+        return None  # NumPy rounds a single complex product differently if it overwrites a factor
     flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()
     for k, operand in enumerate(equation.operands):
         spec = specs[operand]
         if (
-            moments.inner[operand]
+            moments.owned[operand]
             and spec.shape == result.shape
             and spec.dtype == result.dtype
             and shared[operand] == (operand,)
-            and moments.gone[operand] == moments.when[position]
+            and moments.last_reads[operand] == moments.when[position]
             and (kernel is None or kernel.flat or flags[k])
         ):
             return operand

@@ -1,4 +1,4 @@
-"""Rewrite an optimized program as NumPy runs it best.
+"""Rewrite an optimized program to the form that NumPy runs best.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: fg.checkpoint(lambda y: y * y)(x) + x)(3.0)
@@ -27,38 +27,38 @@ from funcgrad.structure import Control
 
 
 def prepared(program: Program, relaxed: bool = False) -> Program:
-    """Rewrite an optimized program as NumPy runs it best.
+    """Rewrite an optimized program to the form that NumPy runs best.
 
     Parameters
     ----------
     program : Program
     relaxed : bool
-        As for ``optimize``.
+        See ``optimize``.
 
     Returns
     -------
     Program
-        A program with the same results, in which calls are written out, programs inside, as the
-        bodies of loops, are prepared likewise, and arrays of many short rows are turned. It is not
-        meant to be differentiated, since the rules of calls are gone, and sums in its derivatives
-        have another order.
+        A program with the same results, in which calls are replaced by their equations, the
+        programs of loops and branches are prepared too, and arrays of many short rows have their
+        rows last. It is not meant to be differentiated: it lacks the rules of calls, and sums in
+        its derivatives would have another order.
     """
-    runs = with_programs_inside(
+    rewritten = with_programs_inside(
         _written_out(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)
     )
-    formulas = formulas_of(runs)
-    if runs is not program:
-        runs = optimize(runs, relaxed, formulas)
+    formulas = formulas_of(rewritten)
+    if rewritten is not program:
+        rewritten = optimize(rewritten, relaxed, formulas)
     elif formulas:
-        runs = extended(runs, relaxed, formulas)
-    return put_rows_last(runs)
+        rewritten = extended(rewritten, relaxed, formulas)
+    return put_rows_last(rewritten)
 
 
 def _written_out(program: Program) -> Program:
-    """Replace operations that a compiler could not write by loops.
+    """Replace operations that have no form by the loops that they declare (``Control.written``).
 
-    Such an operation may begin with the work of another one, as the way back through a loop begins
-    with that loop. Then one loop replaces both.
+    Such an operation may repeat an earlier operation's work first, as the reverse sweep through a
+    loop repeats that loop. Then one loop replaces both.
     """
     loops: dict[int, Program] = {}
     begun: dict[Hashable, Program] = {}
@@ -92,5 +92,5 @@ def _written_out(program: Program) -> Program:
 def _beginning(
     equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
 ) -> Hashable:
-    """A key of the equation that this one continues: operation, parameters, first operands."""
+    """A key of the operation whose work an equation repeats: operation, parameters, operands."""
     return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]

@@ -1,8 +1,8 @@
-"""Memory of large results, used again once nobody holds it.
+"""Memory of large results, reused once nobody else refers to it.
 
-To get memory from the system and to touch it for the first time may take longer than to compute the
-numbers in it. So a compiled function remembers its last large results, and uses their memory again
-if nobody else holds them any longer.
+Getting memory from the system and touching it for the first time may take longer than computing the
+numbers in it. So a compiled function remembers its last large results, and reuses their memory if
+nothing else refers to them.
 
 >>> import numpy as np
 >>> memory = ResultMemory()
@@ -23,19 +23,19 @@ _MOST: Final = 2  # in a loop the last result is held while the next one is made
 
 
 def _popped(arrays: list[np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, Any], int]:
-    """The first array of a list, taken out of it, and how many references to it there are."""
+    """Remove the first array of a list; return it and the number of references to it."""
     array = arrays.pop(0)
     return array, sys.getrefcount(array)
 
 
 _ALONE: Final = _popped([np.empty(0)])[1]
-"""The count for an array that nobody else holds. Versions of Python differ in it."""
+"""The count for an array that nothing else refers to. It depends on the version of Python."""
 
 
 class ResultMemory:
-    """Places for one result of one compiled function.
+    """Memory for one result of one compiled function.
 
-    Many threads may use it at once: whoever takes an array has it alone, and others get new ones.
+    Many threads may use it at once: no two of them get the same array.
     """
 
     __slots__ = ("_arrays",)
@@ -44,21 +44,21 @@ class ResultMemory:
         self._arrays: list[np.ndarray[Any, Any]] = []
 
     def take(self, shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """An array with any numbers in it."""
+        """Return an array with arbitrary numbers in it, new or reused."""
         for _ in range(len(self._arrays)):
             try:
                 array, count = _popped(self._arrays)
             except IndexError:  # another thread was faster
                 break
-            # A tensor, a view or a buffer of the array would hold it too. Without the global lock
-            # the count says nothing.
+            # Tensors, views and buffers of the array refer to it. Without the global interpreter
+            # lock the count says nothing.
             if count == _ALONE and getattr(sys, "_is_gil_enabled", _always)():
                 return array
             self._arrays.append(array)
         return np.empty(shape, dtype)
 
     def keep(self, array: np.ndarray[Any, Any]) -> None:
-        """Remember an array; it may be taken again as soon as nobody else holds it."""
+        """Remember an array; it is reused as soon as nothing else refers to it."""
         self._arrays.append(array)
         del self._arrays[:-_MOST]
 

@@ -1,8 +1,8 @@
-"""Layout: arrays of many short rows, computed with their rows along the last axis.
+"""Layout: compute arrays of many short rows with the axis of the rows last.
 
-NumPy goes through arrays in inner loops along their last axes. Where rows are short, as in a batch
-of points or of scores, an operation that broadcasts or reduces along them has many such loops of a
-few numbers each. With the rows last there are few loops, each over all rows.
+NumPy's inner loops run along the last axes of arrays. If rows are short, as in a batch of points or
+scores, an operation that broadcasts or reduces along them consists of many such loops over a few
+numbers each. With the rows last there are few loops, each over all rows.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -19,7 +19,7 @@ program spread(x: float64[5000,4]) -> float64[4]
   f: float64[4] = sum e axis=(1,) keepdims=False
   return f
 
-A broadcast to the shape that an array has is a copy in C order: it is what turns it in memory.
+Here ``broadcast_to`` the same shape copies the transposed view to C order.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _SOME: Final = 2**10
 _TURN: Final = 1.0
 _MOVE: Final = 0.001
 _LARGE: Final = 2**17
-"""Microseconds to turn an array, and for each of its numbers: twice as many from ``_LARGE`` bytes
-on, which do not stay in the cache."""
+"""Microseconds to turn an array (to copy it with its rows last, or first): for the call, and for
+each number; twice as many for arrays above ``_LARGE`` bytes, which do not stay in the cache."""
 
 _ROW: Final = 0.004
 """Microseconds for each row that is written when rows are put first again."""
@@ -75,20 +75,20 @@ _LEAST_GAIN: Final = 2.0
 _ROUNDING: Final = 1e-6
 
 _SWEEPS: Final = 8
-"""The most sweeps over all variables; two or three are usual."""
+"""The limit of sweeps over all variables; two or three are usual."""
 
 
 def put_rows_last(program: Program) -> Program:
     """Compute arrays of many short rows with the rows last, where that takes less time.
 
-    A variable of the shape ``(rows, *rest)`` is replaced by one of the shape ``(*rest, rows)``.
-    Elementwise operations, reductions, products of arrays and moves within rows are done in that
-    layout; for anything else, and for outputs, arrays are turned by a copy. Which variables are
-    worth it is estimated from shapes and dtypes; see ``rowwise.py``.
+    A variable of shape ``(rows, *axes)`` is replaced by one of shape ``(*axes, rows)``. Elementwise
+    operations, reductions, products of arrays and movements within rows are done in that layout;
+    for anything else, and for outputs, arrays are turned by a copy. Which variables are worth it is
+    estimated from shapes and dtypes; see ``rowwise.py``.
 
-    Elementwise operations and extrema have the bits that they have for arrays in C order. Sums and
-    products of arrays are added in another order: each is off by no more than
-    ``n * eps * sum(abs(terms))`` for sums of n terms.
+    Results of elementwise operations and extrema are unchanged to the last bit. Sums and products
+    of arrays are added in another order: a sum of n terms changes by at most
+    ``n * eps * sum(abs(terms))``.
     """
     counts = _row_counts(program)
     if not counts:
@@ -115,12 +115,12 @@ def _row_counts(program: Program) -> frozenset[int]:
 
 
 class _Layout:
-    """The variables that have their rows last, and the time that a program then takes.
+    """The variables that have their rows last, and estimates of the time that this saves.
 
     Attributes
     ----------
     sites : dict
-        By position, the equations that can be done with rows last.
+        By position, how equations are done with rows last, if they can be.
     """
 
     __slots__ = (
@@ -139,13 +139,13 @@ class _Layout:
         self.sites: dict[int, Site] = {}
         self._nodes: list[int] = []  # the variables that may have their rows last
         self._readers: dict[int, list[int]] = {}  # the sites that read a variable as it lies
-        self._times: dict[tuple[int, tuple[bool, ...]], float] = {}  # of products
+        self._times: dict[tuple[int, tuple[bool, ...]], float] = {}  # product times by layout
         self._last = {
             variable: False
             for variable, spec in enumerate(program.specs())
             if spec.shape and spec.shape[0] in counts and 0 not in spec.shape
         }
-        # How many want the rows of a variable first, and last.
+        # How many equations read a variable with its rows first, and with its rows last.
         self._demands = {variable: [0, 0] for variable in self._last}
         constants = range(len(program.inputs), program.index.first_result)
         self._turnings = {v: self._turning_times(v, v in constants) for v in self._last}
@@ -181,13 +181,13 @@ class _Layout:
         return self._last.get(variable, False)
 
     def has_any(self) -> bool:
-        """Whether there are such variables."""
+        """Whether any variable is computed with its rows last."""
         return any(self._last.values())
 
-    # What it costs.
+    # Costs.
 
     def _reading_time(self, position: int) -> float:
-        """The time that an equation loses by reading its operands as they lie."""
+        """The time that an equation loses by reading its operands in their current layout."""
         site = self.sites[position]
         if isinstance(site, Product):
             return self._product_time(position, site)
@@ -205,19 +205,19 @@ class _Layout:
         return self._times[position, last]
 
     def _turning_times(self, variable: int, is_constant: bool) -> tuple[float, float]:
-        """The times that it takes to put the rows of a variable first, and last."""
+        """The time to put the rows of a variable first, and the time to put them last."""
         spec = self._index.specs[variable]
         size = prod(spec.shape)
         if size == spec.shape[0]:
             time = _CALL * (len(spec.shape) > 1)
             return time, time
         if is_constant:
-            return 0.0, 0.0  # that is done now
+            return 0.0, 0.0  # constants are turned while the program is compiled
         time = _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
         return time + _ROW * (size // spec.shape[-1]), time
 
     def _gain(self, node: int) -> float:
-        """The time that turning a variable saves while all others stay as they are."""
+        """The time that turning a variable saves if all others stay unchanged."""
         last = self._last[node]
         demands, times = self._demands[node], self._turnings[node]
         gain = bool(demands[not last]) * times[not last] - bool(demands[last]) * times[last]
@@ -242,17 +242,18 @@ class _Layout:
             self._last[node] = last
         return gain
 
-    # What is best.
+    # The choice.
 
     def settle(self) -> None:
         """Choose the layout of each variable.
 
-        All variables that can have their rows last start so. Then each one is turned back that
-        saves nothing, given the others; this cuts off at the borders those that are not worth a
-        copy. The others fall into connected parts, each of which has to save time as a whole.
+        At first all variables that can have their rows last do. Then each variable that saves no
+        time, given the others, is turned back: this trims the borders of regions where a copy costs
+        more than it saves. Each connected region that remains has to save time as a whole.
         """
         for _ in range(_SWEEPS):
-            self._nodes.reverse()  # a border moves through the program in one sweep, or in the next
+            # Sweeps alternate in direction: one of two moves a border through the whole program.
+            self._nodes.reverse()
             flips = [self._flip_if_better(node) for node in self._nodes]
             if not any(flips):
                 break
@@ -263,7 +264,7 @@ class _Layout:
                     self._flip(node)
 
     def _flip_if_better(self, node: int) -> bool:
-        """Turn a variable, if that saves time, or costs none and puts its rows first."""
+        """Turn a variable if that saves time, or if it costs nothing and puts its rows first."""
         gain = self._gain(node)
         is_better = gain > _ROUNDING or (gain > -_ROUNDING and self._last[node])
         if is_better:
@@ -271,7 +272,7 @@ class _Layout:
         return is_better
 
     def _flip(self, node: int) -> float:
-        """Turn a variable; returns what that saves."""
+        """Turn a variable; return the time that this saves."""
         gain, last = self._gain(node), self._last[node]
         self._last[node] = not last
         site = self.sites[self._index.makers[node]]
@@ -282,7 +283,7 @@ class _Layout:
         return gain
 
     def _components(self) -> list[list[int]]:
-        """The variables with rows last, by those that equations and copies bring together."""
+        """The variables with rows last, in groups that are connected by equations."""
         links: list[Sequence[int]] = []
         for site in self.sites.values():
             if isinstance(site, Rowwise) and self._last[site.result]:
@@ -295,12 +296,12 @@ class _Layout:
 
 
 def _has_times(site: Total | Product) -> bool:
-    """Whether the layout of operands and result matters; BLAS takes a matrix either way."""
+    """Whether the layout affects an equation's time; BLAS reads matrices in either layout."""
     return isinstance(site, Total) or max(map(len, site.letters)) > 2
 
 
 def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
-    """The subscripts of a product, of which some arrays have their rows last."""
+    """The subscripts of a product for the layouts of its operands and its result."""
     first, second, out = [
         "".join(behind(letters)) if flag else letters
         for letters, flag in zip(site.letters, last, strict=True)
@@ -320,8 +321,8 @@ class _RowsLastWriter:
         self._program = program
         self._layout = layout
         self._draft = Draft(program)
-        # The new variables for the old ones, in the layouts that these have; and in the other
-        # ones, and as columns, for each epoch: what is done again is turned again.
+        # The new variables by old ones: in the chosen layout; in the other layout, and as columns,
+        # for each epoch, since work that is repeated on purpose must not share copies.
         self._rewritten: list[int] = [
             *range(len(program.inputs)),
             *map(self._draft.constant, program.constants),
@@ -330,7 +331,7 @@ class _RowsLastWriter:
         self._columns: dict[tuple[int, Shape, int], int] = {}
 
     def finished(self) -> Program:
-        """Write the program in the chosen layout."""
+        """Write and return the program in the chosen layout."""
         for position, equation in enumerate(self._program.equations):
             site = self._layout.sites.get(position)
             if isinstance(site, Rowwise) and self._layout.is_last(site.result):
@@ -351,14 +352,14 @@ class _RowsLastWriter:
     # Old variables, for an equation.
 
     def _with_rows_first(self, variable: int) -> int:
-        """The new variable for an output, with its rows first."""
+        """The new variable for an output or a guard, with its rows first."""
         position = self._program.index.makers[variable]
         if position < 0:
             return self._rewritten[variable]
         return self._read(self._program.equations[position], variable, False)
 
     def _read(self, like: Equation, variable: int, last: bool) -> int:
-        """A variable with its rows first or last."""
+        """The new variable for an old one, with its rows first or last; copied if it has to be."""
         rewritten = self._rewritten[variable]
         if self._layout.is_last(variable) == last:
             return rewritten
@@ -368,7 +369,7 @@ class _RowsLastWriter:
         return self._others[key]
 
     def _turn(self, like: Equation, variable: int, last: bool) -> int:
-        """A new variable turned, in C order."""
+        """Turn a new variable: put its rows last, or first, in C order."""
         spec = self._draft.spec(variable)
         old_shape, rank = spec.shape, len(spec.shape)
         axes = behind(range(rank)) if last else (rank - 1, *range(rank - 1))
@@ -384,7 +385,7 @@ class _RowsLastWriter:
         return self._draft.put(like, broadcast_to, [variable], {"shape": shape}, result)
 
     def _column(self, like: Equation, variable: int, rank: int) -> int:
-        """A variable that is the same for all rows, beside others of a rank with rows last."""
+        """Reshape a variable without rows to broadcast with arrays of a rank with rows last."""
         rows_first = self._read(like, variable, False)
         shape = self._draft.spec(rows_first).shape
         column = behind(shape) if len(shape) == rank else (*shape, 1) if shape else shape
@@ -441,7 +442,7 @@ class _RowsLastWriter:
         return self._draft.put(equation, contract, [x, y], subscripts, result)
 
     def _transposed(self, like: Equation, variable: int) -> int:
-        """A view of a matrix, which BLAS takes as well."""
+        """Write a transposed view of a matrix, which BLAS reads without a copy."""
         return self._draft.put(like, transpose, [variable], {"axes": (1, 0)})
 
 

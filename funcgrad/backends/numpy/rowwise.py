@@ -1,8 +1,8 @@
-"""Equations on arrays of many rows: how each is done with the rows last, and its cost both ways.
+"""Equations on arrays of many rows: how each is done with the rows last, and the cost of both ways.
 
-An array *has rows* if its first axis is one of rows; with the *rows last* that axis comes behind
-the others. Costs are estimated in microseconds. They leave out work on single numbers, which is the
-same in both layouts; the number of loops that NumPy begins differs.
+An array *has rows* if its first axis counts many rows; with *rows last* that axis is moved to the
+end. Costs are estimated in microseconds. They omit the work on single numbers, which is the same in
+both layouts, and count the inner loops that NumPy starts, which differ.
 
 >>> _loops((1000, 25, 10), [(1000, 1, 10), (1, 25, 10)])
 25000
@@ -30,34 +30,35 @@ from funcgrad.shape import Shape, Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 
 _LOOP: Final = 0.006
-"""The time to begin an inner loop of an elementwise operation."""
+"""The time to start an inner loop of an elementwise operation."""
 
 _LEADING: Final = 0.015
-"""The time to begin an inner loop of a reduction over leading axes."""
+"""The time to start an inner loop of a reduction over leading axes."""
 
 _ROW: Final = 0.03
 """The time to reduce one row."""
 
 _CALL_OF_BLAS: Final = 0.8
 _ROW_IN_BLAS: Final = 0.006
-"""The time to sum many short rows, see ``primitives/rows.py``; also for each outside a matrix."""
+"""The time to sum many short rows by BLAS (``primitives/rows.py``), and for each row of arrays that
+are not matrices."""
 
 _COLUMN: Final = 0.0006
-"""The time for each number to copy rows to columns, whose extrema are computed sooner."""
+"""The time per number to copy rows to columns, which are then reduced faster."""
 
 _MANY: Final = 64
 _SHORT: Final = 32
-"""How many rows are reduced so, and up to which length."""
+"""The fewest rows that are reduced as columns, and the greatest length of such rows."""
 
 _POSITION: Final = 0.001
-"""The time for each number to find the largest along another axis than the last: NumPy copies."""
+"""The time per number of ``argmax`` along an axis that is not the last: NumPy copies."""
 
 _STRIDE: Final = 0.0005
-"""The time for each number that a product of stacks of matrices reads or writes with a stride."""
+"""The time per number that a product of stacks of matrices reads or writes with a stride."""
 
 _COPY: Final = 1.0
 _COPY_NUMBER: Final = 0.002
-"""The time to copy an array for such a product, or for a result in C order, and for each number."""
+"""The time to copy an array for a product of stacks, or its result to C order; and per number."""
 
 _CALL: Final = 0.2
 """The time to reshape an operand to a column."""
@@ -65,13 +66,13 @@ _CALL: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Rowwise:
-    """An equation whose result has rows, made of those of its operands.
+    """An equation whose result has rows, each computed from the same row of its operands.
 
     Attributes
     ----------
     result : int
     rows : tuple of int
-        The operands that have rows; others are the same for all rows.
+        The operands that have rows; the others are the same for all rows.
     params : mapping
         The parameters with the rows last.
     times : tuple of two float
@@ -86,7 +87,7 @@ class Rowwise:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """An equation that reads the rows of its operand as they lie; its result has none.
+    """An equation that reads rows in either layout, and whose result has no rows.
 
     Attributes
     ----------
@@ -107,7 +108,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product of two arrays, which reads and writes rows as they lie, where there are any.
+    """A product of two arrays, which reads and writes arrays with rows in either layout.
 
     Attributes
     ----------
@@ -128,17 +129,17 @@ Site: TypeAlias = Rowwise | Total | Product
 def site_of(
     equation: Equation, specs: Sequence[Spec], result: int, with_rows: Container[int]
 ) -> Site | None:
-    """How an equation is done with rows last; None where it is not.
+    """How an equation is done with rows last; None if it cannot be.
 
     Parameters
     ----------
     equation : Equation
     specs : sequence of Spec
-        By variable.
+        Specs by variable.
     result : int
-        The variable that it defines.
+        The variable that the equation defines.
     with_rows : container of int
-        The variables that have rows, which empty arrays have not.
+        The variables that have rows; they are not empty.
     """
     structure, operands = equation.operation.structure, equation.operands
     if isinstance(structure, Contraction):
@@ -204,16 +205,16 @@ def _broadcasts(shape: Shape, result_shape: Shape) -> bool:
 def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
     """How many inner loops an operation on operands of one rank has.
 
-    Axes along which each operand either goes on or stays where it is are one in memory.
+    Adjacent axes are one loop if each operand either has both of them or is broadcast along both.
     """
     inner = 1
     known: list[bool] = []
     for axis in reversed(range(len(shape))):
         if shape[axis] > 1:
-            goes_on = [operand[axis] > 1 for operand in operands]
-            if known and known != goes_on:
+            has_axis = [operand[axis] > 1 for operand in operands]
+            if known and known != has_axis:
                 break
-            inner, known = inner * shape[axis], goes_on
+            inner, known = inner * shape[axis], has_axis
     return prod(shape) // inner
 
 
@@ -238,7 +239,7 @@ def _reduction(equation: Equation, structure: Reduction, shape: Shape, result: i
 def _reduction_time(
     structure: Reduction, is_position: bool, spec: Spec, axes: tuple[int, ...]
 ) -> float:
-    """The time that a reduction takes to begin its inner loops."""
+    """The time that a reduction takes to start its inner loops."""
     shape = spec.shape
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
     sizes = [size for size in shape if size > 1]
@@ -262,12 +263,12 @@ def _reduction_time(
 
 
 def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
-    """The time lost where arrays do not lie in memory as their product needs them.
+    """The time that a product loses because its arrays are not in the order that BLAS needs.
 
     Parameters
     ----------
     letters : tuple of three str
-        The subscripts of the operands and of the result, as they lie.
+        The subscripts of the operands and of the result, in their layouts.
     x, y : Spec
     """
     first, second, out = letters
@@ -293,9 +294,9 @@ def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
 
 
 def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:
-    """The time lost where a stack of ``size`` numbers is not in its order.
+    """The time lost by a stack of ``size`` numbers whose axes are permuted by ``axes``.
 
-    Transposed matrices cost nothing where they need not be copied.
+    Transposed matrices cost nothing unless they are copied.
     """
     if axes is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""The global names of an unfinished module: imports, objects made once, and given objects."""
+"""The global names of an unfinished module: imports, constants and other objects made once."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduce|accumulate))?")
 
 
 class Scope:
-    """The global names of one module, and the names that are taken."""
+    """The global names of one module, and the names that are in use."""
 
     def __init__(self) -> None:
         self.imports: dict[str, list[str]] = {}
         self.globals: list[str] = []
         self.constants: list[Any] = []
-        self.known: dict[Any, str] = {}  # names of what is imported or made once, by what it is
+        self.known: dict[Any, str] = {}  # names of imports and of objects made once, by key
         self.taken: set[str] = set(_RESERVED)
         self.repeats: dict[str, int] = {}
         self.letters = map(letters, count())
@@ -55,9 +55,9 @@ class Scope:
         return lines
 
     def fresh(self, name: str) -> str:
-        """A new name, like the one wanted."""
+        """A name that is not in use yet: the name itself, or with a number behind it."""
         fresh_name = name
-        # Names that grew with their number would take its square in all.
+        # The number is remembered: counting from 1 each time would take quadratic time.
         while fresh_name in self.taken:
             self.repeats[name] = number = self.repeats.get(name, 0) + 1
             fresh_name = f"{name}_{number if number > 1 else ''}"
@@ -65,7 +65,7 @@ class Scope:
         return fresh_name
 
     def once(self, value: str, name: str) -> str:
-        """A global name for an expression."""
+        """The global name of an expression, which is evaluated once."""
         if value not in self.known:
             self.known[value] = self.fresh(name)
             self.globals.append(f"{self.known[value]} = {value}")
@@ -75,7 +75,7 @@ class Scope:
         return self.fresh(next(name for name in self.letters if name not in self.taken))
 
     def beside(self, value: Raw, dtype: np.dtype[Any]) -> str | None:
-        """A number as a 0-d array; None where an array of that dtype would change a result."""
+        """The global name of a number as a 0-d array; None if its dtype cannot hold the number."""
         if not isinstance(value, (int, float, np.floating)) or dtype.kind != "f":
             return None
         with np.errstate(over="ignore"):
@@ -88,10 +88,9 @@ class Scope:
         return self.once(f"np.array({text}, {dtype_text(dtype)})", number_name(text))
 
     def named(self, text: str) -> str:
-        """Replace the names of NumPy, of methods of ufuncs and of ``math`` in an expression by
-        global names.
+        """Replace ``np.sin``, ``np.add.reduce`` and ``math.sqrt`` in an expression by global names.
 
-        To look them up in the module at each call takes a tenth of a small operation.
+        Looking an attribute up at each call takes a tenth of the time of a small operation.
         """
         return _DOTTED.sub(self._global, text)
 
@@ -102,11 +101,11 @@ class Scope:
         return self.method(name, method) if method else self.numpy_name(name)
 
     def method(self, name: str, method: str) -> str:
-        """A method of a ufunc as a global name."""
+        """The global name of a ufunc's method."""
         return self.once(f"{self.numpy_name(name)}.{method}", f"{name}_{method}")
 
     def dtype(self, dtype: np.dtype[Any]) -> str:
-        """A dtype as a global name."""
+        """The global name of a dtype."""
         return self.numpy_name(dtype_text(dtype).removeprefix("np."))
 
     def numpy_name(self, name: str) -> str:
@@ -122,14 +121,14 @@ class Scope:
         return name
 
     def support(self, module: str, attribute: str, name: str = "") -> str:
-        """A global name, like the one wanted, for an attribute of another module of the backend."""
+        """The global name of an attribute of another module; like ``name``, if that is given."""
         if (module, attribute) not in self.known:
             global_name = self.fresh(name or attribute)
             self.known[module, attribute] = self.imported(module, attribute, global_name)
         return self.known[module, attribute]
 
     def made(self, module: str, kind: str, name: str, arguments: str = "") -> str:
-        """A global name for an object of one of its classes."""
+        """The global name of a new object of a class in another module."""
         global_name = self.fresh(name)
         self.globals.append(f"{global_name} = {self.support(module, kind)}({arguments})")
         return global_name
@@ -137,14 +136,14 @@ class Scope:
     def result_memory(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> tuple[str, str]:
-        """Statements that take memory for a result that is returned, and that remember it."""
+        """Two statements: take memory for a result that is returned; remember it for later."""
         memory = self.made(
             "funcgrad.backends.numpy.result_memory", "ResultMemory", f"{name}_memory"
         )
         return f"{name} = {memory}.take({shape}, {self.dtype(dtype)})", f"{memory}.keep({name})"
 
     def function(self, primitive: Primitive) -> str:
-        """An expression for the function that evaluates a primitive, imported from its home."""
+        """An expression for the function that evaluates a primitive, imported if it can be."""
         if primitive not in self.known:
             evaluate: Any = primitive.evaluate
             home, attribute = _home(evaluate, "", evaluate)
@@ -161,7 +160,7 @@ class Scope:
         return self.known[primitive]
 
     def object(self, value: Any, name: str) -> str:
-        """A name for an object that the module is given."""
+        """The name of an object that is passed to the module as a constant."""
         key = ("object", id(value))
         if key not in self.known:
             self.known[key] = self.from_constants(value, self.fresh(name or "given"))
@@ -173,7 +172,7 @@ class Scope:
         return name
 
     def constant(self, value: Raw) -> str:
-        """The text of a constant: that of a number, or the name of an array that is made once."""
+        """The text of a constant: a number's literal, or the name of an array made once."""
         if type(value) in (bool, int, float, complex):
             return number_text(value)
         text = array_text(value) if type(value) in RAW else None
@@ -184,14 +183,14 @@ class Scope:
         return name
 
     def parameter(self, value: Any) -> str:
-        """A static parameter; an index with slices is made once."""
+        """The text of a static parameter; an index with slices is a name, made once."""
         if isinstance(value, tuple) and any(type(entry) is slice for entry in value):
             return self.once(f"np.s_[{index_text(value)}{',' * (len(value) == 1)}]", "key")
         return plain_text(value) or self.object(value, "parameter")
 
 
 def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
-    """The module and the public name that a value is imported from, if it is."""
+    """The module of funcgrad and the public name to import a value from; empty if there is none."""
     origin = getattr(function, "__module__", "")
     for module in (origin, *[name for name in sys.modules if prefix and name.startswith(prefix)]):
         if not module.startswith("funcgrad."):

@@ -1,11 +1,11 @@
-"""Slots of memory for large intermediate results; results share one if their lives do not overlap.
+"""Slots of memory for large intermediate results; two whose lives do not overlap may share one.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> from funcgrad.backends.numpy.plan import plan_of
 >>> x = fnp.ones((500, 500))
 >>> plan = plan_of(fg.program(lambda x: ((x @ x) @ x) @ x)(x))
->>> plan.slots  # the second product is read while the third is made, and the first is not any more
+>>> plan.slots  # variables 1 and 2; the last product is returned, and has no slot
 {1: 0, 2: 1}
 """
 
@@ -23,7 +23,7 @@ from funcgrad.structure import Trait
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A variable that may lie in a slot, and the first and the last step that makes or reads it."""
+    """A variable that may have a slot, the step that makes it, and the last step that reads it."""
 
     variable: int
     spec: Spec
@@ -32,38 +32,38 @@ class Life:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The variable's size in bytes."""
         return prod(self.spec.shape) * self.spec.dtype.itemsize
 
 
 def takes_a_place(equation: Equation, is_plain: bool) -> bool:
-    """Whether the function that evaluates an equation can write its result into given memory."""
+    """Whether an equation can be evaluated into existing memory, as by ``out=``."""
     traits = equation.operation.traits
     return is_plain or (Trait.WRITES_INTO in traits and len(equation.results[0].shape) > 1)
 
 
 def leaving(lives: Sequence[Life], end: int, least: int) -> frozenset[int]:
-    """The variables whose memory leaves the program; parameters as those of ``slots_of``."""
+    """The large variables whose memory is returned; for the parameters see ``slots_of``."""
     return frozenset([life.variable for life in lives if life.size >= least and life.end >= end])
 
 
 def slots_of(lives: Sequence[Life], end: int, least: int) -> Mapping[int, int]:
-    """The slot of each variable.
+    """Choose a slot for each large intermediate variable.
 
     Parameters
     ----------
     lives : sequence of Life
-        In the order in which they start.
+        Sorted by their start.
     end : int
-        The step of the outputs: a variable that is alive then leaves the program without a slot.
+        The step of the outputs: a variable that is still alive then is returned, and gets no slot.
     least : int
-        Bytes from which on a slot is worth it: the C library may give memory of that size back to
-        the system as soon as it is free.
+        The least size of a variable with a slot, in bytes: the C library may return memory of that
+        size to the system as soon as it is freed.
 
     Notes
     -----
     A variable takes the free slot whose size fits best; a smaller slot grows, since all slots are
-    made at once. A step does not write into memory that it reads.
+    allocated at once. A step does not write into memory that it reads.
     """
     free: list[tuple[int, int]] = []  # sizes, with slots
     busy: list[tuple[int, int, int]] = []  # last steps, with sizes and slots

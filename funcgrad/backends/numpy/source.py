@@ -1,4 +1,4 @@
-r"""The text of a module as the writer made it, and the pieces in which it is compiled.
+r"""The generated text of a module, and the pieces in which it is compiled.
 
 >>> source = Source("import math", "two = 2", ("def f(x):\n    return two * x",), "f", (), True)
 >>> print(source.text)
@@ -20,7 +20,7 @@ from typing import Any, Final
 from funcgrad.quick_dataclasses import dataclass
 
 MAKER: Final = "with_constants"
-"""The text's function that takes the objects without a literal and returns the program's."""
+"""The function in the text that takes the objects without a literal and returns the program's."""
 
 _MAKER_HEAD: Final = f'''def {MAKER}(constants):
     """Returns the program's function, given what this text has no words for: the tuple
@@ -29,7 +29,7 @@ _MAKER_HEAD: Final = f'''def {MAKER}(constants):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A module's text, and the objects that it needs besides.
+    """A module's text, and the objects in it that have no literal.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class Source:
     globals : str
         Lines that make objects once.
     functions : tuple of str
-        The last one is the program's; the others are those that it calls.
+        The program's function is the last; it may call the others.
     name : str
-        Of the function.
+        The name of the program's function.
     constants : tuple
         Objects without a literal, above all large arrays. If there are any, the text defines
         ``with_constants``, which makes the function from them.
     floats : bool
-        Whether it computes with Python's floats, of which NumPy's ``errstate`` knows nothing.
+        Whether it computes with Python's floats, which ignore NumPy's ``errstate``.
     """
 
     imports: str
@@ -56,7 +56,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The module."""
+        """The whole text of the module."""
         if not self.constants:
             return "\n\n\n".join([self._head(), *self.functions, ""])[:-2]
         end = f"    return {self.name}\n"
@@ -70,10 +70,10 @@ class Source:
         return f"{head}\n{_indented(self.globals)}" if self.globals else head
 
     def pieces(self) -> Iterator[str]:
-        """Texts that do the same as the whole, if each is compiled and run in turn.
+        """Yield pieces of the text to be compiled and run one after the other.
 
-        The first one makes the globals from ``constants``. Then come the functions, each of which
-        defines one more name, on the lines where the whole text has them.
+        The first piece defines the globals. Each of the others defines one function, on the lines
+        that it has in the whole text.
         """
         yield f"{self.imports}\n{self.globals}"
         between = 2 if self.constants else 3

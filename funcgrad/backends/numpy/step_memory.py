@@ -1,13 +1,13 @@
-"""The memory of loops: each step writes its results where earlier steps have written theirs.
+"""The memory of loops: each step writes its results into the memory of earlier steps.
 
-A step of a loop needs no memory that an earlier one has not had. Values that are made and read
-within a step lie where the first step put them. A carry whose memory is nobody else's is written
-over once nothing reads it any more; where the next one has to be made beside it, the two take
-turns. Stacked outputs are written directly into their rows, if their operations can do that.
+After the first step a loop allocates nothing. Values that a step makes and reads are written where
+the first step put them. A carry that shares its memory with nothing else is overwritten once
+nothing reads it any more; if the next carry has to exist beside it, two buffers take turns. Stacked
+outputs are written directly into their rows, if their operations can do that.
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda a, b: (b, a + b))(fg.tensor([1.0, 2.0]), fg.tensor([3.0, 4.0]))
->>> memory_of(body, 0, 2).sources  # the sum is put where the first was, which nothing reads again
+>>> memory_of(body, 0, 2).sources  # the sum overwrites `a`, which nothing reads again
 {0: 1, 1: 0}
 >>> body = fg.program(lambda a: (fg.numpy.sin(a), fg.numpy.cos(a)))(fg.tensor([1.0, 2.0]))
 >>> memory = memory_of(body, 0, 1)
@@ -31,7 +31,7 @@ from funcgrad.structure import Control
 
 @dataclass(frozen=True, slots=True)
 class StepMemory:
-    """The places in memory of a body's results.
+    """Where the results of a loop's body are stored.
 
     Attributes
     ----------
@@ -39,17 +39,17 @@ class StepMemory:
     shared : int
         The number of inputs before the carry.
     plan : Plan
-        Of the body.
+        The body's plan.
     owned : set of int
-        The parts of the carry whose memory nothing else shares.
+        The carries (entries of the carry) that share their memory with nothing else.
     sources : mapping
-        For each owned carry that takes the memory of a carry at the step before, that carry.
+        From an owned carry to the carry whose memory, of the previous step, it overwrites.
     spares : mapping
-        For each owned carry that is made in spare memory beside the last one, its variable.
+        From an owned carry that is made in a spare buffer to its variable.
     rows : mapping
-        For each output that is made in its row of a stack, its variable.
+        From an output that is made in its row of a stack to its variable.
     reused : frozenset of int
-        The variables that are written where the step before has written them.
+        The variables that are written where the previous step wrote them.
     """
 
     body: Program
@@ -62,7 +62,7 @@ class StepMemory:
     reused: frozenset[int]
 
     def turns(self) -> dict[int, int]:
-        """For each carry with a spare, the carry whose memory is the next spare."""
+        """For each carry with a spare buffer, the carry whose memory is the next spare buffer."""
         specs = self.body.inputs
         free = [k for k in sorted(self.owned) if k not in self.sources.values()]
         turns = {}
@@ -74,23 +74,23 @@ class StepMemory:
 
 
 def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> StepMemory:
-    """The memory of a loop.
+    """Plan the memory of a loop.
 
     Parameters
     ----------
     body : Program
-        Without calls and formulas.
+        A body without calls and formulas.
     shared, carried : int
-        As ``Loop`` has them.
+        See ``Loop``.
     block : int
-        As for ``plan_of``.
+        See ``plan_of``.
     """
-    if _is_foreign(body):  # who knows what a user's rule keeps
+    if _is_foreign(body):  # a user's rule may store its arguments
         return StepMemory(body, shared, plan_of(body, block), set(), {}, {}, {}, frozenset())
     owned = _owned(body, shared, carried)
     plan = plan_of(body, block, [shared + k for k in owned])
-    for variable in body.outputs[carried:]:  # its row is a better place than that of the carry
-        _leave(plan, body, variable)
+    for variable in body.outputs[carried:]:  # a row is a better place than the memory of a carry
+        _keep_off_inputs(plan, body, variable)
     places = _places(body, plan)
     sources, spares = {}, {}
     for k in owned:
@@ -125,7 +125,7 @@ def _is_foreign(program: Program) -> bool:
 
 
 def _owned(body: Program, shared: int, carried: int) -> set[int]:
-    """The parts of the carry with memory of their own at every step, if they have it at first."""
+    """The carries that share no memory with other values at any step, if they do not at first."""
     roots, makers = aliases(body), body.index.makers
     outputs = body.outputs[:carried]
     stacked = {*body.outputs[carried:]}
@@ -148,7 +148,7 @@ def _owned(body: Program, shared: int, carried: int) -> set[int]:
         return makes_its_own(body.equations[position].operation)
 
     def is_handed_on(k: int) -> bool:
-        """Whether the step returns this carry only as itself, once: no output is a view of it."""
+        """Whether the step returns the carry at most once, unchanged; no output is a view of it."""
         positions = readers.get(shared + k, set())
         return all(outputs[other] == shared + k for other in positions) and len(positions) < 2
 
@@ -160,15 +160,15 @@ def _owned(body: Program, shared: int, carried: int) -> set[int]:
 
 
 def _start(plan: Plan, body: Program, variable: int) -> int:
-    """The first variable that was written into the memory of another."""
+    """The variable for which the memory of this one was allocated."""
     makers = body.index.makers
     while makers[variable] in plan.takes:
         variable = plan.takes[makers[variable]]
     return variable
 
 
-def _leave(plan: Plan, body: Program, variable: int) -> None:
-    """Do not make a variable in the memory of an input."""
+def _keep_off_inputs(plan: Plan, body: Program, variable: int) -> None:
+    """Change a plan so that a variable is not made in the memory of an input."""
     makers = body.index.makers
     while makers[variable] in plan.takes:
         variable, taker = plan.takes[makers[variable]], variable
@@ -178,7 +178,7 @@ def _leave(plan: Plan, body: Program, variable: int) -> None:
 
 
 def _places(body: Program, plan: Plan) -> set[int]:
-    """The arrays that can be written into given memory, by equations outside of kernels."""
+    """The arrays that equations outside of kernels can write into existing memory."""
     inside = {p for step in plan.steps if isinstance(step, Kernel) for p in step.members}
     roots = aliases(body)
     places = set()

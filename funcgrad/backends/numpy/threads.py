@@ -1,4 +1,4 @@
-"""Two threads for one loop: NumPy lets go of the interpreter while it computes."""
+"""Run a loop on two threads: NumPy releases the interpreter's lock while it computes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from threading import Thread
 
 
 def on_two_threads(run: Callable[[int], None], blocks: int) -> None:
-    """Run a function for each block, by number, half of them on a thread of their own.
+    """Call a function with the number of each block, for half of them on a second thread.
 
-    Where the process has one core only, all of them run here. What a block raises is raised.
+    If the process has only one core, this thread runs all blocks. Exceptions are passed on.
 
     >>> seen = []
     >>> on_two_threads(seen.append, 5)
@@ -24,13 +24,13 @@ def on_two_threads(run: Callable[[int], None], blocks: int) -> None:
             run(block)
         return
     half: Future[None] = Future()
-    context = copy_context()  # NumPy keeps there how it treats overflows
+    context = copy_context()  # it holds NumPy's error state
 
     def other() -> None:
         try:
             for block in range(blocks // 2, blocks):
                 context.run(run, block)
-        except BaseException as error:  # it is raised on the thread that waits for it
+        except BaseException as error:  # raised again on the waiting thread
             half.set_exception(error)
         else:
             half.set_result(None)
@@ -46,7 +46,7 @@ def on_two_threads(run: Callable[[int], None], blocks: int) -> None:
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

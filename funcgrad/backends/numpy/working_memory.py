@@ -1,9 +1,8 @@
-"""Memory for the large intermediate results of one compiled program, used from call to call.
+"""Memory for the large intermediate results of one compiled program, reused from call to call.
 
-Memory that was given back to the system has to be got from it again, page by page, which takes
-several times as long as to compute the numbers in it. So the large arrays that a call needs on its
-way are laid out once, side by side or over one another as their lives allow, and kept for the next
-call.
+Memory that was returned to the system has to be requested again, page by page, which takes several
+times as long as computing the numbers in it. So the large intermediate arrays of a call are
+allocated once, overlapping where their lives do not, and kept for the next call.
 
 >>> import numpy as np
 >>> memory = WorkingMemory((((2, 3), np.float64, 0), ((6,), np.float32, 0), ((3,), np.float64, 1)))
@@ -27,14 +26,14 @@ import numpy as np
 Room: TypeAlias = tuple[np.ndarray[Any, Any], ...]
 
 _MOST: Final = 2
-"""The number of simultaneous calls for which memory is kept; others get theirs from the system."""
+"""The number of simultaneous calls for which memory is kept; further calls allocate new memory."""
 
 
 class WorkingMemory:
-    """Places for arrays of given shapes and dtypes; each names the slot that it lies in.
+    """Memory for arrays, given as triples of shape, dtype and slot.
 
-    Every call that is under way has a room of its own, so that threads do not meet. One that ends
-    by an exception leaves its room to the collector of memory.
+    Each call that is under way has a set of arrays of its own (a *room*), so that threads do not
+    interfere. The room of a call that raised an exception is freed.
     """
 
     __slots__ = ("_arrays", "_rooms", "_sizes")
@@ -48,7 +47,7 @@ class WorkingMemory:
             self._sizes[slot] = max(self._sizes[slot], size)
 
     def take(self) -> Room:
-        """Arrays with any numbers in them, which are the caller's until it keeps them here."""
+        """Return arrays with arbitrary numbers in them, for the caller's use until ``keep``."""
         try:
             return self._rooms.pop()
         except IndexError:
@@ -56,6 +55,6 @@ class WorkingMemory:
             return tuple([np.ndarray(s, d, slots[slot]) for s, d, slot in self._arrays])
 
     def keep(self, room: Room) -> None:
-        """Take the arrays of a call back, whose caller must not use them any more."""
+        """Take back the arrays of a call; its caller must not use them any more."""
         if len(self._rooms) < _MOST:
             self._rooms.append(room)

@@ -1,7 +1,7 @@
-"""Programs as NumPy source: what flows in is a ``Program``, what flows out is the text of a module.
+"""Write programs as NumPy source: a ``Program`` goes in, the text of a module comes out.
 
-The module defines one function, of the program's inputs, that returns the tuple of its outputs: an
-equation to a line, each as a person would write it.
+The module defines one function, of the program's inputs, that returns the tuple of its outputs,
+with a line for each equation, as a person would write it.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -61,12 +61,12 @@ from funcgrad.structure import Choice, Control, Loop, Opaque
 from funcgrad.trace import BITWISE
 
 _ROOM: Final = -1
-"""Stands for the room of large intermediate results, which is handed on as variables are."""
+"""Stands for the memory of large intermediate results, which is passed on like a variable."""
 
 _WORTH_FREEING: Final = 2**8
-"""The size from which on an array is dropped after its last use. The next array then gets memory
+"""The bytes from which on an array is deleted after its last use. The next array then gets memory
 that is in the cache: a gradient over a million elements takes a third of the time and the memory,
-and one over 100 elements 5 % less. Tinier arrays are worth no line."""
+and one over 100 elements 5 % less. Smaller arrays are not worth the line."""
 
 
 def numpy_source(
@@ -77,23 +77,23 @@ def numpy_source(
     raises: bool = True,
     longest: int | None = None,
 ) -> Source:
-    """The source of a program.
+    """Write a program as NumPy source.
 
     Parameters
     ----------
     program : Program
     lines : bool
-        Whether a comment names the user's line that an equation came from.
+        Whether comments name the user's lines that the equations come from.
     block : int
-        Bytes of an array that a kernel goes through at once.
+        The bytes of an array in one block of a kernel.
     floats : bool
-        Whether it may compute with Python's floats where that is quicker.
+        Whether the text may compute with Python's floats where that is faster.
     raises : bool
-        Whether the function raises where a guard does not hold; else it returns None.
+        Whether the function raises if a guard fails; else it returns None.
     longest : int
-        The number of lines from which on the text is several functions; see ``Parts``. By default
-        it is chosen: to hand a variable on takes as long as Python's arithmetic on a number, so
-        programs that mostly compute with Python numbers stay whole.
+        The number of lines above which the text is split into several functions; see ``Parts``. By
+        default, programs that mostly compute with Python numbers are not split, since passing a
+        variable on takes as long as arithmetic on a Python number.
     """
     program = written_out(program)
     plan = plan_of(program, block)
@@ -112,7 +112,7 @@ def numpy_source(
 
 
 class _Writer:
-    """Writes the lines of one program: of the module's function, or of a body in it."""
+    """Writes the lines of one program: the module's function, or the body of a loop or branch."""
 
     def __init__(
         self,
@@ -128,16 +128,16 @@ class _Writer:
         self.program = program
         self.room = ""
         self.raises = raises
-        self.is_inside = is_inside  # its inputs are others' names then
+        self.is_inside = is_inside  # then the inputs are names of the program around
         self.plan = plan
         self.scalars = scalars
         self.scope = module.scope
         self.parts = module.parts
         module.uses_floats = module.uses_floats or bool(scalars.members)
         self.texts = dict(enumerate(inputs))
-        self.places: dict[int, str] = {}  # where results are put that somebody else has a place for
-        self.numbers: dict[int, str] = {}  # what stands for variables as Python numbers
-        self.made: dict[int, str] = {}  # of Python numbers that are nowhere wanted as NumPy's
+        self.places: dict[int, str] = {}  # arrays, such as rows of stacks, that results are put in
+        self.numbers: dict[int, str] = {}  # texts of variables as Python numbers
+        self.made: dict[int, str] = {}  # expressions that convert Python numbers for the outputs
         first_constant = len(program.inputs)
         self.values = {
             k: constant.value for k, constant in enumerate(program.constants, first_constant)
@@ -173,7 +173,7 @@ class _Writer:
         return self.text(variable)
 
     def whole(self, equation: Equation, variable: int) -> str:
-        """The text of a Python number; truth values count as 0 and 1, see ``number_of``."""
+        """The text of a Python number; a bool is converted to 0 or 1, see ``number_of``."""
         text, is_bool = self.text(variable), self.plan.specs[variable].dtype.kind == "b"
         return f"int({text})" if is_bool and equation.operation.operator not in BITWISE else text
 
@@ -204,12 +204,12 @@ class _Writer:
     def inside(
         self, program: Program, plan: Plan, scalars: Scalars, inputs: Sequence[str]
     ) -> _Writer:
-        """A writer for a program inside, whose inputs have these names."""
+        """Make the writer of an inner program, whose inputs have these names."""
         return _Writer(self.module, program, plan, scalars, inputs)
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        """Write indented lines, of a loop or a branch; ``pass`` if there are none."""
+        """Indent the lines that are written in this context; write ``pass`` if there are none."""
         lines = self.parts.lines[-1]
         before = len(lines)
         self.parts.depth += 1
@@ -219,7 +219,7 @@ class _Writer:
         self.parts.depth -= 1
 
     def steps(self, lasting: Set[int] = frozenset()) -> None:
-        """Write the lines of all steps of a program inside; lasting names are never dropped."""
+        """Write the lines of all steps of an inner program; lasting variables are not dropped."""
         dropped = self.dropped()
         for number, step in enumerate(self.plan.steps):
             self.step(step)
@@ -244,7 +244,7 @@ class _Writer:
                 self.guard(guard)
 
     def drop(self, variables: Sequence[int]) -> None:
-        """Give up the memory of variables that nothing reads any more."""
+        """Write a ``del`` for variables that nothing reads any more."""
         if variables:
             self.line(f"del {', '.join(map(self.text, variables))}")
 
@@ -261,7 +261,7 @@ class _Writer:
         return [v for position in members for v in self.program.equations[position].operands]
 
     def memory(self) -> str:
-        """Take memory for large intermediate results; returns the name of the store."""
+        """Write lines that take memory for large intermediate results; return the store's name."""
         if not self.plan.slots:
             return ""
         arrays, names = [], []
@@ -279,7 +279,7 @@ class _Writer:
         return store
 
     def keep(self, memory: str) -> None:
-        """Give the memory back."""
+        """Write the line that returns the memory to its store."""
         if memory:
             self.line(f"{memory}.keep({self.room})")
 
@@ -292,7 +292,7 @@ class _Writer:
         return [variable for variable in firsts if variable in self.plan.outside]
 
     def dropped(self) -> dict[int, list[int]]:
-        """For each step, the large arrays that no later step reads and whose memory none takes."""
+        """For each step, the large arrays to delete after it: nothing reads or overwrites them."""
         taken, first_result = set(self.plan.takes.values()), self.program.index.first_result
         inner = {
             self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members
@@ -314,7 +314,7 @@ class _Writer:
         self.parts.line(f"{text:<44}  # {source}" if self.module.lines and source else text)
 
     def equation(self, position: int) -> None:
-        """Write the lines of an equation that runs by itself."""
+        """Write the lines of an equation that is in no kernel."""
         equation, first = self.program.equations[position], self.plan.firsts[position]
         text = self.either if position in self.scalars.either else self.text
         operands = [partial(text, variable) for variable in equation.operands]
@@ -325,7 +325,7 @@ class _Writer:
             write_choice(self, equation, form, first)
         elif len(equation.results) != 1 or self.returns_tuple(equation):
             names = [self.text(first + k) for k in range(len(equation.results))]
-            made = self.expressions.of(equation, operands)
+            made = self.expressions.expression(equation, operands)
             self.line(f"[{', '.join(names)}] = {made}", equation.source)
         elif position in self.scalars.members:
             self.scalar(equation, first)
@@ -350,7 +350,7 @@ class _Writer:
             is_number = self.plan.specs[first].weak and bool(equation.operation.operator)
             if is_number:
                 operands = [partial(self.whole, equation, v) for v in equation.operands]
-            start, *statements = self.expressions.of(equation, operands).split("\n")
+            start, *statements = self.expressions.expression(equation, operands).split("\n")
             name = self.text(first)
             if is_number:
                 self.numbers[first] = name
@@ -380,11 +380,11 @@ class _Writer:
             self.made[first] = boxed(equation, name)
 
     def form(self, equation: Equation) -> Loop | Choice | None:
-        """The loop or the choice that is written out for an equation."""
+        """The loop or choice that an equation is written out as; None for other equations."""
         return form_of(equation, self.plan.specs) if self.parts.depth <= DEEPEST else None
 
     def receive(self, variable: int, number: str, box: str) -> None:
-        """Note a result that is a Python number, and the expression that makes it NumPy's."""
+        """Note that a result is a Python number, which ``box`` converts to NumPy's."""
         self.numbers[variable] = number
         if variable in self.scalars.as_numpy:
             self.texts[variable] = self.scope.fresh(f"{number}_")
@@ -393,7 +393,7 @@ class _Writer:
             self.made[variable] = box
 
     def enter(self, variables: Iterable[int]) -> None:
-        """Convert those variables to Python numbers that equations need as such."""
+        """Write lines that convert to Python numbers those variables that are needed as such."""
         for variable in variables:
             if variable in self.scalars.entering and variable not in self.numbers:
                 text = self.text(variable)
@@ -403,7 +403,7 @@ class _Writer:
                 self.line(f"{name} = {self.python_type(variable)}({text})")
 
     def enters_for_good(self, variable: int) -> bool:
-        """Whether a variable is needed as a Python number only."""
+        """Whether a variable is needed only as a Python number."""
         return (
             variable in self.scalars.entering
             and variable not in self.scalars.as_numpy
@@ -416,7 +416,7 @@ class _Writer:
         return "bool" if self.plan.specs[variable].dtype.kind == "b" else "float"
 
     def returns_tuple(self, equation: Equation) -> bool:
-        """Whether an operation returns a tuple, also of one result: it may have any number."""
+        """Whether an operation returns a tuple, even if it has one result."""
         operation = equation.operation
         if not isinstance(operation.structure, Control | Opaque):
             return False
@@ -424,14 +424,14 @@ class _Writer:
         return isinstance(operation.result(*operands, **dict(equation.params)), tuple)
 
     def kernel(self, kernel: Kernel) -> None:
-        """Write the lines of equations that run together."""
+        """Write the lines of a kernel."""
         for text, source in kernel_lines(
             self.program, self.plan, kernel, self.expressions, self.text
         ):
             self.line(text, source)
 
     def guard(self, guard: Guard) -> None:
-        """Write the check of a guard, as soon as its variable is known."""
+        """Write the check of a guard."""
         weak, value = self.plan.specs[guard.variable].weak, guard.value
         is_python = not weak and guard.variable in self.numbers
         text = self.numbers[guard.variable] if is_python else self.text(guard.variable)
@@ -442,7 +442,7 @@ class _Writer:
             test = f"int({number}) != {number_text(value)}"
         elif value and value == value and type(value) is not complex:
             test = f"{number} != {number_text(value)}"
-        else:  # 0.0 is not -0.0 then, and NaN is NaN
+        else:  # `repr` tells 0.0 from -0.0, and NaN equals itself
             test = f"repr({number}) != {repr(value)!r}"
         self.line(f"if {test}:")
         if not self.raises:

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.fusion import Kernel, fits_blocks, place_of
+from funcgrad.backends.numpy.fusion import Kernel, fits_blocks, role_of
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.threads import on_two_threads
 from funcgrad.backends.numpy.writer import numpy_source
@@ -69,7 +69,7 @@ def test_views_of_blocks_of_rows_are_blocks_of_views(primitive: Primitive) -> No
             continue
         (equation,) = program.equations
         rows = np.shape(x)[0]
-        if place_of(equation, program.specs(), rows) != "row":
+        if role_of(equation, program.specs(), rows) != "row":
             continue
         whole = primitive.evaluate(x, **case.params)
         params = dict(case.params)
@@ -93,7 +93,7 @@ def test_a_view_of_other_rows_is_no_member_of_a_kernel() -> None:
         lambda x: x[:3],
     ):
         program = fg.program(f)(x)
-        assert place_of(program.equations[-1], program.specs(), 6) == ""
+        assert role_of(program.equations[-1], program.specs(), 6) == ""
 
 
 def kernels_of(program: Program, block: int = BLOCK) -> list[Kernel]:
