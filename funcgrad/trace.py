@@ -163,12 +163,12 @@ class Trace:
         )
 
     def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
-        """Interpret a whole call that brings rules of its own, as one of a ``custom_vjp``.
+        """Interpret an operation that brings rules of its own, as a call of a ``custom_vjp``.
 
         By default its function runs, whose operations are interpreted one by one; rules are for
         transformations that differentiate or batch.
         """
-        outs: list[Value] = call.run(args)
+        outs: list[Value] = call.interpret(self, args)
         return outs
 
     def process_segment(

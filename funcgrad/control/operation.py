@@ -18,26 +18,21 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import Choice, Control, Loop
-from funcgrad.trace import RAW, Value, begin_level, concrete
-from funcgrad.transforms.accumulation import Variables, accumulate
-from funcgrad.transforms.batch import Batcher
-from funcgrad.transforms.call import innermost_trace
-from funcgrad.transforms.delegation import delegate
-from funcgrad.transforms.entries import Entry
+from funcgrad.trace import RAW, Trace, Value, begin_level, concrete
 from funcgrad.transforms.factors import fit_tangent
 from funcgrad.transforms.flat_functions import CallPrimitive
-from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.whole import Interpreter, Recording, Whole
+from funcgrad.transforms.whole import meet as meet_whole
 
 Params: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Sequence[Value]
 
 
 class ControlRecording:
-    """The record of an operation that has run, from which reverse mode computes its derivatives.
+    """An operation that has run, from whose record reverse mode computes its derivatives.
 
     Attributes
     ----------
@@ -88,27 +83,48 @@ class Rules:
     unrolled: Callable[[Values, Params], list[Value]]
 
 
-@dataclass(slots=True, eq=False)
-class ControlEntry(Entry):
-    """An operation that was recorded as a whole."""
+@dataclass(frozen=True, slots=True)
+class _ControlCall(Whole):
+    """An operation of control flow with its parameters."""
 
-    recording: ControlRecording
-    operands: Sequence[int]
+    primitive: Primitive
+    rules: Rules
+    params: Params
+    first: int  # the first operand that the programs get
 
-    def push(self, tangents: Variables) -> list[Value]:
-        operand_tangents = [tangents[operand] for operand in self.operands]
-        if all(tangent is None for tangent in operand_tangents):
-            return [None] * len(self.recording.connected)
-        pushed = self.recording.push(operand_tangents)
-        return [pushed[k] for k in self.recording.connected]
+    def run(self, args: Values) -> list[Value]:
+        return self.rules.unrolled(args, self.params)
 
-    def pull_from(self, cotangents: Variables, ct: Sequence[Cotangent]) -> None:
-        result_cts: list[Cotangent] = [None] * len(self.recording.outs)
-        for k, connected_ct in zip(self.recording.connected, ct, strict=True):
-            result_cts[k] = connected_ct
-        for operand, g in zip(self.operands, self.recording.pull(result_cts), strict=True):
-            if operand >= 0 and g is not None:
-                accumulate(cotangents, operand, g)
+    def evaluate(self, args: Values) -> list[Value]:
+        return self.rules.evaluate([concrete(arg) for arg in args], self.params)
+
+    def record(self, args: Values, followed: Sequence[bool]) -> Recording:
+        pairs = zip(args, followed, strict=True)
+        flags = [flag and is_inexact(dtype_of(arg)) for arg, flag in pairs]
+        recording = self.rules.record(args, flags, self.params)
+        return Recording(recording.outs, recording.pull, recording.push, recording.connected)
+
+    def record_linearly(self, recorder: Interpreter, args: Values) -> list[Value]:
+        if all(type(recorder.inner(arg)) in RAW for arg in args):
+            return self.run(args)  # the numbers tell what is affine
+        self.rules.check_linear([recorder.index_of(arg) >= 0 for arg in args], self.params)
+        return self.record_in(recorder, args)
+
+    def push(self, args: Values, tangents: list[Value]) -> tuple[list[Value], Values]:
+        fitted_tangents = [
+            fit_tangent(tangent, arg) if is_inexact(dtype_of(arg)) else None
+            for arg, tangent in zip(args, tangents, strict=True)
+        ]
+        return self.rules.push(args, fitted_tangents, self.params)
+
+    def batch(
+        self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
+    ) -> tuple[list[Value], Sequence[bool]]:
+        return self.rules.batch(size, args, flags, self.params)
+
+    def interpret(self, trace: Interpreter, args: Values) -> list[Value]:
+        values, params = _of_arrays(args, self.params, self.first)
+        return list(trace.process(self.primitive, values, params))
 
 
 def control_primitive(
@@ -144,21 +160,7 @@ def control_primitive(
     def meet(values: Values, **params: Any) -> list[Value]:
         if not all(program.is_raw for program, _ in runs(**params)):
             return rules.unrolled(values, params)  # what its programs close over is traced as well
-        trace: Any = innermost_trace(values)
-        if trace is None:
-            return rules.evaluate([concrete(value) for value in values], params)
-        trace.check()
-        if isinstance(trace, Recorder):
-            deputy = None if trace.is_plain else delegate(trace)
-            if deputy is None:
-                return _record(rules, trace, values, params)
-            trace = deputy
-        if isinstance(trace, Pusher):
-            return _push(rules, trace, values, params)
-        if isinstance(trace, Batcher):
-            return _batch(rules, trace, values, params)
-        fitted_values, fitted_params = _of_arrays(values, params, first)
-        return list(trace.process(primitive, fitted_values, fitted_params))
+        return meet_whole(_ControlCall(primitive, rules, params, first), values)
 
     def push(tangents: Values, _: Any, *values: Value, **params: Any) -> tuple[Value, ...]:
         return tuple(rules.push(values, tangents, params)[1])
@@ -206,46 +208,6 @@ def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value,
     ]
     strong_programs = {name: strong_program(program) for name, program in programs.items()}
     return (*values[:first], *fitted), {**params, **strong_programs}
-
-
-def _record(rules: Rules, recorder: Recorder, values: Values, params: Params) -> list[Value]:
-    operands = [recorder.index_of(value) for value in values]
-    inner = [recorder.inner(value) for value in values]
-    followed = [
-        operand >= 0 and is_inexact(dtype_of(value))
-        for operand, value in zip(operands, inner, strict=True)
-    ]
-    if isinstance(recorder, LinearRecorder):
-        if all(type(value) in RAW for value in inner):  # the numbers tell what is affine
-            return rules.unrolled(values, params)
-        rules.check_linear([operand >= 0 for operand in operands], params)
-    recording = rules.record(inner, followed, params)
-    outs = list(recording.outs)
-    if recording.connected:
-        connected = [outs[k] for k in recording.connected]
-        tracers = recorder.append_call(ControlEntry(recording, operands), connected)
-        for k, tracer in zip(recording.connected, tracers, strict=True):
-            outs[k] = tracer
-    return outs
-
-
-def _push(rules: Rules, pusher: Pusher, values: Values, params: Params) -> list[Value]:
-    parts = [pusher.parts(value) for value in values]
-    primals = [primal for primal, _ in parts]
-    tangents = [
-        fit_tangent(tangent, primal) if is_inexact(dtype_of(primal)) else None
-        for primal, tangent in parts
-    ]
-    outs, pushed = rules.push(primals, tangents, params)
-    return [pusher.dual(out, tangent) for out, tangent in zip(outs, pushed, strict=True)]
-
-
-def _batch(rules: Rules, batcher: Batcher, values: Values, params: Params) -> list[Value]:
-    parts = [batcher.parts(value) for value in values]
-    outs, flags = rules.batch(
-        batcher.size, [value for value, _ in parts], [flag for _, flag in parts], params
-    )
-    return [batcher.follow(out) if flag else out for out, flag in zip(outs, flags, strict=True)]
 
 
 def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[bool]:

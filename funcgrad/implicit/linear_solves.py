@@ -39,10 +39,10 @@ from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, values_of
-from funcgrad.transforms.call import bind_call
 from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.flat_functions import push_values
 from funcgrad.transforms.linear import linear_transpose
+from funcgrad.transforms.whole import meet
 
 FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
@@ -259,7 +259,7 @@ class LinearSystem:
 
     def _rule(self, values: Sequence[Value]) -> list[Value]:
         half = len(values) // 2
-        outs = bind_call(self.call(), values[:half])
+        outs = meet(self.call(), values[:half])
         (_, params), (db, dparams) = self._split(values[:half]), self._split(values[half:])
         x, aux = self._split(outs)
         moved = pushed(lambda parameters: self._map(parameters)(x), params, dparams)
@@ -268,16 +268,16 @@ class LinearSystem:
             return [*outs, *map(zeros_like, outs)]
         call, right = self._in_role(self.role or 1), filled(rhs, x)
         if self.failed == "nan":
-            moved = lost_with(x, bind_call(call, [*lost_with(x, right), *params]))
+            moved = lost_with(x, meet(call, [*lost_with(x, right), *params]))
         else:
-            moved = bind_call(call, [*right, *params])
+            moved = meet(call, [*right, *params])
         return [*outs, *moved, *map(zeros_like, aux)]
 
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
         """The adjoint system: of parameters and then cotangents."""
         param_count = len(values) - len(self.unknown.specs)
         role = 1 if self.symmetric or self.role == 2 else 2
-        return bind_call(self._in_role(role), [*values[param_count:], *values[:param_count]])
+        return meet(self._in_role(role), [*values[param_count:], *values[:param_count]])
 
 
 def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:

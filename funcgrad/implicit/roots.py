@@ -38,8 +38,8 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function, values_of
-from funcgrad.transforms.call import bind_call
 from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.whole import meet
 
 RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 """From a function of pytrees and where to start to its root."""
@@ -336,7 +336,7 @@ class Root:
     def _rule(self, values: Sequence[Value]) -> list[Value]:
         half, count = len(values) // 2, len(self.unknown.specs)
         args, params = values[:half], values[: half - count]
-        outs = bind_call(self.call(), args)
+        outs = meet(self.call(), args)
         x, aux = outs[:count], outs[count:]
         moved = pushed(
             lambda parameters: self._residual(x, parameters), params, values[half:-count]
@@ -346,9 +346,9 @@ class Root:
         rhs = filled([minus(None, tangent) for tangent in moved], x)
         call = self._system().call()
         if self.failed == "nan":
-            tangents = lost_with(x, bind_call(call, [*lost_with(x, rhs), *x, *params]))
+            tangents = lost_with(x, meet(call, [*lost_with(x, rhs), *x, *params]))
         else:
-            tangents = bind_call(call, [*rhs, *x, *params])
+            tangents = meet(call, [*rhs, *x, *params])
         return [*outs, *tangents, *map(zeros_like, aux)]
 
     def _system(self) -> LinearSystem:

@@ -22,21 +22,13 @@ from funcgrad.primitives.structural import unfollowed
 from funcgrad.shape import Spec
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, concrete
-from funcgrad.transforms.call import (
-    Call,
-    CallEntry,
-    Part,
-    Sizes,
-    bind_call,
-    check_closure,
-    innermost_trace,
-)
+from funcgrad.transforms.call import Call, Part, Sizes, by_rules
 from funcgrad.transforms.call_closures import bind_closure
 from funcgrad.transforms.custom_call import CallSignature, JvpCall
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 from funcgrad.transforms.masked import fit_cotangent
-from funcgrad.transforms.tape import reading
+from funcgrad.transforms.whole import Interpreter, Recording, check_closure, innermost_trace, meet
 
 
 class SolutionSignature(CallSignature):
@@ -98,10 +90,10 @@ class SolutionCall(JvpCall):
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
         # What solvers close over has no influence.
         if all(tangent is None for tangent in tangents[: len(args) - self.closed]):
-            outs = bind_call(self, args)
+            outs: Sequence[Value] = meet(self, args)
             return outs, [None] * len(outs)
         outs, pushed = super().push(args, tangents)
         return outs, self._without_aux(pushed)
@@ -110,7 +102,7 @@ class SolutionCall(JvpCall):
         count = len(self.signature.specs)
         return [*tangents[:count], *[None] * (len(tangents) - count)]
 
-    def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
+    def record_linearly(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
         """Record the solution of a linear system as a linear map of the right-hand side."""
         count, transposed = self.signature.linear, self.transposed
         if transposed is None or any(recorder.index_of(arg) >= 0 for arg in args[count:]):
@@ -130,15 +122,15 @@ class SolutionCall(JvpCall):
         def push(tangents: list[Value]) -> list[Value]:
             pairs = zip(tangents, zeros, strict=False)
             filled_tangents = [zero if tangent is None else tangent for tangent, zero in pairs]
-            return self._without_aux(bind_call(self, [*filled_tangents, *params]))
+            return self._without_aux(meet(self, [*filled_tangents, *params]))
 
         # For a right-hand side of zero the solution is zero.
         outs = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
         if self.signature.has_aux:
-            outs = bind_call(self, [*zeros, *params])
+            outs = meet(self, [*zeros, *params])
         operands = [recorder.index_of(arg) for arg in args]
-        entry = CallEntry(operands, reading(recorder, pull), reading(recorder, push))
-        results: list[Value] = recorder.append_call(entry, outs)
+        recording = by_rules(recorder, Recording(outs, pull, push))
+        results: list[Value] = recorder.append_whole(recording, operands)
         return results
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
@@ -238,6 +230,6 @@ def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
 
 def _solution_of(call: Call, args: Sequence[Value]) -> list[Value]:
     trace = innermost_trace(args)
-    outs = bind_call(call, args)
+    outs = meet(call, args)
     check_closure(-1 if trace is None else trace.level, outs)
     return outs

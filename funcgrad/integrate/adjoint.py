@@ -17,6 +17,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,12 +31,13 @@ from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, concrete
-from funcgrad.transforms.call import Call, Map, Sizes
+from funcgrad.transforms.call import Call, Sizes
 from funcgrad.transforms.custom import custom_vjp
 from funcgrad.transforms.custom_call import CallSignature, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.reverse import vjp
+from funcgrad.transforms.whole import Recording
 
 
 def adjoint_solution(
@@ -168,13 +170,13 @@ class _AdjointCall(VjpCall):
         rules = call.forward, call.backward
         return cls(call.function, call.signature, call.origin, *rules, call.closed)
 
-    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
-        outs, pull, _ = super().record(args)
-        return outs, pull, lambda tangents: self.push(args, tangents)[1]
+    def _record_by_rule(self, args: Sequence[Value]) -> Recording:
+        recording = super()._record_by_rule(args)
+        return replace(recording, push=lambda tangents: self.push(args, tangents)[1])
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
         with begin_level() as level:
             pusher = Pusher(level)
             try:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -33,21 +34,17 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.entry import told_by_operation
 from funcgrad.structure import Control
-from funcgrad.trace import Value
-from funcgrad.transforms.accumulation import Variables, accumulate
+from funcgrad.trace import Trace, Value
 from funcgrad.transforms.batch import Batcher
-from funcgrad.transforms.call import innermost_trace
-from funcgrad.transforms.delegation import delegate
-from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.explicit import runs_python
 from funcgrad.transforms.flat_functions import call_primitive, run_batched
 from funcgrad.transforms.forward import Pusher
-from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.linearization import Linearization, LinearPart, whole_cotangent
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 from funcgrad.transforms.stager import Stager
+from funcgrad.transforms.whole import Interpreter, Recording, Whole, meet
 from funcgrad.transforms.with_derivative import (
     evaluate_and_pull,
     evaluate_and_push,
@@ -91,7 +88,7 @@ class _Memo:
         return stored
 
 
-class ProgramCall:
+class ProgramCall(Whole):
     """A program as one operation.
 
     Parameters
@@ -100,21 +97,16 @@ class ProgramCall:
         Its constants are raw.
     compile : callable
         Also for the programs that are derived.
-    run : callable, optional
+    compiled : callable, optional
         The program compiled, if it is already.
     """
 
-    __slots__ = ("_compile", "_derived", "_run", "program")
+    __slots__ = ("_compile", "_compiled", "_derived", "program")
 
-    def __init__(
-        self,
-        program: Program,
-        compile: Compile,
-        run: Run | None = None,
-    ) -> None:
+    def __init__(self, program: Program, compile: Compile, compiled: Run | None = None) -> None:
         self.program = program
         self._compile = compile
-        self._run = run
+        self._compiled = compiled
         self._derived = _Memo()
 
     def apply(self, args: Sequence[Value]) -> list[Value]:
@@ -130,28 +122,47 @@ class ProgramCall:
         GuardError
             The program does not hold for the arguments.
         """
-        trace: Any = innermost_trace(args)
-        if isinstance(trace, Recorder) and not trace.is_plain:
-            trace = delegate(trace) or trace  # within a branch that is staged, say
-        if trace is None:
-            if self._run is None:
-                self._run = self._compile(self.program)
-            try:
-                outs = self._run(*args)
-            except REFUSALS as error:
-                raise told_by_operation(self.program, args, error) from error
-            # Where a guard does not hold, evaluation raises the error that says which.
-            return self.program.evaluate(args) if outs is None else list(outs)
-        trace.check()
+        return meet(self, args)
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        return self.program.evaluate(args)
+
+    def evaluate(self, args: Sequence[Value]) -> list[Value]:
+        if self._compiled is None:
+            self._compiled = self._compile(self.program)
         try:
-            if isinstance(trace, Recorder) and not isinstance(trace, LinearRecorder):
-                return self._record(trace, args)
-            if isinstance(trace, Pusher):
-                return self._push(trace, args)
-            if isinstance(trace, Batcher):
-                return self._batch(trace, args)
-            if isinstance(trace, Stager) and trace.keeps_compiled:
-                return list(trace.process(COMPILED_CALL, tuple(args), {"compiled": self}))
+            outs = self._compiled(*args)
+        except REFUSALS as error:
+            raise told_by_operation(self.program, args, error) from error
+        # Where a guard does not hold, evaluation raises the error that says which.
+        return self.program.evaluate(args) if outs is None else list(outs)
+
+    def record_in(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
+        return self._unless_refused(super().record_in, recorder, args)
+
+    def push_in(self, pusher: Pusher, args: Sequence[Value]) -> list[Value]:
+        return self._unless_refused(super().push_in, pusher, args)
+
+    def batch_in(self, batcher: Batcher, args: Sequence[Value]) -> list[Value]:
+        return self._unless_refused(super().batch_in, batcher, args)
+
+    def interpret(self, trace: Interpreter, args: Sequence[Value]) -> list[Value]:
+        if isinstance(trace, Stager) and trace.keeps_compiled:
+            return self._unless_refused(self._as_equation, trace, args)
+        return self.run(args)
+
+    def _as_equation(self, stager: Stager, args: Sequence[Value]) -> list[Value]:
+        return list(stager.process(COMPILED_CALL, tuple(args), {"compiled": self}))
+
+    def _unless_refused(
+        self,
+        interpretation: Callable[[Any, Sequence[Value]], list[Value]],
+        trace: Trace,
+        args: Sequence[Value],
+    ) -> list[Value]:
+        """Interpret the program as a whole, or operation by operation if that is refused."""
+        try:
+            return interpretation(trace, args)
         except GuardError:
             # A rule that is a program would refuse the values again when it is pulled through, too
             # late for another variant.
@@ -159,60 +170,46 @@ class ProgramCall:
                 raise
         except FuncgradError:
             pass  # unless a derived program is to blame, what follows raises it again
-        return self.program.evaluate(args)
+        return self.run(args)
 
-    def _record(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
-        operands = tuple([recorder.index_of(arg) for arg in args])
-        inner = [recorder.inner(arg) for arg in args]
-        followed = tuple([operand >= 0 for operand in operands])
+    def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
+        flags = tuple(followed)
 
-        def make() -> _Recording:
-            return _Recording(self.program, self._compile, followed, inner)
+        def make() -> _Derivative:
+            return _Derivative(self.program, self._compile, flags, args)
 
-        recording = self._derived.get(("record", followed), make)
-        results = recording.forward.apply(inner)
+        derivative = self._derived.get(("record", flags), make)
+        results = derivative.forward.apply(args)
         count = len(self.program.outputs)
-        outs, residuals = results[:count], results[count:]
-        if recording.connected:
-            entry = _ProgramEntry(recording, operands, [*inner, *residuals])
-            tracers = recorder.append_call(entry, [outs[k] for k in recording.connected])
-            for k, tracer in zip(recording.connected, tracers, strict=True):
-                outs[k] = tracer
-        return outs
+        saved = [*args, *results[count:]]
+        pull, push = partial(derivative.pull, saved), partial(derivative.push, saved)
+        return Recording(results[:count], pull, push, derivative.connected)
 
-    def _push(self, pusher: Pusher, args: Sequence[Value]) -> list[Value]:
-        parts = [pusher.parts(arg) for arg in args]
-        primals, tangents = [primal for primal, _ in parts], [tangent for _, tangent in parts]
-
+    def push(self, args: Sequence[Value], tangents: list[Value]) -> tuple[list[Value], list[Value]]:
         def make() -> _Pushed:
-            both = with_pushforward(self.program, primals, tangents)
+            both = with_pushforward(self.program, args, tangents)
             return _Pushed(self._call("push", both.program), both.widths)
 
         pushed = self._derived.get(("push", kinds(tangents)), make)
-        results = pushed.call.apply([*primals, *flat(tangents)])
-        outs = results[: len(self.program.outputs)]
-        pushed_tangents = restored(pushed.widths, results[len(outs) :])
-        return [
-            pusher.dual(out, tangent) for out, tangent in zip(outs, pushed_tangents, strict=True)
-        ]
+        results = pushed.call.apply([*args, *flat(tangents)])
+        count = len(self.program.outputs)
+        return results[:count], restored(pushed.widths, results[count:])
 
-    def _batch(self, batcher: Batcher, args: Sequence[Value]) -> list[Value]:
-        parts = [batcher.parts(arg) for arg in args]
-        values, flags = [value for value, _ in parts], tuple([flag for _, flag in parts])
-
+    def batch(
+        self, size: int, args: Sequence[Value], flags: Sequence[bool], around: Trace | None = None
+    ) -> tuple[list[Value], tuple[bool, ...]]:
         def make() -> _Batch:
             out_flags: list[bool] = []
 
             def batched(*values: Value) -> list[Value]:
-                outs, out_flags[:] = run_batched(self.program.evaluate, batcher.size, values, flags)
+                outs, out_flags[:] = run_batched(self.program.evaluate, size, values, flags)
                 return outs
 
-            staged = stage(batched)(*map(example, values))
+            staged = stage(batched)(*map(example, args))
             return _Batch(self._call("batch", staged), tuple(out_flags))
 
-        batch = self._derived.get(("batch", batcher.size, flags), make)
-        pairs = zip(batch.call.apply(values), batch.flags, strict=True)
-        return [batcher.follow(out) if flag else out for out, flag in pairs]
+        batch = self._derived.get(("batch", size, tuple(flags)), make)
+        return batch.call.apply(args), batch.flags
 
     def _call(self, kind: str, program: Program) -> ProgramCall:
         return _derived_call(self.program, kind, program, self._compile)
@@ -267,8 +264,8 @@ class _Map:
         return restored(self.widths, self.call.apply(values))
 
 
-class _Recording:
-    """How a program is recorded when some of its arguments are followed.
+class _Derivative:
+    """The programs by which a program is recorded when some of its arguments are followed.
 
     Attributes
     ----------
@@ -315,58 +312,34 @@ class _Recording:
         saved : sequence of values
             The arguments and the residuals.
         cts : sequence of cotangents
-            The cotangents of the connected results.
+            The cotangents of the results.
         """
         args = saved[: len(self._followed)]
-        seeds: list[Cotangent] = [None] * len(self._program.outputs)
-        for k, ct in zip(self.connected, cts, strict=True):
-            seeds[k] = ct
+        connected_cts = [cts[k] for k in self.connected]
 
         def make() -> _Map:
-            return self._map("pull", self._taken.pullback(args, seeds))
+            return self._map("pull", self._taken.pullback(args, cts))
 
         try:
-            return self._maps.get(("pull", kinds(cts)), make).apply(saved, cts)
+            return self._maps.get(("pull", kinds(connected_cts)), make).apply(saved, connected_cts)
         except FuncgradError:  # as when a rule looks at a cotangent
-            return evaluate_and_pull(self._program, self._followed, args, seeds)[1]
+            return evaluate_and_pull(self._program, self._followed, args, cts)[1]
 
-    def push(self, saved: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
-        """The tangents of the connected results, from those of the arguments."""
+    def push(self, saved: Sequence[Value], tangents: Sequence[Value]) -> list[Cotangent]:
+        """The tangents of the results, from those of the arguments."""
         args = saved[: len(self._followed)]
 
         def make() -> _Map:
             return self._map("tangent", self._taken.pushforward(args, tangents))
 
         try:
-            tangents_out = self._maps.get(("push", kinds(tangents)), make).apply(saved, tangents)
+            return self._maps.get(("push", kinds(tangents)), make).apply(saved, tangents)
         except FuncgradError:
-            tangents_out = evaluate_and_push(self._program, args, tangents)[1]
-        return [tangents_out[k] for k in self.connected]
+            return evaluate_and_push(self._program, args, tangents)[1]
 
     def _map(self, kind: str, linear: LinearPart) -> _Map:
         call = _derived_call(self._program, kind, linear.program, self._compile)
         return _Map(call, linear.reads, linear.widths)
-
-
-@dataclass(slots=True, eq=False)
-class _ProgramEntry(Entry):
-    """The call of a program: how it was recorded, the arguments and the residuals."""
-
-    recording: _Recording
-    operands: Sequence[int]
-    saved: Sequence[Value]
-
-    def push(self, tangents: Variables) -> list[Value]:
-        directions = [tangents[operand] for operand in self.operands]
-        if all(tangent is None for tangent in directions):
-            return [None] * len(self.recording.connected)
-        return self.recording.push(self.saved, directions)
-
-    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Pull a list of cotangents, in which absent ones and gaps stay absent."""
-        for operand, g in zip(self.operands, self.recording.pull(self.saved, ct), strict=True):
-            if operand >= 0 and g is not None:
-                accumulate(cotangents, operand, g)
 
 
 def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:

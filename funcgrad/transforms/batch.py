@@ -44,10 +44,10 @@ from funcgrad.transforms.arguments import (
     leaf_name,
     values_of,
 )
-from funcgrad.transforms.call import Call, bind_call, check_closure
 from funcgrad.transforms.callables import Axes
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
+from funcgrad.transforms.whole import Whole
 from funcgrad.trees import Structure
 
 P = ParamSpec("P")  # named once only: so mypy knows the type of a lambda handed through
@@ -174,18 +174,14 @@ class Batcher(Trace):
         out = primitive.batch(primitive, self.size, values, flags, params)
         return tuple(map(self.follow, out)) if type(out) is tuple else self.follow(out)
 
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Run the call's batched form further out."""
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Let an operation that is met as a whole run on the batch."""
         if not call.is_linear and (stager := delegate(self, is_linear=False)):
             staged: list[Value] = stager.process_call(call, args)
             return staged
         if (self._around or not self._open) and (deputy := self._successor(*args)):
             return deputy.process_call(call, args)
-        parts = [self.parts(arg) for arg in with_deputies(args)]
-        batched = call.batched(self.size, [flag for _, flag in parts], self)
-        outs = bind_call(batched, [value for value, _ in parts])
-        check_closure(self.level - 1, outs)
-        return [self.follow(out) for out in outs]
+        return call.batch_in(self, args)
 
     def batch_of(self, value: Value) -> Value:
         """A value with the batch on axis 0, repeated for each example if it has none."""

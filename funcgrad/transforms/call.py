@@ -1,34 +1,30 @@
-"""Whole calls as operations: what custom rules, checkpoints and probes have in common.
+"""Calls of functions that bring rules of their own, as custom rules, solutions and probes do.
 
-A ``Call`` is to a user's function what a primitive is to a NumPy function: the innermost trace
-among the arguments asks it how to evaluate, record, push or batch itself.
+A ``Call`` runs functions of the user's. These may close over traced values, and their rules may run
+when the transformations that those belong to have ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from funcgrad.errors import TracerError
-from funcgrad.primitives.logic import logical_or
-from funcgrad.primitives.reduction import reduce_any
-from funcgrad.primitives.selection import where
+from funcgrad.errors import DifferentiationError
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, shape_of
-from funcgrad.trace import RAW, Trace, Value, innermost
-from funcgrad.transforms.accumulation import Variables, accumulate
-from funcgrad.transforms.entries import Entry, plus
-from funcgrad.transforms.masked import Cotangent, Masked, plain
+from funcgrad.shape import Spec
+from funcgrad.trace import Trace, Value
+from funcgrad.transforms.factors import fit_tangent
+from funcgrad.transforms.participation import with_deputies
 from funcgrad.transforms.tape import reading
-
-Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
-"""A linear map between lists of tangents or cotangents, in which None is a structural zero."""
-
-
-Recording: TypeAlias = "Callable[[Sequence[Value]], tuple[list[Value], Map, Map]]"
-"""From arguments to results, the pullback of cotangents and the pushforward of tangents."""
+from funcgrad.transforms.whole import (
+    ClosureError,
+    Interpreter,
+    Recording,
+    Whole,
+    check_closure,
+    meet,
+    where_present,
+)
 
 
 class Sizes(NamedTuple):
@@ -41,10 +37,6 @@ class Sizes(NamedTuple):
     closed: int
     outs: int
     known: int
-
-
-class ClosureError(TracerError):
-    """A call closes over a value of a transformation inside of those of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +61,13 @@ class Part:
     results: tuple[Value, ...]
 
 
-class Call:
+class Call(Whole):
     """A function of values to a list of values, with rules of its own.
 
     Attributes
     ----------
     is_staged : bool
         Whether its function may be staged, rather than only run.
-    is_linear : bool
-        Whether its pullback is linear for certain: the pullback of a sum is the sum of pullbacks.
     frozen : Call, optional
         The call as a value, see ``explicit.py``, if everything that goes in is an argument.
     result_specs : sequence of Spec, optional
@@ -107,38 +97,46 @@ class Call:
         """A key of the rules: calls with equal keys, for the same shapes, follow the same rules."""
         return id(self)
 
-    def run(self, args: Sequence[Value]) -> list[Value]:
-        """The results, under whatever transformations run further out."""
-        raise NotImplementedError
+    def batch(
+        self, size: int, args: Sequence[Value], flags: Sequence[bool], around: Trace | None = None
+    ) -> tuple[Sequence[Value], Sequence[bool]]:
+        outs = meet(self.batched(size, flags, around), args)
+        if around is not None:
+            check_closure(around.level - 1, outs)
+        return outs, [True] * len(outs)
 
-    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
-        """The results, the pullback of their cotangents and the pushforward of tangents."""
-        raise NotImplementedError
-
-    def record_in(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
-        """Append the call to a recorder's entries, and return tracers of the results."""
-        record = self.recording_of([recorder.index_of(arg) >= 0 for arg in args])
-        outs, pull, push = record([recorder.inner(arg) for arg in args])
-        check_closure(recorder.level, outs)
+    def record_in(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
+        args = with_deputies(args)
         operands = [recorder.index_of(arg) for arg in args]
-        entry = CallEntry(operands, reading(recorder, pull), reading(recorder, push))
-        results: list[Value] = recorder.append_call(entry, outs)
+        inner = [recorder.inner(arg) for arg in args]
+        recording = self.record(inner, [operand >= 0 for operand in operands])
+        check_closure(recorder.level, recording.outs)
+        results: list[Value] = recorder.append_whole(by_rules(recorder, recording), operands)
         return results
 
-    def recording_of(self, followed: Sequence[bool]) -> Recording:
-        """How it is recorded where these arguments are followed; by default ``record``."""
-        return self.record
-
-    def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
-        """Record as ``record_in`` does, while a linear function of the arguments is transposed."""
+    def record_linearly(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
         return self.record_in(recorder, args)
 
-    def push(
-        self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
-        """The results and their tangents."""
-        outs, _, push = self.record(args)
-        return outs, push(tangents)
+    def push_in(self, pusher: Interpreter, args: Sequence[Value]) -> list[Value]:
+        parts = [pusher.parts(arg) for arg in args]
+        try:
+            outs, tangents = self.push([primal for primal, _ in parts], [t for _, t in parts])
+        except DifferentiationError as error:
+            # Tangents of what it closes over may have met those of the arguments.
+            raise ClosureError(str(error)) from error
+        check_closure(pusher.level, [*outs, *tangents])
+        results = []
+        for out, tangent in zip(outs, tangents, strict=True):
+            # A result, and the rule, may depend on a value followed here that they close over.
+            primal, more = pusher.parts(out)
+            if tangent is not None:
+                tangent = fit_tangent(pusher.parts(tangent)[0], primal)
+                more = tangent if more is None else more + tangent
+            results.append(pusher.dual(primal, more))
+        return results
+
+    def batch_in(self, batcher: Interpreter, args: Sequence[Value]) -> list[Value]:
+        return super().batch_in(batcher, with_deputies(args))
 
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
@@ -186,90 +184,7 @@ class Call:
         raise NotImplementedError
 
 
-@dataclass(slots=True, eq=False)
-class CallEntry(Entry):
-    """A call that brings its own linear maps; its variable stands for the list of its results."""
-
-    operands: Sequence[int]
-    pull_map: Map
-    push_map: Map
-
-    def push(self, tangents: Variables) -> Sequence[Value]:
-        return self.push_map([tangents[operand] for operand in self.operands])
-
-    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        reached = _any_present(ct)
-        for operand, g in zip(self.operands, self.pull_map(ct), strict=True):
-            if operand >= 0 and g is not None:
-                if reached is not None:
-                    g = Masked(where(reached, plain(g), 0), reached)
-                accumulate(cotangents, operand, g)
-
-
-def _any_present(cts: Sequence[Cotangent]) -> Value | None:
-    """A truth value that is false where all cotangents are absent; None if one is surely present.
-
-    A mask that is followed by a transformation, as in a batch, may be empty for some examples.
-    """
-    reached: Value | None = None
-    for ct in cts:
-        if ct is None:
-            continue
-        if type(ct) is not Masked or type(ct.mask) in RAW:
-            return None
-        axes = tuple(range(len(shape_of(ct.mask))))
-        present = reduce_any(ct.mask, axis=axes, keepdims=False)
-        reached = present if reached is None else logical_or(reached, present)
-    return reached
-
-
-@dataclass(slots=True, eq=False)
-class ResultEntry(Entry):
-    """One of the results of a call."""
-
-    call: int  # the call's variable
-    position: int
-    count: int  # of all results
-    closed_over: int  # the variable of what the function closes over and returns, or -1
-
-    def push(self, tangents: Variables) -> Value:
-        return plus(tangents[self.call][self.position], tangents[self.closed_over])
-
-    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        if type(ct) is Masked and type(ct.mask) in RAW and not np.any(ct.mask):
-            return  # wholly absent, which a rule could not tell from zeros
-        if cotangents[self.call] is None:
-            cotangents[self.call] = [None] * self.count
-        cotangents[self.call][self.position] = ct
-        if self.closed_over >= 0:
-            accumulate(cotangents, self.closed_over, ct)
-
-
-def innermost_trace(args: Sequence[Value]) -> Trace | None:
-    """The innermost trace among some values; None when all are concrete."""
-    trace: Trace | None = None
-    for arg in args:
-        other = None if type(arg) in RAW else arg._trace
-        if other is not None and other is not trace:
-            trace = other if trace is None else innermost(trace, other)
-    return trace
-
-
-def check_closure(level: int, outs: Sequence[Value]) -> None:
-    """Refuse results that belong to a later transformation than a call's arguments do.
-
-    Such a value did not come in as an argument, so the function closes over it.
-    """
-    for out in outs:
-        other = None if out is None or type(out) in RAW else out._trace
-        if other is not None and other.level > level:
-            raise ClosureError(
-                "A function with a custom rule closes over a value of a transformation that runs"
-                " inside of those that its arguments belong to. Pass that value as an argument."
-            )
-
-
-def bind_call(call: Call, args: Sequence[Value]) -> list[Value]:
-    """Run a call under the transformation of the innermost tracer among its arguments."""
-    trace = innermost_trace(args)
-    return call.run(args) if trace is None else trace.process_call(call, args)
+def by_rules(recorder: Interpreter, recording: Recording) -> Recording:
+    """A recording whose maps are rules that run later, and that know nothing of masks."""
+    pull = where_present(reading(recorder, recording.pull))
+    return Recording(recording.outs, pull, reading(recorder, recording.push))

@@ -23,12 +23,13 @@ from contextlib import suppress
 
 from funcgrad.errors import TracerError
 from funcgrad.trace import RAW, Trace, Value, begin_level, running_traces
-from funcgrad.transforms.call import Call, ClosureError, bind_call
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.explicit import explicit, staged_part
 from funcgrad.transforms.forward import Dual
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import NumbersNeeded, Stager
 from funcgrad.transforms.tape import Readable
+from funcgrad.transforms.whole import ClosureError, meet
 
 
 def bind_closure(
@@ -43,7 +44,7 @@ def bind_closure(
         with suppress(Exception):  # as where it leaves all its numbers to another library
             explicit_call, closed = _explicit_call(call, args)
         if closed:
-            return bind_call(explicit_call, [*args, *closed])
+            return meet(explicit_call, [*args, *closed])
     try:
         return bind(call, args)
     except ClosureError as error:
@@ -53,7 +54,7 @@ def bind_closure(
             raise error from None
         if not closed:
             raise error.__cause__ or error from None
-        return bind_call(explicit_call, [*args, *closed])
+        return meet(explicit_call, [*args, *closed])
 
 
 def _may_be_read_by_rules(args: Sequence[Value]) -> bool:

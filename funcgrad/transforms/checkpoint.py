@@ -26,7 +26,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.accumulation import Variables, accumulate, finished
 from funcgrad.transforms.arguments import call_values, check_function, values_of
-from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad.transforms.explicit import has_rules
@@ -36,6 +36,7 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
+from funcgrad.transforms.whole import meet
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -134,7 +135,7 @@ class _Rehearsal(Stager):
             return results
         outside, self._calls = self._calls, True
         try:
-            return bind_call(call, values)
+            return meet(call, values)
         finally:
             self._calls = outside
 

@@ -20,10 +20,11 @@ from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole, values_of
-from funcgrad.transforms.call import Call, bind_call
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.call_closures import bind_closure
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
+from funcgrad.transforms.whole import meet
 from funcgrad.users_values import described, operand
 
 P = ParamSpec("P")
@@ -78,7 +79,7 @@ class _Custom(Generic[P, R]):
             return signature.out(run(*_merged(static, signature.args(inner))))
 
         call = self._call(function, signature, static)
-        outs = bind_closure(call, values, bind_call)
+        outs = bind_closure(call, values, meet)
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result

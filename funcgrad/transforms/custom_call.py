@@ -20,7 +20,7 @@ from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, running_traces
 from funcgrad.transforms.arguments import values_of
-from funcgrad.transforms.call import Call, Map, Part, Recording, Sizes, bind_call
+from funcgrad.transforms.call import Call, Part, Sizes
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import (
     FlatFunction,
@@ -32,6 +32,7 @@ from funcgrad.transforms.flat_functions import (
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import broadcast, fit, fit_cotangent, plain
 from funcgrad.transforms.record import transpose_linear
+from funcgrad.transforms.whole import Interpreter, Recording, meet
 from funcgrad.trees import Structure
 
 
@@ -95,18 +96,22 @@ class _CustomCall(Call):
         call.function = function
         return call
 
-    def recording_of(self, followed: Sequence[bool]) -> Recording:
+    def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
         count = len(followed) - self.closed
         if not self.closed or any(followed[:count]):
-            return self.record
-        return partial(self._record_closed, count)
+            return self._record_by_rule(args)
+        return self._record_closed(count, args)
 
-    def _record_closed(self, count: int, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+    def _record_by_rule(self, args: Sequence[Value]) -> Recording:
+        """Record by the rule."""
+        raise NotImplementedError
+
+    def _record_closed(self, count: int, args: Sequence[Value]) -> Recording:
         """Record the call in the values that it closes over.
 
         The first ``count`` values are its arguments, in which transformations around use the rule.
         """
-        outs = bind_call(self, args)
+        outs = meet(self, args)
         specs = [spec_of(out) for out in outs]
         function, closed = self._of_closed(args[:count]), args[count:]
 
@@ -118,22 +123,23 @@ class _CustomCall(Call):
         def push(tangents: list[Value]) -> list[Value]:
             return push_values(function, closed, tangents[count:])
 
-        return outs, pull, push
+        return Recording(outs, pull, push)
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
         count = len(args) - self.closed
         if not self.closed or any(tangent is not None for tangent in tangents[:count]):
             return self._push_by_rule(args, tangents)
         function = self._of_closed(args[:count])
-        return bind_call(self, args), push_values(function, args[count:], tangents[count:])
+        return meet(self, args), push_values(function, args[count:], tangents[count:])
 
     def _push_by_rule(
         self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
         """Push by the rule."""
-        return super().push(args, tangents)
+        recording = self._record_by_rule(args)
+        return recording.outs, recording.push(tangents)
 
     def _of_closed(self, arguments: Sequence[Value]) -> FlatFunction:
         """The function of what it closes over, at these arguments."""
@@ -167,7 +173,7 @@ class JvpCall(_CustomCall):
 
     def _push_by_rule(
         self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[list[Value], Sequence[Value]]:
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
         needed = 0 if self.takes_none else len(args) - self.closed
         directions = [
             zeros_like(x) if t is None and k < needed else t
@@ -175,7 +181,7 @@ class JvpCall(_CustomCall):
         ]
         return self._apply(args, directions)
 
-    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+    def _record_by_rule(self, args: Sequence[Value]) -> Recording:
         followed = [k for k, x in enumerate(args) if is_inexact(dtype_of(x))]
         with begin_level() as level:
             recorder = LinearRecorder(level)
@@ -219,9 +225,9 @@ class JvpCall(_CustomCall):
         def push(tangents: list[Value]) -> list[Value]:
             return record.push(indices, [tangents[k] for k in followed])
 
-        return outs, pull, push
+        return Recording(outs, pull, push)
 
-    def record_linearly(self, recorder: Any, args: Sequence[Value]) -> list[Value]:
+    def record_linearly(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
         """Record the function's own operations.
 
         A linear function is its own derivative. The rule may call the function on the tangent, and
@@ -295,7 +301,7 @@ class VjpCall(_CustomCall):
         self.forward = forward
         self.backward = backward
 
-    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+    def _record_by_rule(self, args: Sequence[Value]) -> Recording:
         outs, residuals = self.forward(args)
         specs = [spec_of(out) for out in outs]
         sources = [spec_of(arg) for arg in args]
@@ -325,7 +331,7 @@ class VjpCall(_CustomCall):
                     pushed[k] = fit_cotangent(plain(tangent), specs[k])
             return pushed
 
-        return outs, pull, push
+        return Recording(outs, pull, push)
 
     def _saving(self, args: Sequence[Value], residuals: list[Any]) -> list[Value]:
         """The results and the residuals that are tensors; the list gets the other residuals and the

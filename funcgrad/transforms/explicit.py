@@ -33,8 +33,9 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import FOREIGN, Control
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.call import Call, ClosureError, Part, Sizes, bind_call
+from funcgrad.transforms.call import Call, Part, Sizes
 from funcgrad.transforms.flat_functions import call_primitive
+from funcgrad.transforms.whole import ClosureError, meet
 
 Knots: TypeAlias = Mapping[Hashable, "Knot"]
 """The calls whose rules are being staged, the outermost first, under their ``key_of``."""
@@ -46,7 +47,7 @@ Frames: TypeAlias = "Sequence[Frame | None]"
 
 def _meet(values: Sequence[Value], *, call: Call, **settings: Any) -> list[Value]:
     try:
-        return bind_call(call.bound(), values)
+        return meet(call.bound(), values)
     except ClosureError as error:  # all it closes over are arguments
         raise error.__cause__ or error from None
 

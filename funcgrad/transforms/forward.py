@@ -31,11 +31,11 @@ from funcgrad.trace import (
     running_traces,
 )
 from funcgrad.transforms.arguments import choose, like, pair, values_of
-from funcgrad.transforms.call import Call, ClosureError, bind_call, check_closure
-from funcgrad.transforms.factors import fit_tangent, zeros_like
+from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.quick_entries import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
 from funcgrad.transforms.tape import Readable
+from funcgrad.transforms.whole import Whole, meet
 
 _new: Final[Any] = object.__new__
 
@@ -138,26 +138,11 @@ class Pusher(Readable):
         entry = kind(primitive, range(len(args)), primals, out, params)
         return self.dual(out, entry.push([tangent for _, tangent in parts]))
 
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Let the call push the tangents itself."""
-        parts = [self.parts(arg) for arg in args]
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Let an operation that is met as a whole push the tangents itself."""
         if not self._open and self._is_read():
-            return bind_call(call, [primal for primal, _ in parts])
-        try:
-            outs, tangents = call.push([p for p, _ in parts], [t for _, t in parts])
-        except DifferentiationError as error:
-            # Tangents of what it closes over may have met those of the arguments.
-            raise ClosureError(str(error)) from error
-        check_closure(self.level, [*outs, *tangents])
-        results = []
-        for out, tangent in zip(outs, tangents, strict=True):
-            # A result, and the rule, may depend on a value followed here that they close over.
-            primal, more = self.parts(out)
-            if tangent is not None:
-                tangent = fit_tangent(self.parts(tangent)[0], primal)
-                more = tangent if more is None else more + tangent
-            results.append(self.dual(primal, more))
-        return results
+            return meet(call, [self.inner(arg) for arg in args])
+        return call.push_in(self, args)
 
 
 @answering

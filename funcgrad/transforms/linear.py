@@ -23,11 +23,11 @@ from funcgrad.structure import Trait
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import choose, like, values_of
-from funcgrad.transforms.call import Call
 from funcgrad.transforms.factors import Outline, fit_tangent, zeros_like
 from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.recorded import Recorded
+from funcgrad.transforms.whole import Whole
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -188,8 +188,10 @@ class LinearRecorder(Recorder):
             )
         return out
 
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Let the call record itself as a linear map."""
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Let an operation that is met as a whole record itself as a linear map."""
+        if self.has_ended:
+            return super().process_call(call, args)
         return call.record_linearly(self, args)
 
     def _is_linear(

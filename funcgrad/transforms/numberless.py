@@ -27,6 +27,7 @@ from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegated
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
+from funcgrad.transforms.whole import Whole
 
 
 class Numberless(Stager):
@@ -48,8 +49,8 @@ class Numberless(Stager):
             " not depend on the function's arguments may be looked at outside of it."
         )
 
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        if not call.is_staged:
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        if isinstance(call, Call) and not call.is_staged:
             raise TracerError(
                 f"{self.place}: {call.name}: inside of a function that is staged once and runs many"
                 " times a value stands for many. Mark what the loop returns."

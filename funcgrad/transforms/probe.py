@@ -18,10 +18,11 @@ from funcgrad.shape import Spec, dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value
 from funcgrad.transforms.accumulation import Variables, accumulate
-from funcgrad.transforms.call import Call, Map, bind_call, innermost_trace
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.entries import Entry
 from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.whole import Recording, innermost_trace, meet
 from funcgrad.users_values import ArrayLike, operand
 
 
@@ -169,13 +170,13 @@ class _ProbeCall(Call):
         """Mark a value, through whatever transformations run inside the recorder's."""
         if self.reaches(value):
             return self.probes.latest().mark(self._name, value)
-        return bind_call(self, [value])[0]
+        return meet(self, [value])[0]
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         return [self.apply(args[0])]
 
-    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
-        return [self.apply(args[0])], list, list
+    def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
+        return Recording([self.apply(args[0])], list, list)
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         return self

@@ -38,7 +38,6 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.absent_examples import pulled_by_example
 from funcgrad.transforms.accumulation import Variables
-from funcgrad.transforms.call import Call, CallEntry, ResultEntry, bind_call
 from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.entries import (
     CarriedEntry,
@@ -60,6 +59,7 @@ from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.recording import Record
 from funcgrad.transforms.tape import Readable
+from funcgrad.transforms.whole import Recording, ResultEntry, Whole, WholeEntry, meet, where_present
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _FLOAT64: Final = np.dtype(np.float64)
@@ -135,15 +135,15 @@ class Recorder(Readable):
         self._inputs.append(slot)
         return slot
 
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Record a call as one entry, or let it record itself."""
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Let an operation that is met as a whole record itself."""
         deputy = None if self.is_plain else delegate(self, call.is_linear)
         if deputy is not None:
             results: list[Value] = deputy.process_call(call, args)
             return results
         if self.tape.current() is None:
-            return bind_call(call, [self.inner(arg) for arg in args])
-        return call.record_in(self, with_deputies(args))
+            return meet(call, [self.inner(arg) for arg in args])
+        return call.record_in(self, args)
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -256,8 +256,8 @@ class Recorder(Readable):
             if KINDS[primitive.form] is None:
                 return out
             several = Several(primitive, with_deputies(primals), out, params)
-            call = CallEntry(operands, several.pull, several.push)
-            return tuple(self.append_call(call, out))
+            maps = Recording(out, where_present(several.pull), several.push)
+            return tuple(self.append_whole(maps, operands))
         return self._recorded(primitive, operands, primals, out, params)
 
     def _recorded(
@@ -303,18 +303,28 @@ class Recorder(Readable):
         tracer._trace = self
         return tracer
 
-    def append_call(self, entry: Entry, outs: Sequence[Value]) -> list[Value]:
-        """Append the entry of a call with such results, and return tracers of them."""
+    def append_whole(self, recording: Recording, operands: Sequence[int]) -> list[Value]:
+        """Append the entry of an operation that was recorded as a whole; see ``append_call``."""
+        outs, connected = recording.outs, recording.connected
+        if connected is not None and not connected:
+            return list(outs)
+        entry = WholeEntry(operands, recording.pull, recording.push, len(outs))
+        return self.append_call(entry, outs, connected)
+
+    def append_call(
+        self, entry: Entry, outs: Sequence[Value], connected: Sequence[int] | None = None
+    ) -> list[Value]:
+        """Append an entry with such results, and return tracers of the connected ones."""
         entry.index = call = self._count()
         if self._append(entry):
             return [self.inner(out) for out in outs]
-        results: list[Value] = []
-        for position, out in enumerate(outs):
+        results = list(outs)
+        for position in range(len(outs)) if connected is None else connected:
+            out = outs[position]
             if is_inexact(dtype_of(out)):
                 # A result may depend on a value followed here that the function closes over.
                 result_entry = ResultEntry(call, position, len(outs), self.index_of(out))
-                out = self.append_entry(result_entry, self.inner(out))
-            results.append(out)
+                results[position] = self.append_entry(result_entry, self.inner(out))
         return results
 
     def append_entry(self, entry: Entry, data: Value) -> Value:

@@ -14,10 +14,11 @@ from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
 from funcgrad.trace import Trace, Value
-from funcgrad.transforms.call import Call, Map
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.checkpoint import CHECKPOINT
 from funcgrad.transforms.explicit import CUSTOM_CALL
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
+from funcgrad.transforms.whole import Recording
 
 
 class _SavedCall(Call):
@@ -45,7 +46,7 @@ class _SavedCall(Call):
     def run(self, args: Sequence[Value]) -> list[Value]:
         return list(self._run(args))
 
-    def record(self, args: Sequence[Value]) -> tuple[list[Value], Map, Map]:
+    def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
         raise DifferentiationError(
             f"{self._name}: this call was saved without its derivative rule, which is a Python"
             " function. Save the derivative's program, in which the rule has been applied, or stage"

@@ -39,7 +39,7 @@ from funcgrad.trace import (
     escaped,
     running_traces,
 )
-from funcgrad.transforms.call import Call, bind_call, check_closure
+from funcgrad.transforms.call import Call
 from funcgrad.transforms.constant_pool import ConstantPool
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.explicit import (
@@ -51,6 +51,7 @@ from funcgrad.transforms.explicit import (
     key_of,
 )
 from funcgrad.transforms.staged_calls import StagedCalls, staged_call
+from funcgrad.transforms.whole import Whole, check_closure, meet
 from funcgrad.users_line import users_line
 
 _new: Final[Any] = object.__new__
@@ -219,13 +220,15 @@ class Stager(Trace):
             self._leave_out([result._index for result in results])
         return tuple(results) if several else results[0]
 
-    def process_call(self, call: Call, args: Sequence[Value]) -> list[Value]:
-        """Evaluate, and append the call as one equation, which keeps its rules."""
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Evaluate, and append a call as one equation, which keeps its rules."""
         deputy = delegate(self, call.is_linear)
         if deputy is not None:
             borrowed: list[Value] = deputy.process_call(call, args)
             return borrowed
         self.check(*args)
+        if not isinstance(call, Call):
+            return call.interpret(self, args)
         values = [self.inner(arg) for arg in args]
         if call.is_staged:
             # Stand-ins are nothing to run it with: they make singular matrices, for one.
@@ -239,14 +242,14 @@ class Stager(Trace):
             if staged is not None:
                 frozen, body, closed = staged
                 if closed:  # which may belong to a transformation inside of this one
-                    return bind_call(frozen.bound(), [*args, *closed])
+                    return meet(frozen.bound(), [*args, *closed])
                 call_params = ("body", body.program), ("call", frozen)
                 outs = self._called(call, values, body.results)
                 return self._define(CUSTOM_CALL, args, call_params, outs)
         specs = None if self._has_numbers else call.result_specs
         if specs is None:
             self.need_numbers(*args)
-            outs = bind_call(call, values)
+            outs = meet(call, values)
         else:
             outs = [stand_in(spec) for spec in specs]
         check_closure(self.level - 1, outs)

@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.staging.derived import ProgramCall
 from funcgrad.transforms.entries import Entry, keep
 from funcgrad.transforms.masked import LARGE
+from funcgrad.transforms.whole import WholeEntry
 
 X = np.random.default_rng(5).uniform(0.5, 1.5, (3, 3, 3, 3))  # equal sizes: no axis is told by its
 WEIGHTS = np.array([1.0, 10.0, 100.0])
@@ -128,7 +128,7 @@ KINDS = {kind.__name__: kind for kind in subclasses(Entry)}
 
 
 def test_there_are_kinds_of_entries_for_calls_too() -> None:
-    assert ProgramCall.__module__ in {kind.__module__ for kind in KINDS.values()}
+    assert WholeEntry in KINDS.values()
     assert len(KINDS) > 10
 
 
