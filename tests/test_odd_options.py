@@ -47,6 +47,12 @@ def test_slopes_that_are_no_numbers(odd: Any) -> None:
         (lambda: LIBRARY.grad(abs, probes=(1,)), TypeError, "probes has to be a tuple of names"),
         (lambda: LIBRARY.custom_jvp(abs, 0), TypeError, "nondiff_argnums has to be a tuple"),
         (lambda: LIBRARY.custom_vjp(abs, (0.5,)), TypeError, "nondiff_argnums has to be a tuple"),
+        (
+            lambda: LIBRARY.custom_vjp(abs, forward="rule"),
+            ValueError,
+            "custom_vjp: forward has to be 'transpose' or 'through', got 'rule'",
+        ),
+        (lambda: LIBRARY.custom_vjp(abs, forward=[]), ValueError, "forward has to be"),
         (lambda: LIBRARY.pytree(3.0), TypeError, "pytree: expected a class, got float"),
         (lambda: LIBRARY.tree.map(3, [1]), TypeError, "map: expected a function, got int"),
         (

@@ -16,8 +16,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -30,14 +29,9 @@ from funcgrad.integrate.steps import Leaves, Settings
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Trace, Value, begin_level, concrete
-from funcgrad.transforms.call import Call, Sizes
+from funcgrad.trace import Value, concrete
 from funcgrad.transforms.custom import custom_vjp
-from funcgrad.transforms.custom_call import CallSignature, VjpCall
-from funcgrad.transforms.flat_functions import FlatFunction
-from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.reverse import vjp
-from funcgrad.transforms.whole import Recording
 
 
 def adjoint_solution(
@@ -57,7 +51,7 @@ def adjoint_solution(
         solutions = forward(start, times, every)
         return solutions, (solutions, times, every)
 
-    rule = _AdjointFunction(forward)
+    rule = custom_vjp(forward, forward="through")
     rule.defvjp(forward_keeping, partial(_backward, f, settings))
     return rule(start, times, every)
 
@@ -146,56 +140,3 @@ def _opened(
         ]
 
     return with_closed, [*parameters, *[wrap(value) for value in closed]]
-
-
-class _AdjointFunction(custom_vjp[..., Leaves]):
-    """A function whose forward mode is that of its own operations."""
-
-    def _call(
-        self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
-    ) -> Call:
-        call = super()._call(function, signature, static)
-        assert isinstance(call, VjpCall)
-        return _AdjointCall.like(call)
-
-
-class _AdjointCall(VjpCall):
-    """A call with a pullback; its tangents are pushed through the function."""
-
-    __slots__ = ()
-
-    @classmethod
-    def like(cls, call: VjpCall) -> Call:
-        """Another call, pushed through its function."""
-        rules = call.forward, call.backward
-        return cls(call.function, call.signature, call.origin, *rules, call.closed)
-
-    def _record_by_rule(self, args: Sequence[Value]) -> Recording:
-        recording = super()._record_by_rule(args)
-        return replace(recording, push=lambda tangents: self.push(args, tangents)[1])
-
-    def push(
-        self, args: Sequence[Value], tangents: list[Value]
-    ) -> tuple[Sequence[Value], Sequence[Value]]:
-        with begin_level() as level:
-            pusher = Pusher(level)
-            try:
-                pairs = zip(args, tangents, strict=True)
-                outs = self.function([pusher.dual(x, t) for x, t in pairs])
-            finally:
-                pusher.close()
-        parts = [pusher.parts(out) for out in outs]
-        return [primal for primal, _ in parts], [tangent for _, tangent in parts]
-
-    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
-        call = super().batched(size, flags, around)
-        assert isinstance(call, VjpCall)
-        return self.like(call)
-
-    @classmethod
-    def opened(
-        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
-    ) -> Call:
-        call = super().opened(signature, origin, function, rules, sizes)
-        assert isinstance(call, VjpCall)
-        return cls.like(call)

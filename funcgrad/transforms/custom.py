@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
 from operator import index
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from funcgrad import trees
-from funcgrad.errors import DifferentiationError, EscapedTracerError, ShapeError
+from funcgrad.errors import ArgumentError, DifferentiationError, EscapedTracerError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
@@ -22,7 +22,7 @@ from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole, values_of
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.call_closures import bind_closure
-from funcgrad.transforms.custom_call import CallSignature, JvpCall, VjpCall
+from funcgrad.transforms.custom_call import CallSignature, JvpCall, ThroughCall, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.whole import meet
 from funcgrad.users_values import described, operand
@@ -179,13 +179,17 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     nondiff_argnums : sequence of int
         Positions of arguments that are no arrays, such as functions and flags. ``bwd`` gets them
         first.
+    forward : {"transpose", "through"}
+        How forward mode finds tangents. ``"transpose"`` transposes ``bwd``, which is linear in the
+        cotangent. ``"through"`` pushes them through the operations of ``f``, as if there were no
+        rule: for a rule that only reverse mode needs, because it saves memory there, or is no
+        derivative.
 
     Notes
     -----
-    Forward mode follows too, by transposing ``bwd``, which is linear in the cotangent. Derivatives
-    of higher order differentiate ``fwd`` and ``bwd``. For values that they close over, and for
-    programs, see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does, and reads
-    names as they are then: values of the call are passed to it as residuals by ``fwd``.
+    Derivatives of higher order differentiate ``fwd`` and ``bwd``. For values that they close over,
+    and for programs, see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does,
+    and reads names as they are then: values of the call are passed to it as residuals by ``fwd``.
 
     Examples
     --------
@@ -196,9 +200,30 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     >>> clipped.defvjp(lambda x: (x, None), lambda residuals, ct: (ct.clip(-1.0, 1.0),))
     >>> fg.grad(lambda x: 5.0 * clipped(x))(2.0)
     Tensor(1.0)
+
+    A rule that only reverse mode follows:
+
+    >>> halved = fg.custom_vjp(lambda x: x * x, forward="through")
+    >>> halved.defvjp(lambda x: (x * x, x), lambda x, ct: (x * ct,))
+    >>> fg.grad(halved)(3.0), fg.jvp(halved, (3.0,), (1.0,))[1]
+    (Tensor(3.0), Tensor(6.0))
     """
 
     _kind = "custom_vjp"
+
+    @answering
+    def __init__(
+        self,
+        f: Callable[P, R],
+        nondiff_argnums: Sequence[int] = (),
+        forward: Literal["transpose", "through"] = "transpose",
+    ) -> None:
+        super().__init__(f, nondiff_argnums)
+        if not isinstance(forward, str) or forward not in ("transpose", "through"):
+            raise ArgumentError(
+                f"{self._kind}: forward has to be 'transpose' or 'through', got {forward!r}."
+            )
+        self._call_kind = ThroughCall if forward == "through" else VjpCall
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Give the rule.
@@ -236,7 +261,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
                     " an argument of the function, which fwd hands to bwd as a residual."
                 ) from error
 
-        return VjpCall(function, signature, self._origin(static), forward, backward)
+        return self._call_kind(function, signature, self._origin(static), forward, backward)
 
 
 def _pair(name: str, rule: str, out: Any, parts: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from funcgrad.transforms.flat_functions import (
     pull_values,
     push_values,
     run_batched,
+    run_pushed,
 )
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import broadcast, fit, fit_cotangent, plain
@@ -380,7 +382,7 @@ class VjpCall(_CustomCall):
 
         function = batched_flat(self.function, size, flags, around)
         origin = (self._origin, size, tuple(flags))
-        return VjpCall(function, self.signature, origin, forward, backward, self.closed)
+        return type(self)(function, self.signature, origin, forward, backward, self.closed)
 
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
@@ -411,7 +413,22 @@ class VjpCall(_CustomCall):
             return [*pulled, *pull_values(partial(function, args), more, cts)]
 
         joined, closed = _taking_one_list(function, sizes.args), sizes.closed + sizes.known
-        return VjpCall(joined, signature, origin, forward, backward, closed)
+        return cls(joined, signature, origin, forward, backward, closed)
+
+
+class ThroughCall(VjpCall):
+    """A call with a pullback; its tangents are pushed through its function."""
+
+    __slots__ = ()
+
+    def _record_by_rule(self, args: Sequence[Value]) -> Recording:
+        recording = super()._record_by_rule(args)
+        return replace(recording, push=partial(push_values, self.run, args))
+
+    def push(
+        self, args: Sequence[Value], tangents: list[Value]
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
+        return run_pushed(self.run, args, tangents)
 
 
 def _taking_one_list(function: Callable[..., Any], count: int) -> FlatFunction:

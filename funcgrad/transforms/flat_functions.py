@@ -88,17 +88,25 @@ def batched_flat(
     return batched
 
 
-def push_values(
+def run_pushed(
     function: FlatFunction, args: Sequence[Value], tangents: Sequence[Value]
-) -> list[Value]:
-    """The tangents of a function's results, given its arguments' tangents; None is a zero."""
+) -> tuple[list[Value], list[Value]]:
+    """A function's results and their tangents, given its arguments' tangents; None is a zero."""
     with begin_level() as level:
         pusher = Pusher(level)
         try:
             outs = function([pusher.dual(x, t) for x, t in zip(args, tangents, strict=True)])
         finally:
             pusher.close()
-    return [pusher.parts(out)[1] for out in outs]
+    parts = [pusher.parts(out) for out in outs]
+    return [primal for primal, _ in parts], [tangent for _, tangent in parts]
+
+
+def push_values(
+    function: FlatFunction, args: Sequence[Value], tangents: Sequence[Value]
+) -> list[Value]:
+    """The tangents of a function's results, as from ``run_pushed``."""
+    return run_pushed(function, args, tangents)[1]
 
 
 def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:

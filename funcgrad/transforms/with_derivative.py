@@ -30,7 +30,7 @@ from funcgrad.shape import spec_of, stand_in
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.explicit import has_rules
-from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.flat_functions import run_pushed
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.record import Recorder
@@ -156,15 +156,7 @@ def evaluate_and_pull(
 
 def evaluate_and_push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Mapped:
     """Evaluate a program and push tangents, or None, through it: the results and their tangents."""
-    with begin_level() as level:
-        pusher = Pusher(level)
-        try:
-            duals = [pusher.dual(x, t) for x, t in zip(args, tangents, strict=True)]
-            outs = program.evaluate(duals)
-        finally:
-            pusher.close()
-    parts = [pusher.parts(out) for out in outs]
-    return [primal for primal, _ in parts], [tangent for _, tangent in parts]
+    return run_pushed(program.evaluate, args, tangents)
 
 
 def _staged(

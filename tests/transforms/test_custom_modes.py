@@ -198,3 +198,71 @@ def test_what_a_rule_does_not_select_stays_absent() -> None:
     for of in every:
         assert_same(of(f)(0.0), 0.0)
     assert_same(fg.vmap(fg.grad(f))(np.array([0.0, 4.0])), np.array([0.0, 0.25]))
+
+
+def through(f: Function, bwd: Callable[[Any, Any], Any]) -> Function:
+    """A function with a rule that reverse mode alone follows."""
+    custom: Any = fg.custom_vjp(f, forward="through")
+    custom.defvjp(lambda x: (custom(x), x), lambda x, ct: (bwd(x, ct),))
+    made: Function = custom
+    return made
+
+
+@pytest.mark.parametrize("mode", modes())
+@pytest.mark.parametrize("name", KINKED)
+def test_forward_mode_may_go_through_a_function_with_a_true_rule(name: str, mode: str) -> None:
+    f, scaled = KINKED[name]
+    custom = through(f, lambda x, ct: fg.linear_transpose(lambda t: scaled(x, t), x)(ct)[0])
+    of = modes()[mode]
+    assert_same(of(custom), fg.tree.map(np.asarray, of(f)))
+
+
+def cubed(x: Any) -> Any:
+    return x**3
+
+
+NEGATED = through(cubed, lambda x, ct: -3.0 * x * x * ct)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_which_way_a_function_is_met_with_forward_through(staged: bool) -> None:
+    """The rule has the wrong sign, which tells it from the function's own operations."""
+
+    def of(f: Function) -> Function:
+        return fg.jit(f) if staged else f
+
+    rule, truth = -3.0 * X**2, 3.0 * X**2
+    ones, sums = np.ones(4), lambda x: fnp.sum(NEGATED(x))
+    assert_same(of(fg.grad(sums))(X), rule)
+    assert_same(of(lambda x: fg.vjp(NEGATED, x)[1](ones)[0])(X), rule)
+    assert_same(of(fg.jacrev(NEGATED))(X), np.diag(rule))
+    assert_same(of(lambda x: fg.jvp(NEGATED, (x,), (T,))[1])(X), truth * T)
+    assert_same(of(fg.jacfwd(NEGATED))(X), np.diag(truth))
+    assert_same(of(lambda x: fg.linearize(NEGATED, x)[1](T))(X), truth * T)
+    assert_same(of(fg.vmap(fg.grad(NEGATED)))(X), rule)
+    assert_same(of(fg.vmap(lambda x: fg.jvp(NEGATED, (x,), (2.0,))[1]))(X), truth * 2.0)
+    assert_same(of(fg.grad(lambda x: fnp.sum(fg.vmap(NEGATED)(x))))(X), rule)
+    assert_same(of(lambda x: fg.jvp(fg.vmap(NEGATED), (x,), (T,))[1])(X), truth * T)
+    # The rule's own operations are pushed through, and those of the function are recorded.
+    assert_same(of(fg.hessian(sums))(X), np.diag(-6.0 * X))
+    slope = fg.grad(lambda x: fnp.sum(fg.jvp(NEGATED, (x,), (T,))[1]))
+    assert_same(of(slope)(X), 6.0 * X * T)
+    assert_same(of(fg.grad(lambda x: fnp.sum(fg.grad(sums)(x) * T)))(X), -6.0 * X * T)
+
+
+def test_forward_goes_through_a_function_in_loops_and_what_it_closes_over() -> None:
+    def looped(x: Any) -> Any:
+        return fg.scan(lambda c, _: (NEGATED(c), None), x, None, length=2)[0]
+
+    for f in (looped, fg.jit(looped)):
+        assert_same(fg.vjp(f, X)[1](np.ones(4))[0], 9.0 * X**8)  # two wrong signs
+        assert_same(fg.jvp(f, (X,), (T,))[1], 9.0 * X**8 * T)
+        assert_same(fg.vmap(fg.grad(f))(X), 9.0 * X**8)
+
+    def once(w: Any) -> Any:
+        scaled = through(lambda x: w * x, lambda x, ct: -w * ct)
+        return fg.scan(lambda c, _: (scaled(c), None), X, None, length=1)[0]
+
+    for g in (once, fg.jit(once)):
+        assert_same(fg.jvp(g, (2.0,), (1.0,))[1], X)
+        assert_same(fg.vjp(g, 2.0)[1](np.ones(4))[0], np.sum(X))  # no rule is for it
