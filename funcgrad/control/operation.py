@@ -19,6 +19,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import Choice, Control, Loop
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.factors import fit_tangent
 from funcgrad.transforms.flat_functions import CallPrimitive
 from funcgrad.transforms.linear import LinearRecorder
@@ -218,9 +219,8 @@ def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[
     DifferentiationError
         It is not linear.
     """
-    flags: list[bool] = []
 
-    def checked(values: Values) -> list[Value]:
+    def checked(values: Values) -> tuple[list[Value], list[bool]]:
         with begin_level() as level:
             recorder = LinearRecorder(level)
             try:
@@ -232,8 +232,9 @@ def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[
                 ) from error
             finally:
                 recorder.close()
-        flags[:] = [recorder.index_of(out) >= 0 for out in outs]
-        return [recorder.inner(out) for out in outs]
+        flags = [recorder.index_of(out) >= 0 for out in outs]
+        return [recorder.inner(out) for out in outs], flags
 
-    flat_program(name, checked, program.inputs)
-    return flags
+    with_flags = WithAux(checked)
+    flat_program(name, with_flags, program.inputs)
+    return with_flags.aux

@@ -19,12 +19,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import failing_as
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (
+    AuxTree,
     Solve,
     Tree,
     Unknown,
@@ -38,7 +38,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_function, values_of
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.flat_functions import push_values
 from funcgrad.transforms.linear import linear_transpose
@@ -151,17 +151,12 @@ def linear_solution(
         return unknown.values(matvec(unknown.tree(x)), "the result of matvec")
 
     closure = opened(name, flat, unknown.specs, values)
-    aux_structures: list[trees.Structure] = []
-    aux = aux_structures if has_aux else None
+    aux = AuxTree() if has_aux else None
     system = LinearSystem(unknown, closure.run, solves, symmetric, aux, failed=failed)
     outs = solution_of(system.call(), [*values, *closure.values])
     count = len(values)
     solution = unknown.tree(outs[:count])
-    return (
-        (solution, trees.unflatten(aux_structures[0], map(wrap, outs[count:])))
-        if has_aux
-        else solution
-    )
+    return solution if aux is None else (solution, aux.tree(outs[count:]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,8 +173,8 @@ class LinearSystem:
         For the solution, for tangents, and for cotangents, whose system is the adjoint.
     symmetric : bool
         Whether that is the same, and so the second solver's.
-    aux : list, optional
-        Takes the structure of what the first of them returns beside the solution.
+    aux : AuxTree, optional
+        The tree of what the first of them returns beside the solution.
     role : int
         Which of the three.
     key : object
@@ -192,7 +187,7 @@ class LinearSystem:
     matvec: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
     solves: tuple[Solve, Solve, Solve]
     symmetric: bool = False
-    aux: list[trees.Structure] | None = None
+    aux: AuxTree | None = None
     role: int = 0
     key: object = field(default_factory=object)
     failed: str = "raise"
@@ -253,9 +248,7 @@ class LinearSystem:
         solution = unknown.values(returned, "the solution")
         if self.role:
             return solution
-        leaves, structure = trees.flatten(aux)
-        self.aux[:] = [structure]
-        return [*solution, *values_of(unknown.operation, leaves, structure, lambda: "aux")]
+        return [*solution, *self.aux.values(unknown.operation, aux)]
 
     def _rule(self, values: Sequence[Value]) -> list[Value]:
         half = len(values) // 2

@@ -25,6 +25,7 @@ from funcgrad.implicit.dense import dense_solve, failing_as
 from funcgrad.implicit.linear_solves import LinearSystem, filled, minus, pushed
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (
+    AuxTree,
     Solve,
     Tree,
     Unknown,
@@ -254,17 +255,12 @@ def root_of(
 
         return of_unknown
 
-    aux_structures: list[trees.Structure] = []
-    aux = aux_structures if has_aux else None
+    aux = AuxTree() if has_aux else None
     tangents = failing_as(tangent_solve, failed)
     root = Root(unknown, function, solve, tangents, equation or same, symmetric, aux, failed=failed)
     outs = solution_of(root.call(), [*param_values, *closure.values, *guess])
     solution = unknown.tree(outs[:count])
-    return (
-        (solution, trees.unflatten(aux_structures[0], map(wrap, outs[count:])))
-        if has_aux
-        else solution
-    )
+    return solution if aux is None else (solution, aux.tree(outs[count:]))
 
 
 def same(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -288,8 +284,8 @@ class Root:
         From that function to the one that is zero at the root.
     symmetric : bool
         Whether the derivative of the residual is.
-    aux : list, optional
-        Takes the structure of what the solver returns beside the root.
+    aux : AuxTree, optional
+        The tree of what the solver returns beside the root.
     key : object
         What calls for this root have in common.
     failed : {"raise", "nan"}
@@ -302,7 +298,7 @@ class Root:
     tangent_solve: Solve
     equation: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
     symmetric: bool = False
-    aux: list[trees.Structure] | None = None
+    aux: AuxTree | None = None
     key: object = field(default_factory=object)
     failed: str = "raise"
 
@@ -324,9 +320,7 @@ class Root:
         if self.aux is None:
             return unknown.values(returned, "the solution")
         returned, aux = solution_and_aux(unknown.operation, returned)
-        leaves, structure = trees.flatten(aux)
-        self.aux[:] = [structure]
-        more = values_of(unknown.operation, leaves, structure, lambda: "aux")
+        more = self.aux.values(unknown.operation, aux)
         return [*unknown.values(returned, "the solution"), *more]
 
     def _residual(self, x: Sequence[Value], params: Sequence[Value]) -> list[Value]:

@@ -144,6 +144,21 @@ def solution_and_aux(operation: str, returned: Tree) -> tuple[Any, Any]:
     return returned[0], returned[1]
 
 
+class AuxTree:
+    """The tree of what a solver returns beside the solution, which is known when it has run."""
+
+    __slots__ = ("_structure",)
+
+    def values(self, operation: str, aux: Tree) -> list[Value]:
+        """Flatten what a solver has returned."""
+        leaves, self._structure = trees.flatten(aux)
+        return values_of(operation, leaves, self._structure, lambda: "aux")
+
+    def tree(self, values: Sequence[Value]) -> Tree:
+        """Put values together to such a tree."""
+        return trees.unflatten(self._structure, map(wrap, values))
+
+
 def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "raise") -> Any:
     """A solution, if it is one.
 

@@ -35,6 +35,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.entry import told_by_operation
 from funcgrad.structure import Control
 from funcgrad.trace import Trace, Value
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.explicit import runs_python
 from funcgrad.transforms.flat_functions import call_primitive, run_batched
@@ -199,14 +200,11 @@ class ProgramCall(Whole):
         self, size: int, args: Sequence[Value], flags: Sequence[bool], around: Trace | None = None
     ) -> tuple[list[Value], tuple[bool, ...]]:
         def make() -> _Batch:
-            out_flags: list[bool] = []
-
-            def batched(*values: Value) -> list[Value]:
-                outs, out_flags[:] = run_batched(self.program.evaluate, size, values, flags)
-                return outs
-
+            batched = WithAux(
+                lambda *values: run_batched(self.program.evaluate, size, values, flags)
+            )
             staged = stage(batched)(*map(example, args))
-            return _Batch(self._call("batch", staged), tuple(out_flags))
+            return _Batch(self._call("batch", staged), tuple(batched.aux))
 
         batch = self._derived.get(("batch", size, tuple(flags)), make)
         return batch.call.apply(args), batch.flags

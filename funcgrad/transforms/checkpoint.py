@@ -26,6 +26,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete, rerun, resume, running_traces
 from funcgrad.transforms.accumulation import Variables, accumulate, finished
 from funcgrad.transforms.arguments import call_values, check_function, values_of
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
@@ -377,17 +378,17 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = trees.flatten((args, kwargs))
         values = call_values("checkpoint", f, leaves, structure)
-        out_structures: list[trees.Structure] = []
 
-        def run(inner: Sequence[Value]) -> list[Value]:
+        def run(inner: Sequence[Value]) -> tuple[list[Value], trees.Structure]:
             inner_args, inner_kwargs = trees.unflatten(structure, [wrap(x) for x in inner])
             call: Callable[..., Any] = f
             out_leaves, out_structure = trees.flatten(call(*inner_args, **inner_kwargs))
-            out_structures[:] = [out_structure]
-            return values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
+            outs = values_of("checkpoint", out_leaves, out_structure, lambda: "the result")
+            return outs, out_structure
 
-        outs = _run(run, values)
-        result: R = trees.unflatten(out_structures[0], [wrap(out) for out in outs])
+        with_structure = WithAux(run)
+        outs = _run(with_structure, values)
+        result: R = trees.unflatten(with_structure.aux, [wrap(out) for out in outs])
         return result
 
     return checkpointed

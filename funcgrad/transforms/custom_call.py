@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Trace, Value, begin_level, running_traces
 from funcgrad.transforms.arguments import values_of
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call, Part, Sizes
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import (
@@ -280,6 +281,27 @@ class JvpCall(_CustomCall):
         return JvpCall(joined, signature, origin, rule, closed)
 
 
+class _Residuals(NamedTuple):
+    """The residuals of a call without those that are tensors, which pass through programs.
+
+    Attributes
+    ----------
+    outs : int
+        The number of the call's results, which come before the residuals.
+    structure : Structure
+        The tree of all residuals.
+    others : list
+        Its leaves, with None for tensors.
+    traced : list of bool
+        Which leaves are tensors.
+    """
+
+    outs: int
+    structure: Structure
+    others: list[Any]
+    traced: list[bool]
+
+
 class VjpCall(_CustomCall):
     """A call with ``forward(args) -> results + residuals`` and its pullback.
 
@@ -335,45 +357,43 @@ class VjpCall(_CustomCall):
 
         return Recording(outs, pull, push)
 
-    def _saving(self, args: Sequence[Value], residuals: list[Any]) -> list[Value]:
-        """The results and the residuals that are tensors; the list gets the other residuals and the
-        structure of all."""
+    def _saving(self, args: Sequence[Value]) -> tuple[list[Value], _Residuals]:
+        """The results and the residuals that are tensors; and the other residuals."""
         outs, tree = self.forward(args)
         leaves, structure = trees.flatten(tree)
         traced = [isinstance(leaf, Tensor) for leaf in leaves]
         others = [None if flag else leaf for leaf, flag in zip(leaves, traced, strict=True)]
-        residuals[:] = [len(outs), structure, others, traced]
-        return [*outs, *[leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]]
+        tensors = [leaf for leaf, flag in zip(leaves, traced, strict=True) if flag]
+        return [*outs, *tensors], _Residuals(len(outs), structure, others, traced)
 
-    def _restoring(self, residuals: list[Any], values: Sequence[Value]) -> list[Value]:
+    def _restoring(self, residuals: _Residuals, values: Sequence[Value]) -> list[Value]:
         """The results of ``backward`` for residuals and cotangents in one list of values."""
         remaining = iter(values)
-        _, structure, leaves, traced = residuals
         restored = [
             wrap(next(remaining)) if flag else leaf
-            for leaf, flag in zip(leaves, traced, strict=True)
+            for leaf, flag in zip(residuals.others, residuals.traced, strict=True)
         ]
-        return self.backward(trees.unflatten(structure, restored), list(remaining))
+        return self.backward(trees.unflatten(residuals.structure, restored), list(remaining))
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
-            form: list[Any] = []
-            traces: list[Trace] = []
+            def save(inputs: Sequence[Value]) -> tuple[list[Value], tuple[_Residuals, Trace]]:
+                trace = running_traces()[0]
+                values, others = self._saving(inputs)
+                return values, (others, trace)
 
-            def save(inputs: Sequence[Value]) -> list[Value]:
-                traces.append(running_traces()[0])
-                return self._saving(inputs, form)
-
-            values, carried = run_batched(save, size, args, flags, around)
-            count = form[0]
+            saving = WithAux(save)
+            values, carried = run_batched(saving, size, args, flags, around)
+            others, trace = saving.aux
+            count = others.outs
             outs = batched_flat(list, size, carried[:count])(values[:count])
-            return list(outs), (values[count:], carried[count:], form, traces[0])
+            return list(outs), (values[count:], carried[count:], others, trace)
 
         def backward(residuals: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
-            saved, carried, form, trace = residuals
+            saved, carried, others, trace = residuals
             flags_in = [*carried, *[True] * len(cts)]
             pulled, flags_out = run_batched(
-                partial(self._restoring, form), size, [*saved, *cts], flags_in, trace
+                partial(self._restoring, others), size, [*saved, *cts], flags_in, trace
             )
             return [
                 _to_shared(ct, flag_out, flag_in, size)
@@ -387,16 +407,16 @@ class VjpCall(_CustomCall):
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
     ) -> Sequence[Part]:
-        form: list[Any] = []
-        forward = stage(lambda inputs: self._saving(inputs, form), args)
-        if any(callable(leaf) for leaf in form[2]):
+        saving = WithAux(self._saving)
+        forward = stage(saving, args)
+        if any(map(callable, saving.aux.others)):
             raise TracerError(
                 f"{self.name}: the fwd rule hands a function to bwd, which may hold traced values"
                 " that nobody sees. Hand tensors to it, and make the function in bwd."
             )
         cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]
         saved = forward.results[len(outs) :]
-        return [forward, stage(partial(self._restoring, form), [*saved, *cts], len(cts))]
+        return [forward, stage(partial(self._restoring, saving.aux), [*saved, *cts], len(cts))]
 
     @classmethod
     def opened(

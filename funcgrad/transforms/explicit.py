@@ -33,6 +33,7 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import FOREIGN, Control
 from funcgrad.trace import Value, concrete
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call, Part, Sizes
 from funcgrad.transforms.flat_functions import call_primitive
 from funcgrad.transforms.whole import ClosureError, meet
@@ -347,21 +348,21 @@ def staged_part(
 
     Equations whose results nothing reads are left out: they need not be linear, as a rule has to.
     """
-    present: list[bool] = []
 
-    def there(inputs: Sequence[Value]) -> list[Value]:
+    def there(inputs: Sequence[Value]) -> tuple[list[Value], tuple[bool, ...]]:
         results = run(inputs)
-        present[:] = [result is not None for result in results]
-        return [result for result in results if result is not None]
+        present = tuple([result is not None for result in results])
+        return [result for result in results if result is not None], present
 
-    program, closed, outs = stager.nested(there, name, values, knots)
+    with_present = WithAux(there)
+    program, closed, outs = stager.nested(with_present, name, values, knots)
     for equation in inlined(program).equations:
         if equation.operation is FOREIGN_CALL and dict(equation.params)["seen"]:
             raise TracerError(
                 f"{equation.name}: the function closes over a traced value and cannot be staged,"
                 " so nobody knows the derivative in that value. Pass it as an argument."
             )
-    return Part(remove_dead_code(program), tuple(closed), tuple(present), tuple(outs))
+    return Part(remove_dead_code(program), tuple(closed), with_present.aux, tuple(outs))
 
 
 def explicit(

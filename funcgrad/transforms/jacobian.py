@@ -23,6 +23,7 @@ from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_argnums, check_complex, check_function, choose, pair
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.callables import Argnums, JacobianTransformation
 from funcgrad.transforms.forward import check_pairs, jvp
@@ -106,16 +107,16 @@ def jacfwd(
         chosen = choose("jacfwd", f, args, argnums)
         specs = [spec_of(leaf) for leaf in chosen.leaves]
         primals = [wrap(leaf) for leaf in chosen.leaves]
-        auxiliary: list[Any] = []
 
-        def push(*tangents: Any) -> Any:
+        def tangent_and_aux(*tangents: Any) -> tuple[Any, Any]:
             def run(*leaves: Value) -> Any:
                 out = f(*chosen.arguments(args, leaves), **kwargs)
                 return pair("jacfwd", out) if has_aux else (out, None)
 
             _, tangent, aux = jvp(run, primals, tangents, has_aux=True)
-            auxiliary[:] = [aux]
-            return tangent
+            return tangent, aux
+
+        push = WithAux(tangent_and_aux)
 
         def push_basis(unit: complex) -> Any:
             basis = _basis(specs, unit)
@@ -135,7 +136,7 @@ def jacfwd(
             return chosen.result(parts)
 
         result = trees.map(in_tree, tangent)
-        return (result, auxiliary[0]) if has_aux else result
+        return (result, push.aux) if has_aux else result
 
     return jacobian
 

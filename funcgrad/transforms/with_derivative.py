@@ -28,6 +28,7 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import spec_of, stand_in
 from funcgrad.trace import RAW, Value, begin_level
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.explicit import has_rules
 from funcgrad.transforms.flat_functions import run_pushed
@@ -36,8 +37,9 @@ from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 
-Mapped: TypeAlias = tuple[list[Value], list[Cotangent]]
-"""A program's results, and the cotangents or tangents from its pullback or pushforward."""
+Mapped: TypeAlias = tuple[list[Value], list[Cotangent], Sequence[int]]
+"""A program's results, the cotangents or tangents from its pullback or pushforward, and the places
+of the results that are connected; see ``WithDerivative``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +72,13 @@ def with_pullback(
 
     Without ``numbers`` the same is true of the arguments: they are stand-ins.
     """
-    connected: list[int] = []
 
     def both(args: list[Value], cts: list[Cotangent]) -> Mapped:
-        outs, pulled, connected[:] = evaluate_and_pull(program, followed, args, cts)
-        return outs, pulled
+        return evaluate_and_pull(program, followed, args, cts)
 
     def made() -> WithDerivative:
-        staged, widths = _staged(both, program, args, cts, numbers)
-        return WithDerivative(*_without_full_masks(staged, widths), tuple(connected))
+        staged, widths, connected = _staged(both, program, args, cts, numbers)
+        return WithDerivative(*_without_full_masks(staged, widths), connected)
 
     # Branches in branches are differentiated again with what is around them.
     key = "pullback", tuple(followed), kinds(cts)
@@ -91,7 +91,7 @@ def with_pushforward(
     """Stage a program with its pushforward; ``numbers`` as for ``with_pullback``."""
 
     def both(args: list[Value], tangents: list[Value]) -> Mapped:
-        return evaluate_and_push(program, args, tangents)
+        return *evaluate_and_push(program, args, tangents), ()
 
     def made() -> WithDerivative:
         return WithDerivative(*_staged(both, program, args, tangents, numbers))
@@ -118,7 +118,7 @@ def evaluate_and_pull(
     followed: Sequence[bool],
     args: Sequence[Value],
     cts: Sequence[Cotangent],
-) -> tuple[list[Value], list[Cotangent], list[int]]:
+) -> Mapped:
     """Evaluate a program and pull cotangents back through it.
 
     Parameters
@@ -154,7 +154,9 @@ def evaluate_and_pull(
     )
 
 
-def evaluate_and_push(program: Program, args: Sequence[Value], tangents: Sequence[Value]) -> Mapped:
+def evaluate_and_push(
+    program: Program, args: Sequence[Value], tangents: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
     """Evaluate a program and push tangents, or None, through it: the results and their tangents."""
     return run_pushed(program.evaluate, args, tangents)
 
@@ -165,17 +167,16 @@ def _staged(
     args: Sequence[Value],
     cts: Sequence[Cotangent],
     numbers: bool,
-) -> tuple[Program, tuple[int, ...]]:
-    """Stage a function of two lists; also the widths of the cotangents that it returns."""
+) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
+    """Stage a function of two lists; also the widths of what it maps to, and what is connected."""
     widths_in = [width(ct) for ct in cts]
-    widths: list[int] = []
 
-    def program_of_both(*values: Value) -> list[Value]:
-        outs, mapped = both(list(values[: len(args)]), restored(widths_in, values[len(args) :]))
-        widths[:] = [width(ct) for ct in mapped]
-        return [*outs, *flat(mapped)]
+    def both_flat(*values: Value) -> tuple[list[Value], tuple[tuple[int, ...], tuple[int, ...]]]:
+        inner_args, inner_cts = values[: len(args)], restored(widths_in, values[len(args) :])
+        outs, mapped, connected = both(list(inner_args), inner_cts)
+        return [*outs, *flat(mapped)], (tuple([width(ct) for ct in mapped]), tuple(connected))
 
-    values = [*args, *flat(cts)]
+    values, program_of_both = [*args, *flat(cts)], WithAux(both_flat)
     if numbers:
         staged = stage(program_of_both)(*map(example, values))
         letters = ("",) * (len(staged.inputs) - len(args))  # which stand for any
@@ -184,7 +185,7 @@ def _staged(
         staged = flat_program(
             program.name, lambda operands: program_of_both(*operands), [*map(spec_of, values)]
         )
-    return simplified(staged), tuple(widths)
+    return simplified(staged), *program_of_both.aux
 
 
 def _without_full_masks(program: Program, widths: Sequence[int]) -> tuple[Program, tuple[int, ...]]:

@@ -17,6 +17,7 @@ from funcgrad.scipy.optimize.problem import (
     scipy_optimize,
 )
 from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.jacobian import jacfwd, jacrev
 
 
@@ -83,13 +84,7 @@ def least_squares(
     limits = limits_of(bounds, variables, "least_squares")
     more = sequence(args, "least_squares", "args")
     named = mapping(kwargs, "least_squares", "kwargs")
-    shaped: list[Callable[[Any], Any]] = []
-
-    def residuals(vector: Vector) -> Any:
-        values, unravel = tree.ravel(fun(variables.unravel(vector), *more, **named))
-        shaped[:] = [unravel]
-        return values
-
+    residuals = WithAux(lambda vector: tree.ravel(fun(variables.unravel(vector), *more, **named)))
     with progress_bar(progress, "least_squares") as tell:
 
         def jacobian(vector: Vector) -> Any:
@@ -108,5 +103,5 @@ def least_squares(
     residuals(result.x)
     result.x = variables.tree_of(result.x)
     result.grad = variables.tree_of(result.grad)
-    result.fun = shaped[0](result.fun)
+    result.fun = residuals.aux(result.fun)
     return result
