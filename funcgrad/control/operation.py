@@ -20,6 +20,7 @@ from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import Choice, Control, Loop
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete
 from funcgrad.transforms.auxiliary import WithAux
+from funcgrad.transforms.explicit import has_linear_rules
 from funcgrad.transforms.factors import fit_tangent
 from funcgrad.transforms.flat_functions import CallPrimitive
 from funcgrad.transforms.linear import LinearRecorder
@@ -92,6 +93,11 @@ class _ControlCall(Whole):
     rules: Rules
     params: Params
     first: int  # the first operand that the programs get
+    programs: Sequence[Program]
+
+    @property
+    def is_linear(self) -> bool:
+        return all(map(has_linear_rules, self.programs))
 
     def run(self, args: Values) -> list[Value]:
         return self.rules.unrolled(args, self.params)
@@ -159,9 +165,10 @@ def control_primitive(
         return tuple(rules.evaluate(values, params))
 
     def meet(values: Values, **params: Any) -> list[Value]:
-        if not all(program.is_raw for program, _ in runs(**params)):
+        programs = [program for program, _ in runs(**params)]
+        if not all(program.is_raw for program in programs):
             return rules.unrolled(values, params)  # what its programs close over is traced as well
-        return meet_whole(_ControlCall(primitive, rules, params, first), values)
+        return meet_whole(_ControlCall(primitive, rules, params, first, programs), values)
 
     def push(tangents: Values, _: Any, *values: Value, **params: Any) -> tuple[Value, ...]:
         return tuple(rules.push(values, tangents, params)[1])

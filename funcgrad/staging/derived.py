@@ -37,7 +37,7 @@ from funcgrad.structure import Control
 from funcgrad.trace import Trace, Value
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batcher
-from funcgrad.transforms.explicit import runs_python
+from funcgrad.transforms.explicit import has_linear_rules, runs_python
 from funcgrad.transforms.flat_functions import call_primitive, run_batched
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linearization import Linearization, LinearPart, whole_cotangent
@@ -109,6 +109,10 @@ class ProgramCall(Whole):
         self._compile = compile
         self._compiled = compiled
         self._derived = _Memo()
+
+    @property
+    def is_linear(self) -> bool:
+        return has_linear_rules(self.program)
 
     def apply(self, args: Sequence[Value]) -> list[Value]:
         """The results, under whatever transformations follow the arguments.

@@ -176,7 +176,7 @@ class Batcher(Trace):
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole run on the batch."""
-        if not call.is_linear and (stager := delegate(self, is_linear=False)):
+        if (stager := delegate(self, is_linear=False)) and not call.is_linear:
             staged: list[Value] = stager.process_call(call, args)
             return staged
         if (self._around or not self._open) and (deputy := self._successor(*args)):

@@ -18,7 +18,7 @@ that of the function's own operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -120,33 +120,36 @@ def _equation_within(equation: Equation, frames: Frames) -> tuple[Equation, tupl
     return fitted, closed
 
 
+def calls_in(equations: Iterable[Equation]) -> Iterator[Call]:
+    """The calls with rules of their own among equations, and in the programs that these run."""
+    for equation in equations:
+        params, structure = dict(equation.params), equation.operation.structure
+        call = params.get("call")
+        if isinstance(call, Call):
+            yield call
+        if isinstance(structure, Control):
+            for body, _ in structure.runs(**params):
+                yield from calls_in(body.equations)
+
+
 def has_rules(program: Program) -> bool:
     """Whether a program calls functions with rules of their own."""
-    for equation in program.equations:
-        params, structure = dict(equation.params), equation.operation.structure
-        if isinstance(params.get("call"), Call):
-            return True
-        if isinstance(structure, Control) and any(
-            has_rules(body) for body, _ in structure.runs(**params)
-        ):
-            return True
-    return False
+    return any(True for _ in calls_in(program.equations))
 
 
 def runs_python(program: Program) -> bool:
     """Whether derivatives of a program run Python rules of its calls."""
-    for equation in program.equations:
-        params, operation = dict(equation.params), equation.operation
-        call = params.get("call")
-        if isinstance(call, Call) and not (
-            isinstance(call, FrozenCall) and call.users_call is None
-        ):
-            return True
-        if isinstance(operation.structure, Control) and any(
-            runs_python(body) for body, _ in operation.structure.runs(**params)
-        ):
-            return True
-    return False
+    return any(
+        not isinstance(call, FrozenCall) or call.users_call is not None
+        for call in calls_in(program.equations)
+    )
+
+
+def has_linear_rules(program: Program) -> bool:
+    """Whether the pullbacks of all calls in a program are linear for certain."""
+    return program.derived(
+        "has linear rules", lambda: all(call.is_linear for call in calls_in(program.equations))
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,24 @@ LOOPS_AROUND = {
     ),
 }
 
+WITHIN: dict[str, Any] = {
+    "jit": fg.jit(lambda x: tamed(x) * 1.0),
+    "scan": lambda x: fg.scan(lambda c, _: (tamed(c), None), x, None, length=1)[0],
+    "jit of a scan": fg.jit(lambda x: fg.scan(lambda c, _: (tamed(c), x), x, None, length=1)[0]),
+    "while_loop": lambda x: fg.while_loop(
+        lambda c: c[0] < 1, lambda c: (c[0] + 1, tamed(c[1])), (0, x)
+    )[1],
+    "cond": lambda x: fg.cond(fnp.sum(x) > 100.0, lambda x: x, tamed, x),
+    "checkpoint": fg.checkpoint(tamed),
+}
+
+
+def in_a_loop(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: fg.scan(lambda c, k: (c + k * 0.15 * inner(x), None), x, np.arange(3.0))[0]
+
+
+LOOPS_AROUND |= {f"{name} in a loop": in_a_loop(inner) for name, inner in WITHIN.items()}
+
 
 @pytest.mark.parametrize("name", LOOPS_AROUND)
 def test_a_rule_that_is_not_linear_is_applied_at_every_step(name: str) -> None:
