@@ -38,7 +38,7 @@ from funcgrad.trace import Trace, Value
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.explicit import has_linear_rules, runs_python
-from funcgrad.transforms.flat_functions import call_primitive, run_batched
+from funcgrad.transforms.flat_functions import call_primitive, push_values, run_batched, run_pulled
 from funcgrad.transforms.forward import Pusher
 from funcgrad.transforms.linearization import Linearization, LinearPart, whole_cotangent
 from funcgrad.transforms.masked import Cotangent
@@ -47,8 +47,6 @@ from funcgrad.transforms.stage import program as stage
 from funcgrad.transforms.stager import Stager
 from funcgrad.transforms.whole import Interpreter, Recording, Whole, meet
 from funcgrad.transforms.with_derivative import (
-    evaluate_and_pull,
-    evaluate_and_push,
     example,
     flat,
     kinds,
@@ -325,7 +323,7 @@ class _Derivative:
         try:
             return self._maps.get(("pull", kinds(connected_cts)), make).apply(saved, connected_cts)
         except FuncgradError:  # as when a rule looks at a cotangent
-            return evaluate_and_pull(self._program, self._followed, args, cts)[1]
+            return run_pulled(self._program.evaluate, args, self._followed, cts)[1]
 
     def push(self, saved: Sequence[Value], tangents: Sequence[Value]) -> list[Cotangent]:
         """The tangents of the results, from those of the arguments."""
@@ -337,7 +335,7 @@ class _Derivative:
         try:
             return self._maps.get(("push", kinds(tangents)), make).apply(saved, tangents)
         except FuncgradError:
-            return evaluate_and_push(self._program, args, tangents)[1]
+            return push_values(self._program.evaluate, args, tangents)
 
     def _map(self, kind: str, linear: LinearPart) -> _Map:
         call = _derived_call(self._program, kind, linear.program, self._compile)

@@ -11,13 +11,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from funcgrad.primitive import Linearized, Primitive
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec
+from funcgrad.shape import Spec, shape_of
 from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Trace, Value, begin_level
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.forward import Pusher
-from funcgrad.transforms.masked import fit_cotangent
+from funcgrad.transforms.masked import Cotangent, fit_cotangent
 from funcgrad.transforms.record import Recorder
 
 FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
@@ -71,19 +72,11 @@ def batched_flat(
     """The function on a batch, with the batch on axis 0 of every result; see ``run_batched``."""
 
     def batched(args: Sequence[Value]) -> list[Value]:
-        with begin_level() as level:
-            batcher = Batcher(level, size, around)
-            try:
-                with batcher.standing_in():
-                    outs = function(
-                        [
-                            batcher.follow(arg) if flag else arg
-                            for arg, flag in zip(args, flags, strict=True)
-                        ]
-                    )
-                return [batcher.batch_of(out) for out in outs]
-            finally:
-                batcher.close()
+        outs, out_flags = run_batched(function, size, args, flags, around)
+        return [
+            out if flag else broadcast_to(out, shape=(size, *shape_of(out)))
+            for out, flag in zip(outs, out_flags, strict=True)
+        ]
 
     return batched
 
@@ -109,15 +102,50 @@ def push_values(
     return run_pushed(function, args, tangents)[1]
 
 
-def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
-    """The cotangents of a function's arguments, given its results' cotangents; None is a zero."""
+def run_pulled(
+    function: FlatFunction,
+    args: Sequence[Value],
+    followed: Sequence[bool],
+    cts: Sequence[Cotangent],
+) -> tuple[list[Value], list[Cotangent], list[int]]:
+    """Run a function and pull cotangents back through it.
+
+    Parameters
+    ----------
+    function : callable
+    args : sequence of values
+    followed : sequence of bool
+        The arguments whose cotangents are wanted.
+    cts : sequence of cotangents
+        The cotangents of the results; those of results that are not connected are not read.
+
+    Returns
+    -------
+    outs : list of values
+    pulled : list of cotangents
+        One for each argument, None where nothing reaches it.
+    connected : list of int
+        The results that depend on the arguments that are followed.
+    """
     with begin_level() as level:
         recorder = Recorder(level)
         try:
-            outs = function([recorder.follow(arg) for arg in args])
+            pairs = zip(args, followed, strict=True)
+            outs = function([recorder.follow(x) if flag else x for x, flag in pairs])
         finally:
             record = recorder.close()
-    pulled = record.pull([recorder.index_of(out) for out in outs], cts)
+    indices = [recorder.index_of(out) for out in outs]
+    pulled = iter(record.pull(indices, cts))
+    return (
+        [recorder.inner(out) for out in outs],
+        [next(pulled) if flag else None for flag in followed],
+        [k for k, index in enumerate(indices) if index >= 0],
+    )
+
+
+def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
+    """The cotangents of a function's arguments, given its results' cotangents; None is a zero."""
+    _, pulled, _ = run_pulled(function, args, [True] * len(args), cts)
     return [
         None if ct is None else fit_cotangent(ct, x) for ct, x in zip(pulled, args, strict=True)
     ]

@@ -27,14 +27,13 @@ from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import spec_of, stand_in
-from funcgrad.trace import RAW, Value, begin_level
+from funcgrad.trace import RAW, Value
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.explicit import has_rules
-from funcgrad.transforms.flat_functions import run_pushed
+from funcgrad.transforms.flat_functions import run_pulled, run_pushed
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 
 Mapped: TypeAlias = tuple[list[Value], list[Cotangent], Sequence[int]]
@@ -74,7 +73,7 @@ def with_pullback(
     """
 
     def both(args: list[Value], cts: list[Cotangent]) -> Mapped:
-        return evaluate_and_pull(program, followed, args, cts)
+        return run_pulled(program.evaluate, args, followed, cts)
 
     def made() -> WithDerivative:
         staged, widths, connected = _staged(both, program, args, cts, numbers)
@@ -91,7 +90,7 @@ def with_pushforward(
     """Stage a program with its pushforward; ``numbers`` as for ``with_pullback``."""
 
     def both(args: list[Value], tangents: list[Value]) -> Mapped:
-        return *evaluate_and_push(program, args, tangents), ()
+        return *run_pushed(program.evaluate, args, tangents), ()
 
     def made() -> WithDerivative:
         return WithDerivative(*_staged(both, program, args, tangents, numbers))
@@ -111,54 +110,6 @@ def as_recorded(program: Program, followed: Sequence[bool]) -> Program:
     cts = [None] * len(program.outputs)
     both = with_pullback(program, followed, args, cts, numbers=False).program
     return extract(both, range(len(args)), both.outputs[: len(cts)])
-
-
-def evaluate_and_pull(
-    program: Program,
-    followed: Sequence[bool],
-    args: Sequence[Value],
-    cts: Sequence[Cotangent],
-) -> Mapped:
-    """Evaluate a program and pull cotangents back through it.
-
-    Parameters
-    ----------
-    program : Program
-    followed : sequence of bool
-        The arguments whose cotangents are wanted.
-    args : sequence of values
-    cts : sequence of cotangents
-        The cotangents of the results; those of results that are not connected are not read.
-
-    Returns
-    -------
-    outs : list of values
-    pulled : list of cotangents
-        One for each argument, None where nothing reaches it.
-    connected : list of int
-        The results that depend on the arguments that are followed.
-    """
-    with begin_level() as level:
-        recorder = Recorder(level)
-        try:
-            pairs = zip(args, followed, strict=True)
-            outs = program.evaluate([recorder.follow(x) if flag else x for x, flag in pairs])
-        finally:
-            record = recorder.close()
-    indices = [recorder.index_of(out) for out in outs]
-    pulled = iter(record.pull(indices, cts))
-    return (
-        [recorder.inner(out) for out in outs],
-        [next(pulled) if flag else None for flag in followed],
-        [k for k, index in enumerate(indices) if index >= 0],
-    )
-
-
-def evaluate_and_push(
-    program: Program, args: Sequence[Value], tangents: Sequence[Value]
-) -> tuple[list[Value], list[Value]]:
-    """Evaluate a program and push tangents, or None, through it: the results and their tangents."""
-    return run_pushed(program.evaluate, args, tangents)
 
 
 def _staged(
