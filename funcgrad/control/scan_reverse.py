@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Final, TypeAlias
 
 from funcgrad.control.closure import closure
+from funcgrad.control.connections import settled
 from funcgrad.control.cotangents import (
     CotangentKind,
     fitted,
@@ -85,7 +86,8 @@ class ScanRecording(ControlRecording):
             taken = Linearization(body, [*shared, *state, *xs], self._args, numbers=False)
             return taken, [k in taken.connected for k in range(loop.carried)]
 
-        _, self._taken = closure(carry, linearized)
+        start, _ = settled(body, shared, carry, xs)
+        _, self._taken = closure(start, linearized)
         self.connected = self._taken.connected
         self._residuals: dict[int, Value] = {}
         self._pullbacks: dict[tuple[CotangentKind, ...], LinearPart] = {}
@@ -302,7 +304,8 @@ class ScanRecording(ControlRecording):
             pushforward = self._taken.pushforward(self._args, stand_in_tangents)
             return pushforward, [width > 0 for width in pushforward.widths]
 
-        state_flags, pushforward = closure(carry, push)
+        start, _ = settled(loop.body, shared_flags, carry, x_flags, forward=True)
+        state_flags, pushforward = closure(start, push)
         flags = [*shared_flags, *state_flags, *x_flags]
         fixed, stacked = self._read(pushforward)
         consts, state, xs = loop.parts(

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from funcgrad.control.closure import closure
+from funcgrad.control.connections import settled
 from funcgrad.control.cotangents import (
     CotangentKind,
     fitted,
@@ -56,20 +57,24 @@ def reached(
     parts: list[Sequence[bool]] = [consts]
     ends: list[Sequence[int]] = []
     for program, start in zip(sweeps.programs, carried, strict=True):
-        state, connected = closure(start, partial(_connected, program, parts))
+        before = [*chain(*parts)]
+        state, (results, is_all) = settled(program, before, start)
+        if not is_all:
+            state, results = closure(state, partial(_recorded, program, before))
         # After no step a last carry is what it began with.
-        ends.append([k for k, flag in enumerate(start) if flag or k in connected])
+        ends.append([k for k, flag in enumerate(start) if flag or results[k]])
         parts.append(state)
     return parts, ends
 
 
-def _connected(
-    program: Program, before: Sequence[Sequence[bool]], state: Sequence[bool]
-) -> tuple[Sequence[int], list[bool]]:
-    """The results of a step that depend on what is followed: their places, and as flags."""
+def _recorded(
+    program: Program, before: Sequence[bool], state: Sequence[bool]
+) -> tuple[list[bool], list[bool]]:
+    """Record a step to find out which of its results depend on what is followed."""
     args, cts = [stand_in(spec) for spec in program.inputs], [None] * len(state)
-    both = with_pullback(program, [*chain(*before), *state], args, cts, numbers=False)
-    return both.connected, [k in both.connected for k in range(len(state))]
+    both = with_pullback(program, [*before, *state], args, cts, numbers=False)
+    flags = [k in both.connected for k in range(len(state))]
+    return flags, flags
 
 
 def unwind(

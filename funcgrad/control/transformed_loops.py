@@ -17,6 +17,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from funcgrad.control.closure import closure
+from funcgrad.control.connections import settled
 from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.values import (
     as_spec,
@@ -109,17 +110,18 @@ def pushed_step(
         both = with_pushforward(program, args, tangents, numbers=False)
         return both, [width > 0 for width in both.widths]
 
-    state, both = closure(parts[carry], step)
+    start, _ = settled(program, [*chain(*before)], parts[carry], [*chain(*after)], forward=True)
+    state, both = closure(start, step)
     operands = Tangents((*map(tuple, before), tuple(state), *map(tuple, after)))
     stacked = tuple([width > 0 for width in both.widths[len(state) :]])
     results = Tangents((tuple(state), stacked))
-    start, count = sum(map(len, before)), len(program.outputs)
+    first, count = sum(map(len, before)), len(program.outputs)
 
     def pushed_values(values: Sequence[Value]) -> list[Value]:
         primals, tangents = operands.taken_apart(values)
         outs = both.program.evaluate([*primals, *[t for t in tangents if t is not None]])
         moved = restored(both.widths, outs[count:])
-        for k, (spec, flag) in enumerate(zip(inputs[start:], state, strict=False)):
+        for k, (spec, flag) in enumerate(zip(inputs[first:], state, strict=False)):
             if flag:
                 moved[k] = as_spec(zeros_like(spec) if moved[k] is None else moved[k], spec)
         return results.joined(outs[:count], moved)
