@@ -1,1 +1,1 @@
-"""Passes: functions from a program to a better one that means the same."""
+"""Passes: functions from a program to a faster one with the same results."""

@@ -1,4 +1,4 @@
-"""Common subexpressions: the same operation on the same operands is done once.
+"""Common subexpressions: equal operations on equal operands are computed once.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x + 1.0) * (x + 1.0))(3.0)
@@ -17,11 +17,11 @@ from funcgrad.programs.program import Program
 
 
 def merge_common_subexpressions(program: Program) -> Program:
-    """Do equal operations on equal operands once, and keep equal constants once.
+    """Compute equal operations on equal operands once, and store equal constants once.
 
-    Parameters are equal when nothing tells them apart (``exact_key``). Calls are equal if their
-    rules and their programs are. Equations that are computed again on purpose (``Equation.epoch``)
-    are equal to none of another epoch. Every table of rules does this as well; here it is done
-    alone.
+    Parameters are equal when nothing tells them apart (``exact_key``: 2 is not 2.0). Calls are
+    equal if their rules and programs are. Equations of different epochs are never merged: a later
+    epoch repeats work on purpose (``Equation.epoch``). ``improve`` merges with any table of rules;
+    this pass only merges.
     """
     return improve(program, {})

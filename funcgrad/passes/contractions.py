@@ -1,8 +1,8 @@
 """Fold sums of the result, and transpositions, into contractions.
 
-A sum over a product of arrays is a product with fewer indices, and need not be there as a whole.
-Each product of two numbers stays one of the terms. To add first and multiply then belongs to
-``relax.py``, since an infinite factor makes NaN of some sums only.
+A sum over a product of arrays is a product with fewer indices, so the whole product need not be
+stored. The terms of the sum stay the same products of numbers. Adding before multiplying is left to
+``relax.py``: it changes which results an infinite factor turns into NaN.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -35,29 +35,28 @@ from funcgrad.shape import Shape
 from funcgrad.structure import LETTERS, Contraction, Movement, Reduction, Trait
 
 _LARGE: Final = 2**14
-"""From this many products on, NumPy's loops over them need less time than arrays of them."""
+"""The number of products from which on NumPy's ``einsum`` is faster than an array of products."""
 
 _SOME: Final = 2**11
 _SHORT: Final = 64
-"""``_SOME`` suffice where rows are shorter than ``_SHORT``: sums of rows take some time for each
-row."""
+"""If rows are shorter than ``_SHORT``, ``_SOME`` products suffice: ``sum`` takes time per row."""
 
 _LONG: Final = 2**7
-"""The length of rows from which on their sums are quicker as dot products."""
+"""The length of rows from which on sums along them are faster as dot products."""
 
 
 def fold_into_contractions(program: Program) -> Program:
-    """Make sums and transpositions part of the products of arrays that they are applied to.
+    """Fold sums and transpositions into the products of arrays that they are applied to.
 
-    Results are rounded as if the terms of their sums had been added in another order: each is off
-    by no more than ``n * eps * sum(abs(a * b))`` for sums of n terms in all. NaN and infinities
-    stay where they were, since the terms do.
+    Results are rounded as if the terms of their sums had been added in another order: a sum of n
+    terms in all is off by at most ``n * eps * sum(abs(a * b))``. NaN and infinities stay in their
+    places, since the terms are the same.
     """
     return improve(program, CONTRACTING)
 
 
 class _Site:
-    """An equation, and the bench on which it is looked at."""
+    """An equation on a workbench, with what the rules below ask of both."""
 
     __slots__ = ("bench", "equation", "params")
 
@@ -70,22 +69,22 @@ class _Site:
         return self.bench.specs[variable].shape
 
     def is_floating(self, *variables: int) -> bool:
-        """Whether variables are of the result's dtype, which BLAS knows, or plain numbers."""
+        """Whether variables have the result's dtype, float32 or float64, or are Python numbers."""
         dtype = self.equation.results[0].dtype
         specs = [self.bench.specs[variable] for variable in variables]
         return dtype.char in "fd" and all(spec.weak or spec.dtype == dtype for spec in specs)
 
     def only_use(self, variable: int) -> Equation | None:
-        """The equation that makes a variable which nothing else reads."""
+        """The equation that makes a variable, if nothing but this equation reads the variable."""
         maker = self.bench.makers[variable]
         return maker if maker is not None and self.bench.is_read_once(variable) else None
 
     def append(self, operation: Primitive, *operands: int, **params: Hashable) -> int:
-        """The variable of a new equation in place of this one."""
+        """Add an equation to the bench, and return its variable."""
         return self.bench.put(self.equation, operation, operands, tuple(sorted(params.items())))
 
     def finished(self, variable: int) -> int:
-        """A variable in the shape of the result."""
+        """Reshape a variable to the shape of the result, if it has another one."""
         shape = self.equation.results[0].shape
         if self.shape(variable) == shape:
             return variable
@@ -96,7 +95,7 @@ class _Site:
 
 
 def _sum(bench: Workbench, equation: Equation) -> int | None:
-    """The sum of a product that nothing else needs."""
+    """Fold the sum of a product that nothing else reads into the product."""
     variable = equation.operands[0]
     made, structure = bench.makers[variable], equation.operation.structure
     is_sum = isinstance(structure, Reduction) and structure.ufunc is np.add
@@ -127,7 +126,7 @@ def _is_product(maker: Equation) -> bool:
 
 
 def _product(site: _Site, x: int, y: int, first: str, second: str, out: str) -> int:
-    """A contraction, as the simplest operation that there is for it."""
+    """Write a contraction as the simplest operation: ``multiply``, ``matmul`` or ``contract``."""
     if first == second == out:
         return site.append(multiply, x, y)
     if is_matrix_product(first, second, out):
@@ -144,11 +143,11 @@ def _without(letters: str, places: Sequence[int]) -> str:
 
 
 def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
-    """The sum of products of numbers."""
+    """Write the sum of an elementwise product as a contraction, if that is faster."""
     shape, axis = site.shape(site.equation.operands[0]), site.params["axis"]
     size = prod(shape)
     if site.shape(x) != shape or site.shape(y) != shape:
-        return None  # so here, for what is repeated along the sum
+        return None  # a factor is broadcast
     letters = LETTERS[: len(shape)]
     if len(axis) == len(shape):
         return site.finished(_product(site, x, y, letters, letters, ""))
@@ -167,9 +166,9 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
 
 
 def _contraction(bench: Workbench, equation: Equation) -> int | None:
-    """A contraction of the arrays that its factors are transpositions or repetitions of.
+    """Contract the arrays that the factors are transposed or broadcast from.
 
-    A product that can be written into given memory reads its factors as they lie.
+    ``matmul`` (an operation that can write into existing memory) reads such factors without a copy.
     """
     if Trait.WRITES_INTO in equation.operation.traits:
         return None
@@ -188,7 +187,7 @@ def _contraction(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tuple[int, str]:
-    """The variable that a factor is transposed or broadcast from, with the letters of its axes."""
+    """The array that a factor is transposed or broadcast from, with the letters of its axes."""
     maker, piece = site.bench.makers[variable], site.bench.rearranged(variable)
     if maker is None or piece is None:
         return variable, letters
@@ -197,18 +196,18 @@ def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tu
     axes = axes_along(piece, sizes)
     if axes is None:
         return variable, letters
-    gone = {letter for letter, axis in zip(letters, axes, strict=True) if axis is None}
-    if not gone <= {*other} & {*out}:
+    repeated = {letter for letter, axis in zip(letters, axes, strict=True) if axis is None}
+    if not repeated <= {*other} & {*out}:
         return variable, letters
     present = [axis for axis in range(len(sizes)) if axis in axes]
     letters = "".join([letters[axes.index(axis)] for axis in present])
-    if len(present) < len(sizes):  # a rearrangement of the same again, which has no end
+    if len(present) < len(sizes):  # stop here: the reshape could be followed back without end
         return site.append(reshape, inner, shape=tuple([sizes[axis] for axis in present])), letters
     return _plain(site, inner, letters, other, out)
 
 
 def _transposition(bench: Workbench, equation: Equation) -> int | None:
-    """The transposition of a product that nothing else needs."""
+    """Fold the transposition of a product that nothing else reads into the product."""
     made = bench.makers[equation.operands[0]]
     if made is None or not isinstance(made.operation.structure, Contraction):
         return None
@@ -226,18 +225,18 @@ def _transposition(bench: Workbench, equation: Equation) -> int | None:
         return _product(site, x, y, first, second, "".join([out[k] for k in axes]))
     if len(out) != 2 or not is_matrix_product(first, second, out) or axes != (1, 0):
         return None
-    before = [_before_turning(site, operand) for operand in maker.operands]
-    if before == [None, None]:
+    sources = [_transposed_from(site, operand) for operand in maker.operands]
+    if sources == [None, None]:
         return None
     turned_x, turned_y = [
-        site.append(transpose, operand, axes=(1, 0)) if turned is None else turned
-        for operand, turned in zip(maker.operands, before, strict=True)
+        site.append(transpose, operand, axes=(1, 0)) if source is None else source
+        for operand, source in zip(maker.operands, sources, strict=True)
     ]
     return site.append(matmul, turned_y, turned_x)
 
 
-def _before_turning(site: _Site, variable: int) -> int | None:
-    """The variable of which a matrix is the transposition; None if it is none."""
+def _transposed_from(site: _Site, variable: int) -> int | None:
+    """The variable whose transpose a matrix is; None if it is no transpose."""
     maker = site.bench.makers[variable]
     if maker is None or _order_of_axes(site.bench, maker) != (1, 0):
         return None
@@ -245,7 +244,7 @@ def _before_turning(site: _Site, variable: int) -> int | None:
 
 
 def _order_of_axes(bench: Workbench, equation: Equation) -> tuple[int, ...] | None:
-    """The order in which an equation has the axes of its only operand, if that is all it does."""
+    """The order of axes by which an equation transposes its operand; None if it does not."""
     piece = bench.rearrangement(equation)
     if piece is None:
         return None

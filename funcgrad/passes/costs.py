@@ -1,7 +1,6 @@
-"""The costs of a program: arithmetic, memory that is read and written, memory needed at once.
+"""The costs of a program: arithmetic, memory that is read and written, peak memory.
 
-What flows in is a ``Program``, what flows out are ``Costs``. They are counted from shapes and
-dtypes; nothing runs.
+They are counted from shapes and dtypes, without running the program.
 
 >>> import funcgrad as fg
 >>> w, x = fg.tensor([[1.0, 2.0]]), fg.tensor([3.0, 4.0])
@@ -44,17 +43,17 @@ from funcgrad.structure import (
 
 @dataclass(frozen=True, slots=True)
 class OperationCosts:
-    """The costs of all equations of one operation together.
+    """The total costs of all equations of one operation.
 
     Attributes
     ----------
     name : str
     equations : int
-        How many there are.
+        The number of equations.
     arithmetic, transcendental : int or None
-        See ``Costs``; None where nobody can tell, as for a call that looks at all its numbers.
+        See ``Costs``; None if unknown, as for most operations whose structure is ``Opaque``.
     bytes_read, bytes_written : int
-        Without those that happen inside of such a call.
+        The operands and results alone, without memory that the operation uses inside.
     """
 
     name: str
@@ -72,13 +71,13 @@ class Costs:
     Attributes
     ----------
     name : str
-        The program's.
+        The program's name.
     operations : tuple of OperationCosts
-        In the order of their arithmetic, and then of the bytes that they read and write.
+        Sorted by arithmetic, then by bytes read and written, the greatest first.
     input_bytes, constant_bytes, output_bytes : int
     peak_bytes : int
-        The most bytes of results, outputs included, that are alive at once, when equations run in
-        their order and each result goes after its last use.
+        The most bytes of results, outputs included, that are alive at once, if equations run in
+        their order and each result is freed after its last use.
     """
 
     name: str
@@ -95,7 +94,7 @@ class Costs:
 
     @property
     def unknown(self) -> int:
-        """The number of equations whose arithmetic is not known, and counts nothing below."""
+        """The number of equations of unknown arithmetic, which the totals below leave out."""
         return sum([row.equations for row in self.operations if row.arithmetic is None])
 
     @property
@@ -109,17 +108,17 @@ class Costs:
 
     @property
     def transcendental(self) -> int:
-        """How many of these are exponentials, logarithms, angles and the like, which are slow."""
+        """How many of the operations are exponentials, logarithms, sines and the like (slow)."""
         return sum([row.transcendental or 0 for row in self.operations])
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that operations read, whether from memory or from a cache; views read nothing."""
+        """The bytes that operations read, from memory or from a cache; views read nothing."""
         return sum([row.bytes_read for row in self.operations])
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of the results of operations; views write nothing."""
+        """The bytes of the results of operations; views write nothing."""
         return sum([row.bytes_written for row in self.operations])
 
     def __str__(self) -> str:
@@ -147,7 +146,7 @@ def costs(program: Program) -> Costs:
     Returns
     -------
     Costs
-        It prints as a table.
+        The costs; they print as a table.
 
     Examples
     --------
@@ -203,7 +202,7 @@ def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
 
 
 def _of_programs(runs: Sequence[tuple[Program, int | None]], kind: str) -> int | None:
-    """The sum of a cost over programs and how often each runs; None where any is unknown."""
+    """The sum of a cost over programs, times how often each runs; None if any is unknown."""
     total = 0
     for program, times in runs:
         program_costs = costs(program)
@@ -217,14 +216,13 @@ _MOVING: Final = (Movement, Elementwise)
 
 
 def _is_view(equation: Equation) -> bool:
-    """Whether an operation returns a view, a reshape at least where it can; it computes nothing."""
+    """Whether an operation returns a view and computes nothing (a reshape at least if it can)."""
     structure = equation.operation.structure
     return isinstance(structure, _MOVING) and structure.is_view
 
 
 def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
-    """The operations on single elements, None where the structure does not say; a contraction has
-    two for each product that it sums."""
+    """The number of operations on single elements, as for ``Costs.arithmetic``; None if unknown."""
     structure = equation.operation.structure
     match structure:
         case Elementwise() | Random():
@@ -267,7 +265,7 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 def _rank(row: OperationCosts) -> tuple[bool, int, int, str]:
-    """The key to sort by: unknown costs first, then the greatest."""
+    """The sort key of a row: unknown costs first, then the greatest."""
     moved = row.bytes_read + row.bytes_written
     return row.arithmetic is not None, -(row.arithmetic or 0), -moved, row.name
 
@@ -276,10 +274,9 @@ def _rank(row: OperationCosts) -> tuple[bool, int, int, str]:
 
 
 def memory_homes(program: Program) -> list[int]:
-    """For each variable the one whose memory it lies in: itself, or the one that it is a view of.
+    """For each variable, the variable whose memory it uses: itself, or the one that it views.
 
-    Results that merely could share memory, as those of a call with rules of its own, count as
-    having memory of their own.
+    Results that could share memory but need not, such as those of calls, count as new memory.
     """
     homes = list(range(program.index.first_result))
     for equation in program.equations:
@@ -333,7 +330,7 @@ def _justified(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _text(count: int) -> str:
-    """A number of bytes as text, in a fitting unit."""
+    """A number of bytes as text in a suitable unit."""
     if count < 1024:
         return f"{count} B"
     size, unit = count / 1024, "KiB"

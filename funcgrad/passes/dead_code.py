@@ -18,7 +18,7 @@ from funcgrad.programs.program import Program
 def remove_dead_code(program: Program) -> Program:
     """Drop the equations and the constants that nothing reads.
 
-    Inputs stay, since callers pass them, and so do guards and the equations that they depend on.
+    Inputs stay, since callers pass them; so do guards and the equations that they depend on.
     """
     read = {*program.outputs, *program.index.guarded}
     live: set[int] = set()

@@ -1,4 +1,4 @@
-"""Constant folding: equations of constants are evaluated once, before any input is known.
+"""Constant folding: evaluate equations whose operands are constants.
 
 >>> import funcgrad as fg
 >>> from funcgrad.passes.simplify import simplify
@@ -29,13 +29,13 @@ _SMALL: Final = 1024
 
 
 def fold_constants(program: Program) -> Program:
-    """Evaluate equations that depend on constants only, and drop those that change nothing.
+    """Evaluate equations that depend only on constants, and drop those that change nothing.
 
-    An equation is evaluated where its result takes no more room than its operands, or little. One
-    that NumPy warns about is left alone, so that the warning comes when and where it did.
+    An equation is evaluated if its result is small, or no larger than its operands. If NumPy would
+    warn, it is not, so that the warning still comes at every call.
 
-    Equations that move no element, as a reshape to the same shape, are dropped, and so are casts to
-    the same dtype.
+    Equations that move no element, such as a reshape to the same shape, are dropped, and so are
+    casts to the same dtype.
     """
     return improve(program, FOLDING)
 
@@ -46,7 +46,7 @@ def _folded(bench: Workbench, equation: Equation) -> int | None:
         if variable not in constants:
             return None
     if isinstance(operation.structure, Control) or operation.is_foreign:
-        return None  # it may take any time
+        return None  # it may take arbitrarily long
     known = [constants[variable] for variable in equation.operands]
     if not all(constant.is_raw for constant in known) or not _is_worth_keeping(equation, known):
         return None
@@ -62,7 +62,7 @@ def _is_worth_keeping(equation: Equation, operands: Sequence[Constant]) -> bool:
 
 
 def _evaluated(primitive: Primitive, equation: Equation, operands: Sequence[Constant]) -> Any:
-    """The value of an equation; None where NumPy would warn."""
+    """The value of an equation; None if NumPy would warn."""
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             values = tuple([operand.value for operand in operands])
@@ -72,13 +72,13 @@ def _evaluated(primitive: Primitive, equation: Equation, operands: Sequence[Cons
 
 
 def _same(bench: Workbench, equation: Equation) -> int | None:
-    """The operand, where the result has its shape and dtype."""
+    """Return the operand if the result has its shape and dtype."""
     x = equation.operands[0]
     return x if bench.specs[x] == equation.results[0] else None
 
 
 def _unmoved(bench: Workbench, equation: Equation) -> int | None:
-    """The operand, where the result has all of its elements at their places."""
+    """Return the operand if the result has the same elements in the same places."""
     x, spec = equation.operands[0], equation.results[0]
     if bench.specs[x].shape != spec.shape or len(equation.operands) > 1 or bench.specs[x] != spec:
         return None

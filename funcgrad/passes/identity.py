@@ -1,7 +1,7 @@
-"""Products with an identity matrix, which are copies of the other factor.
+"""Replace products with an identity matrix by copies of the other factor.
 
-Where a function that is linear at first is differentiated in all directions at once, the matrix of
-directions is multiplied by its factor.
+``jacfwd`` pushes forward an identity matrix of directions. If the function begins with a linear
+map, as ``x @ w``, that matrix is multiplied by ``w``.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -30,21 +30,21 @@ from funcgrad.programs.structures import letters_of
 from funcgrad.structure import Contraction, dense_strides
 
 _LEAST_VOLUME: Final = 2**18
-"""Multiplications from which on a product takes longer than the calls for a copy."""
+"""The number of multiplications from which on a product takes longer than a copy."""
 
 _LEAST_ROWS: Final = 16
 _LEAST_ROWS_TURNED: Final = 48
-"""Rows of the matrix from which on a product takes longer than a copy, and than one that turns an
-array in memory, which takes three times as long."""
+"""The rows of the matrix from which on a product takes longer than a copy, and longer than a copy
+that transposes the array, which takes three times as long."""
 
 
 def copy_products_with_identities(program: Program) -> Program:
     """Replace products with a constant identity matrix by copies, where these take less time.
 
-    All bits stay: the copy turns -0.0 into 0.0, as sums of products do, and where something is not
-    finite the product itself is computed, so that NaN comes where infinities are multiplied by 0.
+    No bit changes: the copy turns -0.0 into 0.0, as sums of products do. If an element is not
+    finite, the product itself is computed, since infinities times 0 are NaN.
 
-    It is the last pass, since others look for products to fold sums and transpositions into.
+    The pass runs after the folding of sums and transpositions into products.
     """
     if not any(_is_identity(constant) for constant in program.constants):
         return program
@@ -81,7 +81,7 @@ def _product(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _replaced(matrix: str, letters: str, out: str) -> int:
-    """The axis, counted from the last, along which a matrix multiplies; 0 if it is not one."""
+    """The axis, counted from the end, that a matrix multiplies; 0 if there is no single one."""
     for before, after in ((matrix[0], matrix[1]), (matrix[1], matrix[0])):
         if before in letters and letters.replace(before, after) == out:
             return letters.index(before) - len(letters)

@@ -1,4 +1,4 @@
-"""All passes at once, until nothing changes any more.
+"""Apply all passes until nothing changes any more.
 
 >>> import funcgrad as fg
 >>> print(optimize(fg.program(fg.grad(lambda x: x * x))(2.0)).to_text(sources=False))
@@ -34,37 +34,37 @@ _RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 
 
 def simplified(program: Program) -> Program:
-    """A program that means the same to the bit, by the rules that do not reorder sums."""
+    """Apply the rules that keep every bit, which do not reorder sums."""
     return improve(program, _EXACT)
 
 
 def optimize(
     program: Program, relaxed: bool = False, more: Rules = MappingProxyType({})
 ) -> Program:
-    """A program that means the same and does less.
+    """Rewrite a program to one with the same results and less work.
 
     Parameters
     ----------
     program : Program
     relaxed : bool
-        Whether results may differ in their last digits, by what `funcgrad.passes.relax` says.
+        Whether results may differ in their last digits, within the bounds in ``relax.py``.
     more : mapping, optional
-        Rules besides, which are tried last.
+        Additional rules, which are tried last.
 
     Returns
     -------
     Program
-        With the inputs, outputs and guards of the other. Sums, and so matrix products, may be added
-        up in another order where that saves work on large arrays. Unless relaxed, all else has
-        the bits that it had.
+        A program with the same inputs, outputs and guards. The terms of sums, and so of matrix
+        products, may be added in another order where that saves work on large arrays. Unless
+        relaxed, all other results stay equal to the last bit.
 
     Notes
     -----
-    First loops and branches lose the results that nothing reads. The rules of all passes are tried
-    on each equation in turn, which also merges equal equations and drops those that nothing reads.
-    That is repeated until nothing changes, which takes one round or two; after a few it stops in
-    any case. Then products with identity matrices become copies, and last the equations are put in
-    an order that needs less memory.
+    First, loops and branches lose the results that nothing reads. Then the rules of all passes are
+    tried on each equation in turn; this also merges equal equations and drops those that nothing
+    reads. It is repeated until nothing changes, mostly once or twice, and at most a few times. Then
+    products with identity matrices become copies, and last the equations are put in an order that
+    needs less memory.
     """
     program = leave_out_unread(program)
     program = improve(program, joined(_RELAXED if relaxed else _ALL, more))
@@ -72,5 +72,5 @@ def optimize(
 
 
 def extended(program: Program, relaxed: bool, more: Rules) -> Program:
-    """An optimized program, changed by more rules, and by all where these made changes."""
+    """Apply more rules to an optimized program, and all rules to the equations that they change."""
     return improve(program, joined(_RELAXED if relaxed else _ALL, more), more)

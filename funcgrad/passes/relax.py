@@ -1,8 +1,8 @@
-"""Algebra that is true of real numbers and not quite of floating ones: only for who asks for it.
+"""Algebra that holds for real numbers and up to rounding for floats: only with ``relaxed=True``.
 
-Each of these passes rounds otherwise than the program says, so results differ in their last digits.
-The bounds below hold for numbers of which no intermediate result overflows or is subnormal; ``ulp``
-is the distance of neighbouring numbers at the exact result.
+Each pass changes how results are rounded, so they differ in their last digits. The bounds below
+hold if no intermediate result overflows or is subnormal; ``ulp`` is the distance between
+neighbouring floats at the exact result.
 
 ======================== ====================================== ==================================
 pass                     what it does                           differs by at most
@@ -13,12 +13,12 @@ sum_before_scaling       ``sum(f * a)`` is ``sum(f) * a``       n + 1 ulp of the
 sum_before_multiplying   ``sum(f @ a)`` is ``sum(f) @ a``       n ulp of the sum of all ``|f a|``
 ======================== ====================================== ==================================
 
-What none of them does: ``x * 0 = 0``, ``x - x = 0``, ``x / x = 1``, ``x + 0.0 = x``. NaN and
-infinities come out where they did, but for what intermediate results decide: those may now overflow
-or no longer do so, and where ``inf * 2 - inf * 1`` is NaN, ``inf * (2 - 1)`` is infinite. What is
-left where summands cancel may be a zero of the other sign: ``f * 1 - f * 1`` is 0.0, and
-``f * (1 - 1)`` is -0.0 for a negative f. So a guard that keeps a number may refuse the very numbers
-that a program was staged with; ``jit`` then looks again.
+No pass uses ``x * 0 = 0``, ``x - x = 0``, ``x / x = 1`` or ``x + 0.0 = x``. NaN and infinities stay
+in their places, except where intermediate results decide: these may begin or cease to overflow, and
+while ``inf * 2 - inf * 1`` is NaN, ``inf * (2 - 1)`` is infinite. If summands cancel, the sign of
+zero may change: ``f * 1 - f * 1`` is 0.0, and ``f * (1 - 1)`` is -0.0 for a negative f. So a guard
+on the value of a number may fail for the very arguments that the program was staged with; ``jit``
+then stages the function again.
 
 >>> import funcgrad as fg
 >>> x = fg.tensor([1.0, 2.0])
@@ -49,11 +49,11 @@ from funcgrad.programs.structures import letters_of
 from funcgrad.shape import Shape, Spec
 
 _SAVING: Final = 4
-"""How many products a number that is summed beforehand has to save."""
+"""How many multiplications each number that is summed beforehand has to save."""
 
 
 def relax(program: Program) -> Program:
-    """All passes of this module, until nothing changes.
+    """Apply all passes of this module until nothing changes.
 
     Examples
     --------
@@ -70,9 +70,9 @@ def relax(program: Program) -> Program:
 
 
 def group_small_factors(program: Program) -> Program:
-    """``(f * a) * b`` as ``f * (a * b)`` where ``a * b`` is smaller, and quotients likewise.
+    """Rewrite ``(f * a) * b`` as ``f * (a * b)`` if ``a * b`` is smaller; quotients likewise.
 
-    As many roundings as before, in another order: at most 3 ulp apart.
+    The roundings are as many as before, in another order: results differ by at most 3 ulp.
     """
     return improve(program, _GROUPS)
 
@@ -102,7 +102,7 @@ def _grouped(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _pairs_of(product: Equation) -> tuple[tuple[int, int], ...]:
-    """The operands as large and small: of a product either way round, of a quotient as they are."""
+    """The pairs (factor to keep, factor to move) of a product; only ``(x, y)`` of ``x / y``."""
     x, y = product.operands
     return ((x, y), (y, x)) if product.operation is multiply else ((x, y),)
 
@@ -110,7 +110,7 @@ def _pairs_of(product: Equation) -> tuple[tuple[int, int], ...]:
 def _regrouped(
     bench: Workbench, equation: Equation, inner: Primitive, large: int, other: int, small: int
 ) -> int | None:
-    """``large (inner) other (outer) small``, with the two smaller ones taken together."""
+    """Rewrite ``(large * other) / small`` and the like as ``large * (other / small)``."""
     result = equation.results[0]
     specs = [bench.specs[variable] for variable in (large, other, small)]
     if any(spec.dtype != result.dtype and not spec.weak for spec in specs):
@@ -133,10 +133,10 @@ def _regrouped(
 
 
 def share_factors(program: Program) -> Program:
-    """``f * a + f * b`` as ``f * (a + b)``, where nothing else reads the products; differences so.
+    """Rewrite ``f * a + f * b`` as ``f * (a + b)``, if nothing else reads the products.
 
-    At most 3 ulp of ``|f a| + |f b|`` apart. Where the two nearly cancel, that may be many ulp of
-    what is left, of which the program itself has no more right digits.
+    Differences likewise. Results differ by at most 3 ulp of ``|f a| + |f b|``. If the terms nearly
+    cancel, that may be many ulp of the result, but then its last digits were wrong before, too.
     """
     return improve(program, _FACTORS)
 
@@ -171,9 +171,9 @@ def _other(product: Equation, factor: int) -> int:
 
 
 def sum_before_scaling(program: Program) -> Program:
-    """``sum(f * a)`` as ``sum(f) * a`` where ``a`` is the same for all that is added; means so.
+    """Rewrite ``sum(f * a)`` as ``sum(f) * a`` if all summands share one ``a``; means likewise.
 
-    Of n summands, at most n + 1 ulp of ``sum(|f a|)`` apart.
+    The results of sums of n terms differ by at most n + 1 ulp of ``sum(|f a|)``.
     """
     return improve(program, _SUMS)
 
@@ -200,7 +200,7 @@ def _scaled_sum(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _factor_of_sum(bench: Workbench, small: int, rank: int, params: dict[str, Any]) -> int | None:
-    """The factor of a sum over some axes that replaces the factor ``small`` of each summand."""
+    """The factor of the sum that replaces the summands' factor ``small``; None if they differ."""
     shape = bench.specs[small].shape
     aligned = (1,) * (rank - len(shape)) + shape
     axes = params["axis"]
@@ -216,10 +216,10 @@ def _factor_of_sum(bench: Workbench, small: int, rank: int, params: dict[str, An
 
 
 def sum_before_multiplying(program: Program) -> Program:
-    """A sum over what only one factor of a product depends on is done on that factor first.
+    """Sum over an index that only one factor of a product has before multiplying.
 
-    The sum of all rows of ``f @ a`` is that of the rows of ``f``, times ``a``. Where n products are
-    added up in all, at most n ulp of the sum of their sizes apart.
+    The sum of the rows of ``f @ a`` is the sum of the rows of ``f``, times ``a``. If n products are
+    added up in all, results differ by at most n ulp of the sum of their magnitudes.
     """
     return improve(program, _PRODUCTS)
 
@@ -261,7 +261,7 @@ def _summed_product(bench: Workbench, equation: Equation) -> int | None:
 def _summed_factor(
     bench: Workbench, equation: Equation, variable: int, letters: str, alone: set[str]
 ) -> tuple[int, str]:
-    """A factor, summed over its indices that nothing else has, and those that are left."""
+    """Sum a factor over the indices that only it has; return the result and its other indices."""
     if not alone:
         return variable, letters
     axis = tuple([k for k, letter in enumerate(letters) if letter in alone])
@@ -276,7 +276,7 @@ def _table(*rules: tuple[Primitive, Callable[[Workbench, Equation], int | None]]
     table: dict[Any, Any] = {}
     for operation, rule in rules:
         table[operation] = (*table.get(operation, ()), rule)
-    return joined(FOLDING, table)  # products of constants and reshapes to the same shape go
+    return joined(FOLDING, table)  # to fold products of constants and reshapes to the same shape
 
 
 _GROUPS: Final = _table((multiply, _grouped), (divide, _grouped))

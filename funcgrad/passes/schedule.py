@@ -1,7 +1,7 @@
-"""Scheduling: equations in an order in which less memory is needed at once.
+"""Scheduling: reorder equations to reduce the peak of memory.
 
-If many large values are made first and summed up afterwards, all of them are in memory at once. If
-each is made when it is needed, only two are.
+If many large values are computed first and then summed, all of them are in memory at once. If each
+is computed when it is needed, only two are.
 
 >>> import funcgrad as fg
 >>> def f(x):
@@ -24,14 +24,14 @@ from funcgrad.passes.costs import bytes_of, memory_homes, peak_bytes
 from funcgrad.programs.program import Program
 
 _WORTH_IT: Final = 2**20
-"""Programs whose peak of memory is fewer bytes keep their order: they fit into caches anyway."""
+"""Programs with a lower peak of memory, in bytes, keep their order: they fit into caches."""
 
 _GAIN: Final = 0.95
-"""Programs keep their order, too, if a new one would need more than this part of their peak."""
+"""A new order is used only if its peak of memory is at most this fraction of the old peak."""
 
 
 def schedule(program: Program) -> Program:
-    """Reorder a program's equations so that less memory is needed at once, if that is possible.
+    """Reorder a program's equations to reduce the peak of memory, if that is possible.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def schedule(program: Program) -> Program:
     Returns
     -------
     Program
-        The program itself where it needs little, or where the order found is hardly better. Guards
-        are checked in the order in which they were, each before all equations that stood behind it.
+        The same object if it needs little memory, or if the new order is hardly better. Guards are
+        checked in their old order, each before all equations that came after it.
 
     Examples
     --------
@@ -55,18 +55,18 @@ def schedule(program: Program) -> Program:
         order, peak = memory_order(program)
         if peak > _GAIN * least:
             break
-        program, least = in_order(program, order), peak  # and again, until nothing is gained
+        program, least = reordered(program, order), peak  # and again, while that helps
     return program
 
 
-def in_order(program: Program, order: Sequence[int]) -> Program:
-    """A program with its equations in another order.
+def reordered(program: Program, order: Sequence[int]) -> Program:
+    """Put a program's equations in another order.
 
     Parameters
     ----------
     program : Program
     order : sequence of int
-        The position of each equation in the program. What an equation reads has to come before it.
+        The old positions of the equations; an equation comes after those whose results it reads.
     """
     results = program.index.results
     new = count(program.index.first_result)
@@ -87,12 +87,12 @@ def in_order(program: Program, order: Sequence[int]) -> Program:
 
 
 def memory_order(program: Program) -> tuple[list[int], int]:
-    """An order of a program's equations in which memory is soon free again.
+    """Find an order of a program's equations that frees memory early.
 
-    Of the equations whose operands are there, the next one is that which frees the most memory
-    beyond what it takes. Of several it is the one that comes first when values are traced back from
-    the outputs, each to its origin before the next: so terms are made in the order in which they
-    are added up. This is a rule of thumb; to find the best order of all would take too long.
+    Of the equations whose operands are computed, the next is the one that frees the most memory,
+    net of what it allocates. Ties go by a depth-first walk from the outputs, so the terms of a sum
+    are computed in the order in which they are added. This is a heuristic; finding the best order
+    would take too long.
 
     Returns
     -------
@@ -115,11 +115,11 @@ def memory_order(program: Program) -> tuple[list[int], int]:
     order: list[int] = []
     while ready:
         position = heappop(ready)[2]
-        if waiting[position] < 0:  # it got better while it stood here, and stood here twice
+        if waiting[position] < 0:  # it has run: it was pushed twice, since its growth changed
             continue
         waiting[position] = -1
         order.append(position)
-        for better in memory.run(position):
+        for better in memory.note_run(position):
             if not waiting[better]:
                 heappush(ready, (growth[better], ranks[better], better))
         for follower in after[position]:
@@ -130,19 +130,19 @@ def memory_order(program: Program) -> tuple[list[int], int]:
 
 
 def _dependencies(program: Program) -> list[list[int]]:
-    """For each equation the equations that have to come before it, each once."""
+    """For each equation, the equations that have to come before it, without duplicates."""
     guarded, makers, results = program.index.guarded, program.index.makers, program.index.results
     dependencies: list[list[int]] = []
     barrier = call = -1
     earlier: list[tuple[int, int]] = []  # epochs and positions; both rise
     for position, equation in enumerate(program.equations):
         before = [makers[variable] for variable in equation.operands]
-        # What stands behind a guard may fail, or take long, where the guard does not hold.
+        # An equation behind a guard may fail, or take long, if the guard fails.
         before.append(barrier)
         if equation.operation.is_foreign:  # a user's code, which may print
             before.append(call)
             call = position
-        # What is computed again is computed late, lest both be there at once.
+        # Work that is repeated comes late, so that the two results are not alive at once.
         while earlier and earlier[-1][0] >= equation.epoch:
             earlier.pop()
         if earlier:
@@ -155,9 +155,9 @@ def _dependencies(program: Program) -> list[list[int]]:
 
 
 def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """The place of each equation in an order where the equations it needs come right before it.
+    """The place of each equation in depth-first order: right after the equations that it needs.
 
-    A walk in depth from the equations that none waits for, with a stack of its own.
+    The walk starts from the equations whose results no other reads; it is not recursive.
     """
     ranks = [-1] * len(before)
     ranked = 0
@@ -177,11 +177,11 @@ def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 class _Memory:
-    """The bytes by which each equation would make memory grow, after those that have run.
+    """How many bytes each equation would add to memory if it ran next (``growth``).
 
-    A value can be freed when the equation that makes it and all that read it have run. When only
-    one of these is left, it will free the value; its position is the sum of all their positions
-    less those of the others.
+    A value is freed once the equation that makes it and all equations that read it have run. The
+    last of these frees it. To find that equation, each value has the number of these equations
+    that have not run yet, and the sum of their positions.
     """
 
     __slots__ = ("_alive", "_left", "_made", "_places", "_sizes", "_touched", "growth", "peak")
@@ -211,13 +211,13 @@ class _Memory:
             self._made.append(made)
         self.growth = list(self._made)
         for variable in [*range(first_result), *program.outputs]:
-            self._left[homes[variable]] += 2  # which never comes down to one: nobody frees it
+            self._left[homes[variable]] += 2  # so that it never reaches 1: the value is not freed
         for home, left in enumerate(self._left):
             if left == 1:  # nothing reads it
                 self.growth[self._places[home]] -= self._sizes[home]
 
-    def run(self, position: int) -> list[int]:
-        """Note that an equation runs; those that free more from now on."""
+    def note_run(self, position: int) -> list[int]:
+        """Note that an equation has run; return the equations whose growth is less from now on."""
         self.peak = max(self.peak, self._alive + self._made[position])
         self._alive += self.growth[position]
         better = []

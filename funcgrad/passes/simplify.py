@@ -1,9 +1,9 @@
-"""Algebra that is exact: the result has the bits of the operand, for -0.0, infinities and NaN too.
+"""Exact algebra: rewrites that keep every bit, also of -0.0, infinities and NaN.
 
-So there is no ``x + 0.0 = x``, which makes 0.0 of -0.0, and no ``x * 0.0 = 0.0``, which infinities
-and NaN refute. Complex products with 1 are left alone: NumPy multiplies with ``1 + 0j``, which
-makes NaN of an infinity. ``x + -y`` is ``x - y`` by the definition of a difference, to the sign of
-zero, and a product may be negated before or after.
+So there is no ``x + 0.0 = x``, which fails for -0.0, and no ``x * 0.0 = 0.0``, which fails for
+infinities and NaN. Complex products with 1 are left alone: NumPy multiplies by ``1 + 0j``, which
+turns an infinity into NaN. ``x + -y`` equals ``x - y`` by definition, including the sign of zero,
+and a product may be negated before or after.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: x * 1.0 + (-y) * 3.0)(fg.tensor([3.0]), fg.tensor([2.0]))
@@ -30,13 +30,13 @@ from funcgrad.shape import is_inexact
 from funcgrad.structure import Reduction
 
 _SMALL: Final = 1024
-"""The size up to which constants are negated: a larger one would be kept beside its negation."""
+"""The largest constant that is negated: both it and its negation may have to be stored."""
 
 
 def simplify(program: Program) -> Program:
-    """Replace results by equal variables that exist already, or that take one operation less.
+    """Replace results by equal variables that exist already, or that take fewer operations.
 
-    Shape, dtype and weakness have to be the same as well, so that promotion does not change.
+    Shape, dtype and weakness have to be equal as well, so that promotion does not change.
     """
     return improve(program, ALGEBRA)
 
@@ -45,17 +45,17 @@ def simplify(program: Program) -> Program:
 
 
 def _is_one(bench: Workbench, variable: int) -> bool:
-    """Whether a variable is a constant whose elements all are 1."""
+    """Whether a variable is a constant of ones."""
     constant = bench.constants.get(variable)
     if constant is None or not constant.is_raw:
         return False
-    if type(constant.value) is float:  # most are, and an array takes fifty times as long
+    if type(constant.value) is float:  # the usual case, fifty times as fast as for an array
         return constant.value == 1.0
     return bool(np.all(constant.value == 1))
 
 
 def _product(bench: Workbench, equation: Equation) -> int | None:
-    """``1 * x`` as ``x``, of real numbers."""
+    """Rewrite ``1 * x`` as ``x``, for real numbers."""
     x, y = equation.operands
     if equation.results[0].dtype.kind == "c":
         return None
@@ -68,7 +68,7 @@ def _product(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _opposite(bench: Workbench, variable: int) -> int | None:
-    """The variable that this one is the negation of, if it is a negation of floats."""
+    """The variable whose negation this one is, if they are floats."""
     maker = bench.is_made_by(variable, ew.negative)
     if maker is None or bench.specs[variable].dtype.kind != "f":
         return None
@@ -77,7 +77,7 @@ def _opposite(bench: Workbench, variable: int) -> int | None:
 
 
 def _minus(bench: Workbench, variable: int) -> int | None:
-    """The negation of a constant, for use beside floats: that of a Python 0 is -0.0."""
+    """The variable of a constant's negation, for arithmetic with floats: ``-0`` becomes -0.0."""
     constant = bench.constants.get(variable)
     if constant is None or not constant.is_raw or np.size(constant.value) > _SMALL:
         return None
@@ -87,7 +87,7 @@ def _minus(bench: Workbench, variable: int) -> int | None:
 
 
 def _sum_with_opposite(bench: Workbench, equation: Equation) -> int | None:
-    """``x + -y`` as ``x - y``."""
+    """Rewrite ``x + -y`` as ``x - y``."""
     if equation.results[0].dtype.kind != "f":
         return None
     x, y = equation.operands
@@ -99,7 +99,7 @@ def _sum_with_opposite(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _product_with_opposite(bench: Workbench, equation: Equation) -> int | None:
-    """``-x * -y`` as ``x * y`` and ``-x * 3`` as ``x * -3``, and quotients likewise."""
+    """Rewrite ``-x * -y`` as ``x * y`` and ``-x * 3`` as ``x * -3``; quotients likewise."""
     x, y = equation.operands
     minus_x, minus_y = _opposite(bench, x), _opposite(bench, y)
     if equation.results[0].dtype.kind != "f" or (minus_x is None and minus_y is None):
@@ -112,7 +112,7 @@ def _product_with_opposite(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _opposite_of_product(bench: Workbench, equation: Equation) -> int | None:
-    """``-(3 * x)`` as ``-3 * x``, and quotients likewise."""
+    """Rewrite ``-(3 * x)`` as ``-3 * x``; quotients likewise."""
     maker = bench.makers[equation.operands[0]]
     if maker is None or maker.operation not in (ew.multiply, ew.divide):
         return None
@@ -130,7 +130,7 @@ def _opposite_of_product(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _reshaped(bench: Workbench, equation: Equation) -> int | None:
-    """``reshape(reshape(x))`` is one reshape."""
+    """Rewrite ``reshape(reshape(x))`` as one reshape."""
     maker = bench.is_made_by(equation.operands[0], reshape)
     if maker is None:
         return None
@@ -144,9 +144,9 @@ def _reshaped(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _of_single_elements(bench: Workbench, equation: Equation) -> int | None:
-    """A reduction over no axes, or along axes of size 1, as each element in its place.
+    """Rewrite a reduction over no axes, or over axes of size 1, without a reduction.
 
-    A sum begins with 0.0, which makes 0.0 of -0.0; a complex product would begin with ``1 + 0j``.
+    A sum starts from 0.0, which turns -0.0 into 0.0; a complex product starts from ``1 + 0j``.
     """
     structure = equation.operation.structure
     ufunc = structure.ufunc if isinstance(structure, Reduction) else None
@@ -157,16 +157,16 @@ def _of_single_elements(bench: Workbench, equation: Equation) -> int | None:
         return None
     if result.dtype.kind == "c" and ufunc is not np.add:
         return None
-    moves, turns = spec.shape != result.shape, spec.dtype != result.dtype or spec.weak
+    reshapes, casts = spec.shape != result.shape, spec.dtype != result.dtype or spec.weak
     adds = ufunc is np.add and is_inexact(result.dtype)
-    if moves + turns + adds > 1:
+    if reshapes + casts + adds > 1:
         return None  # it would take two operations
     if adds:
         return bench.put(equation, ew.add, (x, bench.constant(0.0)))
-    if turns:
+    if casts:
         operation = cast_inexact if is_inexact(result.dtype) else cast_discrete
         return bench.put(equation, operation, (x,), (("dtype", result.dtype),))
-    return bench.put(equation, reshape, (x,), (("shape", result.shape),)) if moves else x
+    return bench.put(equation, reshape, (x,), (("shape", result.shape),)) if reshapes else x
 
 
 ALGEBRA: Final[Rules] = MappingProxyType(

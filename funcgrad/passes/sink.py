@@ -1,7 +1,7 @@
-"""Broadcasts and reshapes move towards the results, so that operations work on the smaller arrays.
+"""Move broadcasts and reshapes towards the results, so that operations work on smaller arrays.
 
-Only operations whose result for an element is exact, or the nearest number, move past them: others,
-such as ``exp``, may round otherwise where arrays lie otherwise in memory.
+Only operations that round correctly (to the nearest number) are done before a broadcast: others,
+such as ``exp``, may round differently if an array has another layout in memory.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -36,18 +36,18 @@ from funcgrad.structure import Movement, Trait
 
 
 def sink_broadcasts(program: Program) -> Program:
-    """Let elementwise operations of real numbers work on small operands, and broadcast after them.
+    """Do elementwise operations on real numbers first, and broadcast or reshape the result.
 
-    Where all operands are broadcast, or reshaped from one shape, that is done once, after the
-    operation; and so where one operand is reshaped, along axes that no other has.
+    The operands of an operation are all broadcast, or all reshaped from one shape, or one is
+    reshaped along axes that no other operand has. Then the result is broadcast or reshaped instead.
     """
     return improve(program, SINKING)
 
 
 def _sunk(bench: Workbench, equation: Equation) -> int | None:
-    """An operation on operands that all are broadcast, or that all are reshaped from one shape."""
+    """Rewrite an operation whose operands are all broadcast, or all reshaped from one shape."""
     specs, operands, result = bench.specs, equation.operands, equation.results[0]
-    inner: dict[int, int] = {}  # what each array is made of
+    inner: dict[int, int] = {}  # the arrays that the operands are broadcast or reshaped from
     for variable in operands:
         if specs[variable].shape:
             source = _moved_from(bench, variable)
@@ -55,7 +55,7 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
                 return None
             inner[variable] = source
     if len(inner) == 1 and all(_is_as_large(bench, *pair) for pair in inner.items()):
-        return None  # a reshape alone, or no broadcast
+        return None  # nothing becomes smaller
     if not inner or result.dtype.kind == "c" or not _is_real(bench, operands):
         return None
     smaller = [inner.get(variable, variable) for variable in operands]
@@ -82,7 +82,7 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _moved_from(bench: Workbench, variable: int) -> int | None:
-    """The only operand of the movement that makes a variable, if one does."""
+    """The operand of the movement that makes a variable; None if none with one operand does."""
     maker = bench.makers[variable]
     if maker is None or len(maker.operands) != 1:
         return None
@@ -96,7 +96,7 @@ def _is_as_large(bench: Workbench, variable: int, inner: int) -> bool:
 
 def _is_reshape(bench: Workbench, variable: int, inner: int) -> bool:
     if not _is_as_large(bench, variable, inner):
-        return False  # as is soon seen
+        return False  # a quick test first
     piece = bench.rearranged(variable)
     return piece is not None and keeps_order(piece, bench.specs[inner].shape)
 
@@ -106,14 +106,15 @@ def _is_broadcast(bench: Workbench, variable: int, inner: int) -> bool:
     if len(shape) > len(wide) or any(
         n not in (1, m) for n, m in zip(shape[::-1], wide[::-1], strict=False)
     ):
-        return False  # as is soon seen
+        return False  # a quick test first
     piece = bench.rearranged(variable)
     return piece is not None and repeats(piece, shape)
 
 
 def _expanded(bench: Workbench, equation: Equation) -> int | None:
-    """An operation on one operand that is reshaped, none of whose other operands has the axes that
-    this changes: they align with the last ones, which stay."""
+    """Rewrite an operation with one reshaped operand, if no other operand has the changed axes.
+
+    The others align with the last axes, which the reshape keeps."""
     specs, result = bench.specs, equation.results[0]
     for place, variable in enumerate(equation.operands):
         inner = _moved_from(bench, variable)
@@ -145,14 +146,14 @@ def _is_real(bench: Workbench, operands: tuple[int, ...]) -> bool:
 
 
 def _fits(other: Shape, inner: Shape, same: int) -> bool:
-    """Whether an operand has only axes of size 1 before the last ones that stay the same."""
+    """Whether an operand has only axes of size 1 before the last ``same`` axes."""
     return len(other) <= len(inner) and all(
         size == 1 for size in other[: max(len(other) - same, 0)]
     )
 
 
 def _common(first: Shape, second: Shape) -> int:
-    """The number of last axes that two shapes have in common."""
+    """The number of trailing axes that two shapes have in common."""
     count = 0
     for size, other in zip(reversed(first), reversed(second), strict=False):
         if size != other:
@@ -162,5 +163,5 @@ def _common(first: Shape, second: Shape) -> int:
 
 
 SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_sunk, _expanded)})
-"""For operations whose elements do not depend on how their operands lie in memory. Those of
-``fmax`` and ``fmin`` do: between zeros of either sign they choose by the place in the array."""
+"""Rules for operations whose results do not depend on the layout of arrays in memory. ``fmax`` and
+``fmin`` do: of two zeros of different sign they choose one by the place in the array."""

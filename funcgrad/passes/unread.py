@@ -1,4 +1,4 @@
-"""Results of loops and branches that nothing reads are not computed.
+"""Drop results of loops and branches that nothing reads.
 
 >>> import funcgrad as fg
 >>> def last(xs):
@@ -26,11 +26,11 @@ from funcgrad.structure import Control
 def leave_out_unread(program: Program) -> Program:
     """Drop the results of loops and branches that nothing reads.
 
-    Equations inside that only these results need are dropped, too, and so are their operands.
+    The equations in the bodies that only these results need are dropped too, and so are operands.
     """
     read = {*program.outputs, *program.index.guarded}
     leaner: dict[int, tuple[Equation, list[int]]] = {}
-    live: set[int] = set()  # the others may read what is left out
+    live: set[int] = set()  # other equations may still read a dropped result
     for position in range(len(program.equations) - 1, -1, -1):
         equation, results = program.equations[position], program.index.results[position]
         replacement = _leaner(equation, [variable in read for variable in results])
@@ -51,7 +51,7 @@ def leave_out_unread(program: Program) -> Program:
         lean, read_results = leaner[position]
         moved = dict(zip(before, equation.operands, strict=True))
         variables = draft.append(lean.on(tuple([moved[variable] for variable in lean.operands])))
-        # Those that are left out are read by nobody, so that any variable does.
+        # Nothing reads the dropped results, so any variable can stand for them.
         places = dict(zip(read_results, variables, strict=True))
         return [places.get(k, variables[0]) for k in range(len(equation.results))]
 
@@ -59,7 +59,7 @@ def leave_out_unread(program: Program) -> Program:
 
 
 def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] | None:
-    """An equation with only those results that are read, and the places of these."""
+    """An equation with only the results that are read, and the places of these among the old."""
     structure = equation.operation.structure
     if not isinstance(structure, Control) or structure.leaner is None:
         return None

@@ -1,9 +1,9 @@
-"""Rewriting: go through a program once, and replace each equation as rules say.
+"""Rewriting: visit the equations of a program in order, and replace them by rules.
 
-A *rule* looks at one equation, whose operands are final by then, and returns the variable that the
-result equals: one that exists, or one that it puts on the bench. Rules are tried on new equations,
-too. Equal equations are kept once, and equations that nothing reads any more are dropped at the
-end.
+A *rule* gets one equation, whose operands have been rewritten already, and returns a variable that
+equals the result: one that exists, or that of a new equation which the rule puts on the bench.
+Rules are tried on new equations, too. Equal equations are merged, and equations that nothing reads
+any more are dropped at the end.
 
 >>> import funcgrad as fg
 >>> from funcgrad.primitives.elementwise import multiply, square
@@ -31,7 +31,7 @@ from funcgrad.structure import Movement, Piece, Trait
 from funcgrad.trace import Raw
 
 ANY: Final = "any operation"
-"""In a table of rules, stands for every primitive."""
+"""The key for every primitive in a table of rules."""
 
 _MOST_ROUNDS: Final = 16
 _PLAIN: Final = frozenset({bool, int, str, type(None)})
@@ -40,25 +40,24 @@ _PLAIN: Final = frozenset({bool, int, str, type(None)})
 class Workbench:
     """A program that is being rewritten.
 
-    Its variables are the program's own, so that unchanged equations need not be copied; those that
-    rules add come after. ``uses`` counts the readers of each variable; equations that are dropped
-    on the way no longer count.
+    Old variables keep their numbers, so unchanged equations are not copied; variables that rules
+    add come after them.
 
     Attributes
     ----------
     program : Program
-        The program as it was.
+        The original program.
     specs : list of Spec
-        By variable.
+        Specs by variable.
     makers : list of Equation or None
-        By variable, the equation that defines it; None for inputs and constants.
+        For each variable, the equation that defines it; None for inputs and constants.
     constants : dict of Constant
-        By variable.
+        Constants by variable.
     uses : list of int
-        By variable.
+        For each variable, the number of its readers, without equations that have been dropped.
     current : int
-        The variable, of the program as it was, whose equation is looked at; -1 while rules are
-        tried on what a rule has put.
+        The first result, in the original program, of the equation that is visited; -1 while rules
+        are tried on an equation that a rule has added.
     undecided : bool
         Set by a rule that may succeed in a later round, as once an operand has a single reader.
     """
@@ -107,22 +106,22 @@ class Workbench:
             if first != variable:
                 self._replace(variable, first)
 
-    # What rules ask.
+    # Queries of rules.
 
     def is_made_by(self, variable: int, operation: Primitive) -> Equation | None:
-        """The equation that defines a variable, if it is of an operation."""
+        """The equation that defines a variable, if its operation is the given one."""
         maker = self.makers[variable]
         return maker if maker is not None and maker.operation is operation else None
 
     def rearranged(self, variable: int) -> Piece | None:
-        """How a variable has all its elements from one array, see ``rearranged``."""
+        """The strides by which a variable's elements lie in another's, or None; see below."""
         maker = self.makers[variable]
         return None if maker is None else self.rearrangement(maker)
 
     def rearrangement(self, equation: Equation) -> Piece | None:
-        """How an equation's result has all its elements from one array, see ``rearranged``.
+        """The strides by which an equation takes elements from its operand; see ``rearranged``.
 
-        It is computed once for all equations that agree in operation, shapes and parameters.
+        None if it does something else. Cached for one operation with equal shapes and parameters.
         """
         if len(equation.operands) != 1 or not isinstance(equation.operation.structure, Movement):
             return None
@@ -133,7 +132,7 @@ class Workbench:
         return self._pieces[key]
 
     def is_read_once(self, variable: int) -> bool:
-        """Whether nothing reads it but the program's equation that is looked at."""
+        """Whether nothing but the equation that is visited reads a variable."""
         uses = self.uses[variable]
         once = not uses or (uses == 1 and variable in self._operands)
         self.undecided = self.undecided or not once
@@ -142,13 +141,13 @@ class Workbench:
     def known(
         self, like: Equation, operation: Primitive, operands: tuple[int, ...], params: Params = ()
     ) -> int | None:
-        """The variable of an equation that is there, in the same run of a checkpointed function."""
+        """The variable of an equal equation that exists in the epoch of ``like``, or None."""
         return self._variables.get(self._key(operation, operands, params, like.epoch))
 
-    # What rules do.
+    # Actions of rules.
 
     def constant(self, value: Raw) -> int:
-        """The variable of a constant."""
+        """The variable of a constant, which is added if it is new."""
         constant = Constant(value)
         variable = self._numbers.setdefault(constant, len(self.specs))
         if variable == len(self.specs):
@@ -164,15 +163,15 @@ class Workbench:
         params: Params = (),
         result: Spec | None = None,
     ) -> int:
-        """The variable of one more equation, which stands for another or for a part of it.
+        """Add an equation, or find a simpler or equal one by the rules; return its variable.
 
         Parameters
         ----------
         like : Equation
-            The equation whose place in the user's code it gets.
+            The equation that it replaces, from which it gets the user's line and the epoch.
         operation, operands, params
         result : Spec, optional
-            The spec of the result, where it is known.
+            The spec of the result, if it is known.
         """
         if result is None:
             result = self._result(operation, operands, params)
@@ -183,7 +182,7 @@ class Workbench:
         return variable
 
     def _result(self, operation: Primitive, operands: tuple[int, ...], params: Params) -> Spec:
-        """The spec of a result; of Python numbers alone it is weak, also if it replaces another."""
+        """The spec of a result, cached; it is weak if all operands are Python numbers."""
         specs = [self.specs[variable] for variable in operands]
         if params:
             (result,) = operation.results(*specs, **dict(params))
@@ -195,10 +194,10 @@ class Workbench:
             self._results[key] = spec
         return spec
 
-    # How it goes.
+    # The rewriting.
 
-    def take(self, equation: Equation, first: int) -> None:
-        """Look at the next equation of the program, whose first result is a variable."""
+    def visit(self, equation: Equation, first: int) -> None:
+        """Rewrite the next equation of the program; its first result is the variable ``first``."""
         count = len(equation.results)
         if not _is_read(self.uses, first, count):
             self._changed = True
@@ -220,7 +219,7 @@ class Workbench:
 
     def _resolved(self, equation: Equation, at: int, book: _Book) -> int:
         operation = equation.operation
-        rules, _ = book.known.get(operation) or book.of(operation)
+        rules, _ = book.known.get(operation) or book.look_up(operation)
         for rule in rules:
             replacement = rule(self, equation)
             if replacement is not None and self.specs[replacement] == equation.results[0]:
@@ -244,7 +243,7 @@ class Workbench:
     def _key(
         self, operation: Primitive, operands: tuple[int, ...], params: Params, epoch: int
     ) -> Hashable:
-        _, commutes = self._book.known.get(operation) or self._book.of(operation)
+        _, commutes = self._book.known.get(operation) or self._book.look_up(operation)
         if commutes and operands[0] > operands[1]:
             x, y = operands
             if self.specs[x].dtype.kind != "c" != self.specs[y].dtype.kind:
@@ -267,7 +266,7 @@ class Workbench:
         self.uses[new] += count
 
     def _acquire(self, variable: int) -> None:
-        """Count one more reader of a variable; the first reader makes it read its operands."""
+        """Count one more reader of a variable; the first also counts for the operands."""
         waiting = [variable]
         while waiting:
             variable = waiting.pop()
@@ -322,24 +321,24 @@ class Workbench:
 
 
 Rule: TypeAlias = Callable[[Workbench, Equation], "int | None"]
-"""``(bench, equation) -> the variable that the result equals``, or None where it cannot tell. One
-of another shape, dtype or weakness does not count, so that promotion goes the same way."""
+"""``(bench, equation) -> a variable that equals the result``, or None. A variable of another shape,
+dtype or weakness is ignored, so that promotion does not change."""
 
 Rules: TypeAlias = Mapping[Any, tuple[Rule, ...]]
-"""By operation, by trait or by the class of a structure."""
+"""Rules by operation, by trait, or by the class of a structure."""
 
 
 def improve(program: Program, rules: Rules, first: Rules | None = None) -> Program:
-    """Go through a program until nothing changes, which mostly takes one round or two.
+    """Apply rules to a program until nothing changes, which mostly takes one or two rounds.
 
     Parameters
     ----------
     program : Program
     rules : mapping
-        By operation, the rules to try in turn; under ``ANY`` those for every primitive.
+        The rules to try in turn, by operation; under ``ANY`` those for every primitive.
     first : mapping, optional
-        The rules to try on equations with unchanged operands, if all others have been tried on the
-        program before. The others are then tried on new equations and their readers, in one round.
+        If ``rules`` have been applied to the program before, the rules to try on equations with
+        unchanged operands. ``rules`` are tried on new equations and their readers, in one round.
 
     Returns
     -------
@@ -351,7 +350,7 @@ def improve(program: Program, rules: Rules, first: Rules | None = None) -> Progr
     for _ in range(_MOST_ROUNDS):
         bench = Workbench(program, book, start)
         for equation, results in zip(program.equations, program.index.results, strict=True):
-            bench.take(equation, results.start)
+            bench.visit(equation, results.start)
         before, program = program, bench.finish()
         if program is before or not bench.undecided or start is not book:
             break
@@ -359,14 +358,14 @@ def improve(program: Program, rules: Rules, first: Rules | None = None) -> Progr
 
 
 def joined(*tables: Rules) -> Rules:
-    """One table of rules, tried in the order of the tables."""
+    """Join tables of rules; rules are tried in the order of the tables."""
     keys = dict.fromkeys([key for table in tables for key in table])
     rules = {key: [rule for table in tables for rule in table.get(key, ())] for key in keys}
     return {key: tuple(dict.fromkeys(rules_of_key)) for key, rules_of_key in rules.items()}
 
 
 class _Book:
-    """The rules for each operation, and whether it commutes, looked up once."""
+    """The rules for each operation, and whether it commutes, cached."""
 
     __slots__ = ("_rules", "_traits", "known")
 
@@ -375,8 +374,8 @@ class _Book:
         self._traits = [key for key in rules if isinstance(key, Trait)]
         self.known: dict[Primitive, tuple[tuple[Rule, ...], bool]] = {}
 
-    def of(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
-        """The rules for any operation, and then those for this one, its structure and traits."""
+    def look_up(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
+        """List the rules for every operation, then those for this one, its structure and traits."""
         traits = [trait for trait in self._traits if trait in operation.traits]
         keys = ANY, operation, type(operation.structure), *traits
         rules = dict.fromkeys([rule for key in keys for rule in self._rules.get(key, ())])
@@ -385,12 +384,12 @@ class _Book:
 
 
 def _is_read(uses: Sequence[int], first: int, count: int) -> bool:
-    """Whether anything reads one of ``count`` results, the variables from ``first`` on."""
+    """Whether anything reads one of the ``count`` variables from ``first`` on."""
     return uses[first] > 0 if count == 1 else any(uses[first : first + count])
 
 
 def _uses(program: Program, total: int) -> list[int]:
-    """For each variable, the number of its readers that are needed."""
+    """For each variable, the number of its readers, without those that nothing needs."""
     uses = [0] * total
     for variable in program.outputs:
         uses[variable] += 1
@@ -406,7 +405,7 @@ def _uses(program: Program, total: int) -> list[int]:
 
 
 def _identity(params: Params) -> Hashable:
-    """The ``exact_key`` of parameters. Most are plain, and need not go through that function."""
+    """The ``exact_key`` of parameters, with a fast path for plain values."""
     parts: list[Hashable] = []
     for name, value in params:
         kind = type(value)

@@ -12,7 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import GuardError
 from funcgrad.passes.costs import peak_bytes
-from funcgrad.passes.schedule import in_order, memory_order, schedule
+from funcgrad.passes.schedule import memory_order, reordered, schedule
 from funcgrad.passes.workbench import improve
 from funcgrad.programs.program import Program
 from tests.subjects import SUBJECTS, assert_bits, inputs, run_steps, steps
@@ -25,14 +25,14 @@ BYTES = 8 * SIZE
 def assert_reordered(program, args):
     """What holds for a program in the order that scheduling finds, whether it is better or not."""
     order, peak = memory_order(program)
-    other = in_order(program, order).verify()
+    other = reordered(program, order).verify()
     assert sorted(order) == list(range(len(program.equations)))
     assert peak == peak_bytes(other)
     assert Counter(e.operation for e in other.equations) == Counter(
         e.operation for e in program.equations
     )
     assert [(g.use, g.source) for g in other.guards] == [(g.use, g.source) for g in program.guards]
-    assert in_order(other, np.argsort(order).tolist()) == program
+    assert reordered(other, np.argsort(order).tolist()) == program
     places = np.argsort(order).tolist()
     assert all(places[first] < places[second] for first, second in recomputations(program))
     assert_bits(other(*args), program(*args))
@@ -169,7 +169,7 @@ def test_the_first_guard_that_does_not_hold_is_still_the_one_that_raises():
         return fnp.sum(wide) * y
 
     program = fg.program(f)(numbers(SIZE) ** 2, 1.0)
-    other = in_order(program, memory_order(program)[0])
+    other = reordered(program, memory_order(program)[0])
     for each in (program, other):
         with pytest.raises(GuardError, match="was True"):
             each(-(numbers(SIZE) ** 2), -5.0)
@@ -185,7 +185,7 @@ def test_what_stands_behind_a_guard_is_not_tried_before_it():
 
     x, base = numbers(SIZE) ** 2, np.array([2])
     program = fg.program(f)(x, base, np.array([3]))
-    other = in_order(program, memory_order(program)[0])
+    other = reordered(program, memory_order(program)[0])
     assert_bits(other(x, base, np.array([3])), program(x, base, np.array([3])))
     with pytest.raises(ValueError, match="negative"):
         other(x, base, np.array([-3]))
@@ -206,7 +206,7 @@ def test_calls_of_a_users_functions_keep_their_order():
         return fnp.sum(told(x)) * told(y)  # the second needs less, and could come first
 
     program = fg.program(f)(numbers(SIZE), 1.0)
-    other = in_order(program, memory_order(program)[0])
+    other = reordered(program, memory_order(program)[0])
     calls = [
         [e.results for e in p.equations if e.name == "custom_jvp told"] for p in (program, other)
     ]
