@@ -404,8 +404,8 @@ def _sign(m: Algebra, x: Value) -> Value:
     kind = dtype_of(x).kind
     if kind == "c":
         return _sign_of_complex(m, m.real(x), m.imag(x))
-    below = m.where(x > 0, 1, x + 0)  # 0 for -0.0
-    return below if kind == "u" else m.where(x < 0, -1, below)
+    other = x + 0  # 0 for -0.0
+    return m.where(x > 0, 1, other if kind == "u" else m.where(x < 0, -1, other))
 
 
 def _sign_of_complex(m: Algebra, x: Value, y: Value) -> Value:

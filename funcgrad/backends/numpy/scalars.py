@@ -13,8 +13,8 @@ Python if that saves more time than the conversions into it and out of it take.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: fg.numpy.sqrt(x * y) / y - x)(2.0, 3.0)
->>> scalars_of(staged).members
-frozenset({0, 1, 2, 3})
+>>> scalars_of(staged).texts[3]
+'{0} - {1}'
 >>> print(staged.to_numpy_source().partition(":")[2].strip())
 a = x * y
     b = math_sqrt(a) if a >= 0.0 else float(sqrt(a))
@@ -27,87 +27,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from funcgrad.backends.numpy.python_text import Written, written
+from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
-from funcgrad.structure import Movement, Scatter
+from funcgrad.structure import ROUNDED_ONCE, Elementwise, Movement, Scatter
 
-_EXTREMUM: Final = "{0} if {0} %s {1} else {1} if {1} %s {0} else float(np.%s({0}, {1}))"
-"""NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
-
-_ARITHMETIC: Final[Mapping[Any, str]] = MappingProxyType(
-    {
-        np.add: "{0} + {1}",
-        np.subtract: "{0} - {1}",
-        np.multiply: "{0} * {1}",
-        np.divide: "{0} / {1} if {1} else float(np.divide({0}, {1}))",
-        np.negative: "-{0}",
-    }
-)
-_COMPARISONS: Final[Mapping[Any, str]] = MappingProxyType(
-    {
-        np.less: "{0} < {1}",
-        np.less_equal: "{0} <= {1}",
-        np.greater: "{0} > {1}",
-        np.greater_equal: "{0} >= {1}",
-        np.equal: "{0} == {1}",
-        np.not_equal: "{0} != {1}",
-    }
-)
-_OPERATORS: Final = frozenset({*_ARITHMETIC, *_COMPARISONS})
-_FUNCTIONS: Final[Mapping[Any, str]] = MappingProxyType(
-    {
-        np.square: "{0} * {0}",
-        np.reciprocal: "1.0 / {0} if {0} else float(np.reciprocal({0}))",
-        np.absolute: "abs({0})",
-        np.fabs: "abs({0})",
-        np.sign: "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else {0} + 0.0",
-        np.sqrt: "math.sqrt({0}) if {0} >= 0.0 else float(np.sqrt({0}))",
-        np.maximum: _EXTREMUM % (">", ">", "maximum"),
-        np.minimum: _EXTREMUM % ("<", "<", "minimum"),
-        np.isnan: "{0} != {0}",
-        np.isinf: "abs({0}) == np.inf",
-        np.isfinite: "{0} - {0} == 0.0",
-    }
-)
-_LOGIC: Final[Mapping[Any, str]] = MappingProxyType(
-    {
-        np.logical_not: "not {0}",
-        np.logical_and: "{0} and {1}",
-        np.logical_or: "{0} or {1}",
-        np.bitwise_and: "{0} and {1}",
-        np.bitwise_or: "{0} or {1}",
-    }
-)
-_TEXTS: Final[Mapping[Any, str]] = MappingProxyType(
-    {
-        **_ARITHMETIC,
-        **_COMPARISONS,
-        **_FUNCTIONS,
-        **_LOGIC,
-        np.where: "{1} if {0} else {2}",
-    }
-)
-_WHOLE_NUMBERS: Final[Mapping[Any, str]] = MappingProxyType(
-    {
-        np.add: "{0} + {1}",
-        np.subtract: "{0} - {1}",
-        np.multiply: "{0} * {1}",
-    }
-)
-_CHECKED: Final = (
-    "{2} if -0x7FFFFFFFFFFFFFFF <= ({2} := %s) <= 0x7FFFFFFFFFFFFFFF else np.%s({0}, {1}).item()"
-)
-"""NumPy's whole numbers wrap around where Python's grow."""
-_TO_CHOOSE: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {"float": frozenset({"float", "int"}), "bool": frozenset({"bool"})}
-)
-"""For each kind of result of a selection, the kinds of Python numbers that it may choose from."""
+_OPERATORS: Final = frozenset("+ - * / < <= > >= == !=".split())
+"""NumPy's numbers have these operators themselves, which are quicker than its functions."""
 
 _WHOLE: Final = 2**53
 """Up to here a whole number is a float."""
@@ -128,8 +61,10 @@ class Scalars:
 
     Attributes
     ----------
-    members : frozenset of int
-        Positions of these equations. Their results are Python numbers.
+    texts : mapping
+        For the position of each of these equations, which are the *members*, the expression that
+        computes it: with ``{0}``, ``{1}`` … for its operands, and the next number for the name of
+        the result. The result is a Python number.
     entering : frozenset of int
         Variables of other equations that members read, and that have to be converted to Python
         numbers.
@@ -139,13 +74,18 @@ class Scalars:
         Positions of other equations that give the same for a ``float`` as for ``np.float64``.
     """
 
-    members: frozenset[int]
+    texts: Mapping[int, str]
     entering: frozenset[int]
     as_numpy: frozenset[int]
     either: frozenset[int]
 
+    @property
+    def members(self) -> Set[int]:
+        """The positions of the equations."""
+        return self.texts.keys()
 
-NONE: Final = Scalars(frozenset(), frozenset(), frozenset(), frozenset())
+
+NONE: Final = Scalars(MappingProxyType({}), frozenset(), frozenset(), frozenset())
 """No equation runs on Python numbers."""
 
 
@@ -171,7 +111,8 @@ def scalars_of(
     equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
     specs = program.specs()
     alone = set(range(len(equations))).difference(together)
-    able = {position for position in alone if _is_able(equations[position], kinds)}
+    texts = _texts(program, alone, kinds)
+    able = set(texts)
     if not able and not written and not loops:
         return NONE
     either = {k for k in alone - able if k in written or _takes_either(equations[k], specs)}
@@ -197,7 +138,8 @@ def scalars_of(
             chosen |= inside
             entering |= entries
     as_numpy = _read(program, chosen | either)
-    return Scalars(frozenset(chosen), frozenset(entering), frozenset(as_numpy), frozenset(either))
+    members = {position: texts[position] for position in chosen}
+    return Scalars(members, frozenset(entering), frozenset(as_numpy), frozenset(either))
 
 
 def is_number(spec: Spec) -> bool:
@@ -224,27 +166,54 @@ def _kind(spec: Spec) -> str:
     return "int" if spec.weak and spec.dtype.kind == "i" else ""
 
 
-def _is_able(equation: Equation, kinds: Sequence[str]) -> bool:
-    """Whether Python can run an equation."""
-    operation, params = equation.operation, dict(equation.params)
-    operand_kinds = [kinds[operand] for operand in equation.operands]
-    if "" in operand_kinds:
-        return False
-    function = operation.evaluate
-    if function is np.where:
-        return set(operand_kinds[1:]) <= _TO_CHOOSE.get(_kind(equation.results[0]), frozenset())
-    if function in _LOGIC:
-        return set(operand_kinds) == {"bool"}
-    if set(operand_kinds) == {"int"}:
-        return function in _WHOLE_NUMBERS or function in _COMPARISONS
-    if function in _OPERATORS:
-        return "float" in operand_kinds
-    return (
-        function in _FUNCTIONS
-        and not params
-        and "float" in operand_kinds
-        and "bool" not in operand_kinds
-    )
+def _texts(program: Program, alone: Iterable[int], kinds: Sequence[str]) -> dict[int, str]:
+    """The expressions of equations that Python can run, by position."""
+    written_once: dict[tuple[Primitive, tuple[str, ...], bool], str | None] = {}
+    texts: dict[int, str] = {}
+    first_constant = len(program.inputs)
+    constants = {k: constant.value for k, constant in enumerate(program.constants, first_constant)}
+    for position in alone:
+        equation = program.equations[position]
+        operands = tuple([kinds[operand] for operand in equation.operands])
+        if "" in operands or equation.params or not operands:
+            continue
+        divides = bool(constants.get(equation.operands[-1]))
+        key = equation.operation, operands, divides
+        if key not in written_once:
+            written_once[key] = _text(equation.operation, operands, divides)
+        text = written_once[key]
+        if text is not None:
+            texts[position] = text
+    return texts
+
+
+def _text(operation: Primitive, kinds: Sequence[str], divides: bool) -> str | None:
+    """The expression of an operation on Python numbers; None where Python has no way to NumPy's
+    bits.
+
+    Where the true result, rounded, is the only one, a formula has it by whatever way.
+
+    Parameters
+    ----------
+    operation : Primitive
+    kinds : sequence of str
+        Of the operands.
+    divides : bool
+        Whether the last operand is known not to be 0.
+    """
+    structure = operation.structure
+    if (
+        not isinstance(structure, Elementwise)
+        or structure.formula is None
+        or ROUNDED_ONCE not in operation.traits
+    ):
+        return None
+    name, last = f"{{{len(kinds)}}}", len(kinds) - 1
+    operands = [
+        Written(f"{{{k}}}", kind, name=name, divides=divides and k == last)
+        for k, kind in enumerate(kinds)
+    ]
+    return written(structure.formula, *operands)
 
 
 def of_whole_numbers(equation: Equation, specs: Sequence[Spec]) -> bool:
@@ -313,43 +282,14 @@ def _islands(
 def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
     """The nanoseconds that an equation saves in Python, without conversions."""
     operands = [specs[operand] for operand in equation.operands]
-    function = equation.operation.evaluate
-    quick = function in _OPERATORS and not all(spec.weak for spec in operands)
-    if quick and all(spec.dtype.kind != "b" for spec in operands):  # NumPy has operators for these
-        return _OPERATOR_GAIN if function in _ARITHMETIC else 0
+    quick = equation.operation.operator in _OPERATORS and not all(spec.weak for spec in operands)
+    if quick and all(spec.dtype.kind != "b" for spec in operands):
+        return 0 if equation.results[0].dtype.kind == "b" else _OPERATOR_GAIN
     return _UNARY_GAIN if len(operands) == 1 else _UFUNC_GAIN
-
-
-# Text.
-
-
-def scalar_text(
-    equation: Equation, texts: Sequence[str], name: str, divisor: float | None = None
-) -> str:
-    """An equation as an expression of Python numbers, in which ``np.`` and ``math.`` are names that
-    the module imports.
-
-    Parameters
-    ----------
-    equation : Equation
-    texts : sequence of str
-        The texts of its operands: names, or numbers in parentheses if need be.
-    name : str
-        The name of the result.
-    divisor : float, optional
-        The last operand if it is a constant.
-    """
-    function = equation.operation.evaluate
-    if equation.results[0].dtype.kind == "i":
-        text = _CHECKED % (_WHOLE_NUMBERS[function], function.__name__)
-        return text.format(*texts, name)
-    if function is np.divide and divisor:
-        return f"{texts[0]} / {texts[1]}"
-    return _TEXTS[function].format(*texts)
 
 
 def boxed(equation: Equation, text: str) -> str:
     """The expression for the result of a member as NumPy has it."""
-    if equation.operation.evaluate is np.where:
+    if not isinstance(equation.operation.evaluate, np.ufunc):
         return f"np.array({text})"  # with no axes, as np.where makes it
     return f"np.{equation.results[0].dtype.type.__name__}({text})"

@@ -50,7 +50,6 @@ from funcgrad.backends.numpy.scalars import (
     Scalars,
     boxed,
     of_whole_numbers,
-    scalar_text,
     scalars_of,
 )
 from funcgrad.backends.numpy.scope import Scope
@@ -328,7 +327,7 @@ class _Writer:
             made = self.expressions.expression(equation, operands)
             self.line(f"[{', '.join(names)}] = {made}", equation.source)
         elif position in self.scalars.members:
-            self.scalar(equation, first)
+            self.scalar(equation, first, self.scalars.texts[position])
         elif first in self.places:
             name = self.texts[first] = self.places[first]
             self.line(
@@ -362,14 +361,12 @@ class _Writer:
             for line in statements:
                 self.line(line.replace("{out}", name), equation.source)
 
-    def scalar(self, equation: Equation, first: int) -> None:
+    def scalar(self, equation: Equation, first: int, expression: str) -> None:
         """Write the line of an equation that runs on Python numbers."""
-        operands = equation.operands
-        divisor = self.values.get(operands[-1])
         operand_text = self.text if of_whole_numbers(equation, self.plan.specs) else self.number
-        texts = [operand_text(variable) for variable in operands]
+        texts = [operand_text(variable) for variable in equation.operands]
         name = self.numbers[first] = self.scope.letter()
-        text = scalar_text(equation, texts, name, divisor)
+        text = expression.format(*texts, name)
         self.line(f"{name} = {self.scope.named(text)}", equation.source)
         if self.plan.specs[first].weak:
             self.texts[first] = name

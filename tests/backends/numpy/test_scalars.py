@@ -1,6 +1,7 @@
 """Scalar programs run on Python floats, and nobody can tell but by the clock."""
 
 import gc
+import math
 import operator
 import warnings
 import weakref
@@ -16,10 +17,14 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
+from funcgrad.backends.numpy.python_text import Written, written
 from funcgrad.backends.numpy.scalars import scalars_of
 from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
+from funcgrad.primitive import Primitive
+from funcgrad.structure import ROUNDED_ONCE, Elementwise
 from funcgrad.trace import concrete
+from tests.conformance import every_primitive
 from tests.subjects import bits, function_of
 
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 5e-324, -5e-324, 1e-200, 1e308, -1e308)
@@ -41,6 +46,14 @@ def checked(f: Callable[..., Any], *args: Any) -> str:
     program = fg.program(f)(*args)
     assert_same(program, *args)
     return program.to_numpy_source().partition("):\n")[2]
+
+
+def text_of(primitive: Primitive, kinds: Sequence[str]) -> str | None:
+    """How Python computes an operation on numbers of some kinds."""
+    assert isinstance(primitive.structure, Elementwise)
+    operands = [Written(f"{{{k}}}", kind, name=f"{{{len(kinds)}}}") for k, kind in enumerate(kinds)]
+    formula = primitive.structure.formula
+    return written(formula, *operands) if formula else None
 
 
 def members(program: fg.Program) -> set[str]:
@@ -115,6 +128,39 @@ def test_constants_are_the_same_to_the_last_bit(name: str, constant: Any) -> Non
         program = fg.program(among_others(f))(1.0)
         for x in EXTREMES:
             assert_same(program, x)
+
+
+# What Python says follows from formulas; each text that there is is tried.
+
+TEXTS = [
+    (primitive, kinds, text)
+    for primitive in every_primitive()
+    if isinstance(primitive.structure, Elementwise) and primitive.structure.formula
+    if ROUNDED_ONCE in primitive.traits and (arity := len(next(iter(primitive.samples())).args))
+    for kinds in product(("float", "bool", "int"), repeat=arity)
+    if (text := text_of(primitive, kinds)) is not None
+]
+
+
+def test_python_says_what_it_did() -> None:
+    assert {primitive.name for primitive, _, _ in TEXTS} >= {*ALL, "positive", "logical_xor"}
+    assert not {"exp", "signbit", "bitwise_left_shift"} & {p.name for p, _, _ in TEXTS}
+
+
+@pytest.mark.parametrize(("primitive", "kinds", "text"), TEXTS, ids=str)
+def test_every_text_has_the_bits_of_evaluation(
+    primitive: Primitive, kinds: tuple[str, ...], text: str
+) -> None:
+    numbers = {"float": EXTREMES, "bool": (False, True), "int": (0, 1, -3, 2**62, 2**63 - 1)}
+    for values in product(*[numbers[kind] for kind in kinds]):
+        names = [f"x{k}" for k in range(len(kinds))]
+        expression = text.format(*names, "out")
+        with np.errstate(all="ignore"):
+            made = eval(expression, {"np": np, "math": math}, dict(zip(names, values, strict=True)))
+            expected = primitive.evaluate(*values)
+        if kinds != ("int",) * len(kinds):  # beside others, whole numbers are floats
+            made, expected = np.asarray(made, expected.dtype), np.asarray(expected)
+        assert bits(made) == bits(expected), (values, expression)
 
 
 # What does not happen.
