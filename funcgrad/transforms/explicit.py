@@ -7,6 +7,13 @@ value where it closes over values of a transformation inside of those that its a
 The rules give the derivative in the arguments; the derivative in values that are closed over is
 that of the function's own operations.
 
+Why rules are staged together with the function, and not when a derivative is first asked for: then
+the traces whose values they close over may have ended, so these have to be operands by now, and
+only a rule that runs tells which (``tests/transforms/test_nested_calls.py``, the modes "grad of
+jit" and "grad of program"); and what they read outside has to be fixed for good, also where a rule
+calls its function again, which takes a stand-in for the call in its own rules
+(``test_a_rule_may_close_over_a_name_that_is_bound_anew`` in ``tests/programs/test_calls.py``).
+
 >>> import funcgrad as fg
 >>> def f(x):
 ...     scaled = fg.custom_jvp(lambda y: x * y)
