@@ -10,39 +10,17 @@ whole in the other becomes a whole one with a mask of a single truth value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from enum import Enum
+from collections.abc import Sequence
 
 import numpy as np
 
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.shape import Spec, shape_of, stand_in
-from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.linearization import LinearPart
+from funcgrad.transforms.layout import CotangentKind, kind_of
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit, merged
 
-
-class CotangentKind(Enum):
-    """Where a cotangent is present: nowhere, everywhere, or by a mask."""
-
-    ABSENT = 0
-    WHOLE = 1
-    SWITCHED = 2
-    """``Masked``, with one truth value for all elements."""
-    MASKED = 3
-
-
 _BOOL = np.dtype(np.bool_)
-
-
-def kind_of(ct: Cotangent) -> CotangentKind:
-    """The kind of a cotangent."""
-    if ct is None:
-        return CotangentKind.ABSENT
-    if type(ct) is not Masked:
-        return CotangentKind.WHOLE
-    return CotangentKind.MASKED if shape_of(ct.mask) else CotangentKind.SWITCHED
 
 
 def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
@@ -97,18 +75,6 @@ def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cot
     return cts
 
 
-def restored_kinds(kinds: Sequence[CotangentKind], values: Iterator[Value]) -> list[Cotangent]:
-    """Take cotangents of some kinds from a flat sequence of values."""
-    return [
-        None
-        if kind is CotangentKind.ABSENT
-        else next(values)
-        if kind is CotangentKind.WHOLE
-        else Masked(next(values), next(values))
-        for kind in kinds
-    ]
-
-
 def total(first: Cotangent, second: Cotangent) -> Cotangent:
     """The sum of two cotangents, either of which may be absent."""
     if first is None or second is None:
@@ -116,17 +82,3 @@ def total(first: Cotangent, second: Cotangent) -> Cotangent:
     if type(first) is Masked or type(second) is Masked:
         return merged(first, second)
     return first + second
-
-
-def part_kinds(pullback: LinearPart) -> list[CotangentKind]:
-    """The kinds of the cotangents that a pullback returns."""
-    specs = pullback.program.specs()
-    out_specs = iter([specs[variable] for variable in pullback.program.outputs])
-    kinds = []
-    for width in pullback.widths:
-        ct_specs = [next(out_specs) for _ in range(width)]
-        if width == 2:
-            kinds.append(CotangentKind.MASKED if ct_specs[1].shape else CotangentKind.SWITCHED)
-        else:
-            kinds.append(CotangentKind.WHOLE if width else CotangentKind.ABSENT)
-    return kinds

@@ -14,13 +14,9 @@ from typing import Final, TypeAlias
 from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
 from funcgrad.control.cotangents import (
-    CotangentKind,
     fitted,
     in_kind,
     joined,
-    kind_of,
-    part_kinds,
-    restored_kinds,
     stand_ins,
     total,
 )
@@ -35,10 +31,10 @@ from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
 from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.layout import CotangentKind, flat, kind_of, present, restored
 from funcgrad.transforms.linearization import Linearization, LinearPart
 from funcgrad.transforms.masked import Cotangent, map_cotangent, plain
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.with_derivative import flat, restored
 
 Apply: TypeAlias = Callable[[Values, Loop], list[Value]]
 
@@ -185,7 +181,7 @@ class ScanRecording(ControlRecording):
         pullbacks: list[LinearPart] = []
         while CotangentKind.ABSENT in kinds:
             pullback = self._pullback_for(kinds, seed_kinds)
-            after = self._loop.parts(part_kinds(pullback))[1]
+            after = self._loop.parts(pullback.layout)[1]
             turn = (CotangentKind.ABSENT, CotangentKind.WHOLE)
             if turn not in zip(kinds, after, strict=True):
                 break
@@ -229,7 +225,7 @@ class ScanRecording(ControlRecording):
         consts, specs, x_specs = loop.parts(loop.body.inputs)
         seed_kinds = [*map(kind_of, seeds)]
         pullback, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
-        const_kinds, _, x_kinds = loop.parts(part_kinds(pullback))
+        const_kinds, _, x_kinds = loop.parts(pullback.layout)
         sum_kinds = [*map(_kind_of_sum, before, const_kinds)]
         x_kinds = [
             CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind for kind in x_kinds
@@ -239,10 +235,10 @@ class ScanRecording(ControlRecording):
         def back(values: Values) -> list[Value]:
             arguments = iter(values)
             known = {position: next(arguments) for position in fixed}
-            cts = restored_kinds(kinds, arguments)
-            sums = restored_kinds(sum_kinds, arguments)
+            cts = restored(kinds, arguments)
+            sums = restored(sum_kinds, arguments)
             known.update({position: next(arguments) for position in stacked})
-            cts += restored_kinds(seed_kinds, arguments)
+            cts += restored(seed_kinds, arguments)
             pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
             pairs = zip(pulled, loop.body.inputs, strict=True)
             consts, state_cts, xs = loop.parts([fitted(ct, spec) for ct, spec in pairs])
@@ -260,12 +256,12 @@ class ScanRecording(ControlRecording):
         ]
         outs = self._run(back, fixed, stacked, carry, seeds, not loop.reverse, skipped=skipped)
         results = iter(outs)
-        ends = restored_kinds(kinds, results)
+        ends = restored(kinds, results)
         sums = [
             first if ct is None else ct
-            for ct, first in zip(restored_kinds(sum_kinds, results), before, strict=True)
+            for ct, first in zip(restored(sum_kinds, results), before, strict=True)
         ]
-        return sums, ends, restored_kinds(x_kinds, results)
+        return sums, ends, restored(x_kinds, results)
 
     def _pulled(
         self, kinds: list[CotangentKind], seed_kinds: Sequence[CotangentKind]
@@ -274,7 +270,7 @@ class ScanRecording(ControlRecording):
 
         def pull(kinds: list[CotangentKind]) -> tuple[LinearPart, Sequence[CotangentKind]]:
             pullback = self._pullback_for(kinds, seed_kinds)
-            return pullback, self._loop.parts(part_kinds(pullback))[1]
+            return pullback, self._loop.parts(pullback.layout)[1]
 
         carried_kinds, pullback = closure(kinds, pull, joined)
         return pullback, carried_kinds
@@ -302,7 +298,7 @@ class ScanRecording(ControlRecording):
             pairs = zip(inputs, flags, strict=True)
             stand_in_tangents = [stand_in(spec) if flag else None for spec, flag in pairs]
             pushforward = self._taken.pushforward(self._args, stand_in_tangents)
-            return pushforward, [width > 0 for width in pushforward.widths]
+            return pushforward, present(pushforward.layout)
 
         start, _ = settled(loop.body, shared_flags, carry, x_flags, forward=True)
         state_flags, pushforward = closure(start, push)
@@ -336,18 +332,14 @@ class ScanRecording(ControlRecording):
             return [*ends, *flat(out_tangents[loop.carried :])]
 
         results = iter(self._run(forth, fixed, stacked, state, xs, loop.reverse, consts))
-        ends = [next(results) if flag else None for flag in state_flags]
-        return [
-            *ends,
-            *[next(results) if width else None for width in pushforward.widths[loop.carried :]],
-        ]
+        moved = [*state_flags, *present(pushforward.layout)[loop.carried :]]
+        return [next(results) if flag else None for flag in moved]
 
     def _apply_linear(
         self, linear: LinearPart, known: dict[int, Value], incoming: Values
     ) -> list[Cotangent]:
         """Evaluate a linear part at one step, on values by position and incoming cotangents."""
-        read = [known[position] for position in linear.reads]
-        return restored(linear.widths, linear.program.evaluate([*read, *flat(incoming)]))
+        return linear.apply(known, incoming)
 
     def _run(
         self,
@@ -416,7 +408,7 @@ def _with_rows(
         arrays.append(
             concatenate(*((more, loop_array) if is_reverse else (loop_array, more)), axis=0)
         )
-    return restored([len(arrays)], arrays)[0]
+    return restored([kind], arrays)[0]
 
 
 def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:

@@ -16,13 +16,9 @@ from typing import NamedTuple, TypeAlias
 from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
 from funcgrad.control.cotangents import (
-    CotangentKind,
     fitted,
     in_kind,
     joined,
-    kind_of,
-    part_kinds,
-    restored_kinds,
     stand_ins,
     total,
 )
@@ -34,14 +30,14 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.linearization import LinearPart
+from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, restored
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.with_derivative import flat, restored, with_pullback
+from funcgrad.transforms.with_derivative import with_pullback
 
 Kinds: TypeAlias = list[CotangentKind]
-_Pull: TypeAlias = tuple[Program, tuple[int, ...], Kinds]
-"""The program that pulls cotangents through a step, its widths, and the kinds of the sums."""
+_Pull: TypeAlias = tuple[Program, Layout, Kinds]
+"""The program that pulls cotangents through a step, their layout, and the kinds of the sums."""
 
 Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
 
@@ -121,8 +117,8 @@ def unwind(
     operands = values[: len(sweeps.loop.body.inputs)]
     ran = sweeps.loop.condition.evaluate(operands)[0] if is_read else None
     for turn in turns:
-        ends.append(restored_kinds(turn.kinds, results))
-        more = restored_kinds(turn.sums, results)
+        ends.append(restored(turn.kinds, results))
+        more = restored(turn.sums, results)
         for k, kind in enumerate(turn.sums):
             if kind is CotangentKind.WHOLE:
                 more[k] = Masked(where(ran, more[k], 0), ran)
@@ -179,21 +175,21 @@ def _turn(
         both = with_pullback(step, flags, args, stand_in_cts, numbers=False)
         outs = both.program.outputs[len(results) :]
         pulled = extract(both.program, range(len(both.program.inputs)), outs)
-        out_kinds = [*map(_wide, part_kinds(LinearPart(pulled, (), both.widths)))]
-        return (pulled, both.widths, out_kinds[:count]), out_kinds[count : count + len(state)]
+        out_kinds = [*map(_wide, both.layout)]
+        return (pulled, both.layout, out_kinds[:count]), out_kinds[count : count + len(state)]
 
-    carried_kinds, (pulled, widths, sums) = closure([*map(_wide, kinds)], pull, _wide_joined)
+    carried_kinds, (pulled, layout, sums) = closure([*map(_wide, kinds)], pull, _wide_joined)
 
     def back(values: Sequence[Value]) -> list[Value]:
         arguments = iter(values[len(specs) :])
         others = []
         for turn in before:
-            others.append(restored_kinds(turn.kinds, arguments))
-            restored_kinds(turn.sums, arguments)
-        seeds, so_far = restored_kinds(carried_kinds, arguments), restored_kinds(sums, arguments)
+            others.append(restored(turn.kinds, arguments))
+            restored(turn.sums, arguments)
+        seeds, so_far = restored(carried_kinds, arguments), restored(sums, arguments)
         read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
         every = [*seeds, *chain(*reversed(others))]
-        cts = restored(widths, pulled.evaluate([*read, *flat(every)]))
+        cts = restored(layout, pulled.evaluate([*read, *flat(every)]))
         pairs = zip(cts[: count + len(state)], [*consts, *state], strict=True)
         fits = [fitted(ct, spec) for ct, spec in pairs]
         more = [total(*pair) for pair in zip(so_far, fits[:count], strict=True)]

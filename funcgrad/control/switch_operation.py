@@ -13,13 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.control.cotangents import (
-    CotangentKind,
     fitted,
     in_kind,
     joined,
-    kind_of,
-    part_kinds,
-    restored_kinds,
     stand_ins,
 )
 from funcgrad.control.examples import may_refuse, taking_part
@@ -51,10 +47,11 @@ from funcgrad.structure import Choice
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
+from funcgrad.transforms.layout import CotangentKind, flat, kind_of, present, restored
 from funcgrad.transforms.linearization import Linearization, LinearPart
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.with_derivative import WithDerivative, flat, restored, with_pushforward
+from funcgrad.transforms.with_derivative import WithDerivative, with_pushforward
 
 
 def _branches(params: Params) -> list[Program]:
@@ -116,13 +113,13 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
         with_pushforward(branch, args, stand_in_tangents, numbers=False) for branch in branches
     ]
     count = len(branches[0].outputs)
-    moved = [max(widths) > 0 for widths in zip(*[both.widths for both in every], strict=True)]
+    moved = [any(flags) for flags in zip(*[present(both.layout) for both in every], strict=True)]
     out_specs = [strong(spec) for spec in branches[0].results(*inputs)]
 
     def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
         def branch_with_tangents(both_values: Values) -> list[Value]:
             outs = both.program.evaluate(both_values)
-            out_tangents = restored(both.widths, outs[count:])
+            out_tangents = restored(both.layout, outs[count:])
             return [
                 *outs[:count],
                 *[
@@ -257,22 +254,22 @@ class SwitchRecording(ControlRecording):
         pullbacks = [
             self._pullback_for(linearization, kinds, specs) for linearization in self._taken
         ]
-        kinds_by_branch = [part_kinds(pullback) for pullback in pullbacks]
+        kinds_by_branch = [pullback.layout for pullback in pullbacks]
         wanted = [_common_kind(column) for column in zip(*kinds_by_branch, strict=True)]
 
         def back(branch: int, values: Values) -> list[Value]:
             arguments = iter(values[len(first.inputs) + len(self._slots) :])
-            result_cts = restored_kinds(kinds, arguments)
+            result_cts = restored(kinds, arguments)
             chosen = [
                 ct if k in self._taken[branch].connected else None
                 for k, ct in enumerate(result_cts)
             ]
-            pulled = self._apply_linear(pullbacks[branch], branch, values, flat(chosen))
+            pulled = self._apply_linear(pullbacks[branch], branch, values, chosen)
             pairs = zip(pulled, first.inputs, strict=True)
             return flat([*map(in_kind, [fitted(*pair) for pair in pairs], wanted, first.inputs)])
 
         operand_cts = self._switch(back, flat(fitted_cts))
-        return [None, *restored_kinds(wanted, iter(operand_cts))]
+        return [None, *restored(wanted, iter(operand_cts))]
 
     def push(self, tangents: Values) -> list[Value]:
         first = self._branches[0]
@@ -286,8 +283,8 @@ class SwitchRecording(ControlRecording):
             for linearization in self._taken
         ]
         moved = [
-            max(widths) > 0
-            for widths in zip(*[pushforward.widths for pushforward in pushforwards], strict=True)
+            any(flags)
+            for flags in zip(*[present(linear.layout) for linear in pushforwards], strict=True)
         ]
         specs = [strong(spec) for spec in first.results(*first.inputs)]
 
@@ -319,13 +316,12 @@ class SwitchRecording(ControlRecording):
         return taken.pullback(self._args, connected_cts)
 
     def _apply_linear(
-        self, linear: LinearPart, branch: int, values: Values, incoming: Values
+        self, linear: LinearPart, branch: int, values: Values, incoming: Sequence[Cotangent]
     ) -> list[Cotangent]:
         """Evaluate a linear part of a branch; ``values`` begin with the operands and the slots."""
         count = len(self._branches[0].inputs)
         places = [*range(count), *[count + place for place in self._places[branch]]]
-        read = [values[places[position]] for position in linear.reads]
-        return restored(linear.widths, linear.program.evaluate([*read, *incoming]))
+        return linear.apply([values[place] for place in places], incoming)
 
     def _switch(self, run: Callable[[int, Values], list[Value]], incoming: Values) -> list[Value]:
         """Stage ``run(branch, values)`` for each branch, and choose between these programs.

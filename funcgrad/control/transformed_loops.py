@@ -36,8 +36,9 @@ from funcgrad.shape import stand_in
 from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.layout import present, restored
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.with_derivative import WithDerivative, restored, with_pushforward
+from funcgrad.transforms.with_derivative import WithDerivative, with_pushforward
 
 T = TypeVar("T")
 
@@ -108,19 +109,19 @@ def pushed_step(
         flags = chain(*before, state, *after)
         tangents = [stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)]
         both = with_pushforward(program, args, tangents, numbers=False)
-        return both, [width > 0 for width in both.widths]
+        return both, present(both.layout)
 
     start, _ = settled(program, [*chain(*before)], parts[carry], [*chain(*after)], forward=True)
     state, both = closure(start, step)
     operands = Tangents((*map(tuple, before), tuple(state), *map(tuple, after)))
-    stacked = tuple([width > 0 for width in both.widths[len(state) :]])
+    stacked = tuple(present(both.layout)[len(state) :])
     results = Tangents((tuple(state), stacked))
     first, count = sum(map(len, before)), len(program.outputs)
 
     def pushed_values(values: Sequence[Value]) -> list[Value]:
         primals, tangents = operands.taken_apart(values)
         outs = both.program.evaluate([*primals, *[t for t in tangents if t is not None]])
-        moved = restored(both.widths, outs[count:])
+        moved = restored(both.layout, outs[count:])
         for k, (spec, flag) in enumerate(zip(inputs[first:], state, strict=False)):
             if flag:
                 moved[k] = as_spec(zeros_like(spec) if moved[k] is None else moved[k], spec)

@@ -40,6 +40,7 @@ from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.explicit import has_linear_rules, runs_python
 from funcgrad.transforms.flat_functions import call_primitive, push_values, run_batched, run_pulled
 from funcgrad.transforms.forward import Pusher
+from funcgrad.transforms.layout import Layout, flat, restored
 from funcgrad.transforms.linearization import Linearization, LinearPart, whole_cotangent
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.record import Recorder
@@ -48,9 +49,7 @@ from funcgrad.transforms.stager import Stager
 from funcgrad.transforms.whole import Interpreter, Recording, Whole, meet
 from funcgrad.transforms.with_derivative import (
     example,
-    flat,
     kinds,
-    restored,
     with_pushforward,
 )
 from funcgrad.users_values import REFUSALS
@@ -191,12 +190,12 @@ class ProgramCall(Whole):
     def push(self, args: Sequence[Value], tangents: list[Value]) -> tuple[list[Value], list[Value]]:
         def make() -> _Pushed:
             both = with_pushforward(self.program, args, tangents)
-            return _Pushed(self._call("push", both.program), both.widths)
+            return _Pushed(self._call("push", both.program), both.layout)
 
         pushed = self._derived.get(("push", kinds(tangents)), make)
         results = pushed.call.apply([*args, *flat(tangents)])
         count = len(self.program.outputs)
-        return results[:count], restored(pushed.widths, results[count:])
+        return results[:count], restored(pushed.layout, results[count:])
 
     def batch(
         self, size: int, args: Sequence[Value], flags: Sequence[bool], around: Trace | None = None
@@ -230,7 +229,7 @@ class _Pushed:
     """``(arguments + tangents) -> results + tangents``, without tangents that are zero."""
 
     call: ProgramCall
-    widths: tuple[int, ...]
+    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,25 +242,14 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """A linear map of cotangents or tangents, as a program of saved values and of these.
+    """A linear map of cotangents or tangents, and its program compiled."""
 
-    Attributes
-    ----------
-    call : ProgramCall
-    reads : tuple of int
-        Which of the arguments and residuals are its first inputs.
-    widths : tuple of int
-        The widths of the cotangents or tangents that it returns.
-    """
-
+    linear: LinearPart
     call: ProgramCall
-    reads: tuple[int, ...]
-    widths: tuple[int, ...]
 
     def apply(self, saved: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
-        """The cotangents, or tangents, that the program returns."""
-        values = [*[saved[k] for k in self.reads], *flat(cts)]
-        return restored(self.widths, self.call.apply(values))
+        """The cotangents, or tangents, that the program returns for arguments and residuals."""
+        return self.linear.apply(saved, cts, self.call.apply)
 
 
 class _Derivative:
@@ -338,8 +326,7 @@ class _Derivative:
             return push_values(self._program.evaluate, args, tangents)
 
     def _map(self, kind: str, linear: LinearPart) -> _Map:
-        call = _derived_call(self._program, kind, linear.program, self._compile)
-        return _Map(call, linear.reads, linear.widths)
+        return _Map(linear, _derived_call(self._program, kind, linear.program, self._compile))
 
 
 def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:

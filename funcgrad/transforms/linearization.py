@@ -14,7 +14,7 @@ derivative, from arguments, residuals and cotangents (or tangents).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate as running_sums
 
 import numpy as np
@@ -25,10 +25,11 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.trace import Value
+from funcgrad.transforms.flat_functions import FlatFunction
+from funcgrad.transforms.layout import Layout, flat, restored
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.with_derivative import (
     WithDerivative,
-    width,
     with_pullback,
     with_pushforward,
 )
@@ -43,13 +44,23 @@ class LinearPart:
     program : Program
     reads : tuple of int
         Which of the arguments and residuals are its first inputs.
-    widths : tuple of int
-        The widths of the cotangents or tangents that it returns.
+    layout : Layout
+        Which cotangents or tangents it returns, and how.
     """
 
     program: Program
     reads: tuple[int, ...]
-    widths: tuple[int, ...]
+    layout: Layout
+
+    def apply(
+        self,
+        saved: Sequence[Value] | Mapping[int, Value],
+        cts: Sequence[Cotangent],
+        run: FlatFunction | None = None,
+    ) -> list[Cotangent]:
+        """The cotangents or tangents that it returns, where ``run`` runs the program."""
+        run = self.program.evaluate if run is None else run
+        return restored(self.layout, run([*[saved[k] for k in self.reads], *flat(cts)]))
 
 
 class Linearization:
@@ -112,7 +123,7 @@ class Linearization:
         self.forward = extract(whole, inputs, [*outs, *residuals], guards)
         self._slots = {values[variable]: k for k, variable in enumerate([*inputs, *residuals])}
         self._checked = frozenset([_fact(guard, values) for guard in guards])
-        places = [0, *running_sums([width(ct) for ct in cts])]
+        places = [0, *running_sums([len(flat([ct])) for ct in cts])]
         self.first = self._linear_part(both, [len(args) + places[k] for k in self.connected])
 
     def pullback(self, args: Sequence[Value], cts: Sequence[Cotangent]) -> LinearPart:
@@ -142,7 +153,7 @@ class Linearization:
         residuals = [variable for variable in slots if variable in read]
         linear_program = extract(whole, [*residuals, *inputs], derivatives, guards)
         return LinearPart(
-            linear_program, tuple([slots[variable] for variable in residuals]), both.widths
+            linear_program, tuple([slots[variable] for variable in residuals]), both.layout
         )
 
 

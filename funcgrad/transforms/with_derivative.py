@@ -2,14 +2,6 @@
 
 What flows in are a program and values to stage with; what flows out is a program of its arguments
 and of cotangents, or tangents, with the results of both. ``linearization.py`` takes it apart.
-
-Lists of cotangents, in which None is absent and a ``Masked`` is a pair, pass through programs as
-lists of values; the *widths* say how many values each cotangent is.
-
->>> import numpy as np
->>> gap = Masked(np.array([1.0, 0.0]), np.array([True, False]))
->>> [width(ct) for ct in (1.0, None, gap)], len(flat([1.0, None, gap]))
-([1, 0, 2], 3)
 """
 
 from __future__ import annotations
@@ -32,6 +24,7 @@ from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.explicit import has_rules
 from funcgrad.transforms.flat_functions import run_pulled, run_pushed
+from funcgrad.transforms.layout import CotangentKind, Layout, flat, layout_of, present, restored
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.stage import program as stage
@@ -49,14 +42,14 @@ class WithDerivative:
     ----------
     program : Program
         ``(arguments + given cotangents or tangents) -> results + cotangents or tangents``.
-    widths : tuple of int
-        The widths of the cotangents or tangents that it returns.
+    layout : Layout
+        Which cotangents or tangents it returns, and how.
     connected : tuple of int
         For a pullback: the places of the results that depend on followed arguments.
     """
 
     program: Program
-    widths: tuple[int, ...]
+    layout: Layout
     connected: tuple[int, ...] = ()
 
 
@@ -76,8 +69,8 @@ def with_pullback(
         return run_pulled(program.evaluate, args, followed, cts)
 
     def made() -> WithDerivative:
-        staged, widths, connected = _staged(both, program, args, cts, numbers)
-        return WithDerivative(*_without_full_masks(staged, widths), connected)
+        staged, layout, connected = _staged(both, program, args, cts, numbers)
+        return WithDerivative(*_without_full_masks(staged, layout), connected)
 
     # Branches in branches are differentiated again with what is around them.
     key = "pullback", tuple(followed), kinds(cts)
@@ -118,14 +111,14 @@ def _staged(
     args: Sequence[Value],
     cts: Sequence[Cotangent],
     numbers: bool,
-) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
-    """Stage a function of two lists; also the widths of what it maps to, and what is connected."""
-    widths_in = [width(ct) for ct in cts]
+) -> tuple[Program, Layout, tuple[int, ...]]:
+    """Stage a function of two lists; also the layout of what it maps to, and what is connected."""
+    layout_in = layout_of(cts)
 
-    def both_flat(*values: Value) -> tuple[list[Value], tuple[tuple[int, ...], tuple[int, ...]]]:
-        inner_args, inner_cts = values[: len(args)], restored(widths_in, values[len(args) :])
+    def both_flat(*values: Value) -> tuple[list[Value], tuple[Layout, tuple[int, ...]]]:
+        inner_args, inner_cts = values[: len(args)], restored(layout_in, values[len(args) :])
         outs, mapped, connected = both(list(inner_args), inner_cts)
-        return [*outs, *flat(mapped)], (tuple([width(ct) for ct in mapped]), tuple(connected))
+        return [*outs, *flat(mapped)], (layout_of(mapped), tuple(connected))
 
     values, program_of_both = [*args, *flat(cts)], WithAux(both_flat)
     if numbers:
@@ -139,20 +132,24 @@ def _staged(
     return simplified(staged), *program_of_both.aux
 
 
-def _without_full_masks(program: Program, widths: Sequence[int]) -> tuple[Program, tuple[int, ...]]:
+def _without_full_masks(program: Program, layout: Layout) -> tuple[Program, Layout]:
     """Drop the masks that are known to be full, as those of x[:-1] and x[1:] together are."""
-    before = len(program.outputs) - sum(widths)
-    outputs, variables = list(program.outputs[:before]), iter(program.outputs[before:])
+    variables = iter(program.outputs)
+    before = len(program.outputs) - sum(present(layout)) - sum(kind.is_masked for kind in layout)
+    outputs = [next(variables) for _ in range(before)]
     known = dict(enumerate(program.constants, len(program.inputs)))
-    left = []
-    for count in widths:
-        halves = [next(variables) for _ in range(count)]
-        if count == 2 and halves[1] in known and np.all(known[halves[1]].value):
-            halves.pop()
-        outputs += halves
-        left.append(len(halves))
+    kinds = []
+    for kind in layout:
+        outputs += [next(variables)] if kind is not CotangentKind.ABSENT else []
+        if kind.is_masked:
+            mask = next(variables)
+            if mask in known and np.all(known[mask].value):
+                kind = CotangentKind.WHOLE
+            else:
+                outputs.append(mask)
+        kinds.append(kind)
     result = trees.structure(tuple(outputs))
-    return replace(program, outputs=tuple(outputs), result=result), tuple(left)
+    return replace(program, outputs=tuple(outputs), result=result), tuple(kinds)
 
 
 def example(value: Value) -> Value:
@@ -167,33 +164,6 @@ def example(value: Value) -> Value:
     if type(value) is not Batched:
         return data
     return data[0] if len(data) else np.zeros(data.shape[1:], data.dtype)[()]
-
-
-def width(ct: Cotangent) -> int:
-    """The number of values that a cotangent consists of."""
-    if ct is None:
-        return 0
-    return 2 if type(ct) is Masked else 1
-
-
-def flat(cts: Sequence[Cotangent]) -> list[Value]:
-    """The values that cotangents consist of, in one list."""
-    values: list[Value] = []
-    for ct in cts:
-        if type(ct) is Masked:
-            values += (ct.value, ct.mask)
-        elif ct is not None:
-            values.append(ct)
-    return values
-
-
-def restored(widths: Sequence[int], values: Sequence[Value]) -> list[Cotangent]:
-    """Put a list of values together to cotangents, given their widths; undoes ``flat``."""
-    parts = iter(values)
-    return [
-        Masked(next(parts), next(parts)) if count == 2 else next(parts) if count else None
-        for count in widths
-    ]
 
 
 def kinds(cts: Sequence[Cotangent]) -> Hashable:

@@ -16,6 +16,7 @@ from funcgrad.control.connections import connected
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, is_inexact, stand_in
+from funcgrad.transforms.layout import present
 from funcgrad.transforms.with_derivative import with_pullback, with_pushforward
 from tests.conformance import every_primitive, strangers
 from tests.control.nests import LIBRARY, Nest, function_of, nests
@@ -37,8 +38,7 @@ def pushed(program: Program, flags: list[bool]) -> list[bool]:
     args = [stand_in(spec) for spec in program.inputs]
     specs = [Spec(spec.shape, spec.dtype) for spec in program.inputs]
     tangents = [stand_in(spec) if flag else None for spec, flag in zip(specs, flags, strict=True)]
-    widths = with_pushforward(program, args, tangents, numbers=False).widths
-    return [width > 0 for width in widths]
+    return present(with_pushforward(program, args, tangents, numbers=False).layout)
 
 
 def check(program: Program, flags: list[bool]) -> None:
