@@ -12,22 +12,20 @@ from typing import Any, Final, TypeAlias
 
 from funcgrad.control.values import as_spec, specs_inside, strong, strong_program
 from funcgrad.errors import DifferentiationError
-from funcgrad.primitive import Linearized, Primitive
-from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
+from funcgrad.shape import Spec, dtype_of, is_inexact
 from funcgrad.structure import Choice, Control, Loop
 from funcgrad.trace import RAW, Trace, Value, begin_level, concrete
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.explicit import has_linear_rules
 from funcgrad.transforms.factors import fit_tangent
-from funcgrad.transforms.flat_functions import CallPrimitive
+from funcgrad.transforms.flat_functions import CallPrimitive, call_primitive
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
-from funcgrad.transforms.whole import Interpreter, Recording, Whole
-from funcgrad.transforms.whole import meet as meet_whole
+from funcgrad.transforms.whole import Interpreter, Recording, Whole, meet
 
 Params: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Sequence[Value]
@@ -161,39 +159,14 @@ def control_primitive(
         See ``Primitive``.
     """
 
-    def evaluate(*values: Value, **params: Any) -> tuple[Value, ...]:
-        return tuple(rules.evaluate(values, params))
-
-    def meet(values: Values, **params: Any) -> list[Value]:
+    def run(values: Values, **params: Any) -> list[Value]:
         programs = [program for program, _ in runs(**params)]
         if not all(program.is_raw for program in programs):
             return rules.unrolled(values, params)  # what its programs close over is traced as well
-        return meet_whole(_ControlCall(primitive, rules, params, first, programs), values)
+        return meet(_ControlCall(primitive, rules, params, first, programs), values)
 
-    def push(tangents: Values, _: Any, *values: Value, **params: Any) -> tuple[Value, ...]:
-        return tuple(rules.push(values, tangents, params)[1])
-
-    def batch(
-        _: Primitive, size: int, args: Values, batched: Sequence[bool], params: Params
-    ) -> tuple[Value, ...]:
-        outs, flags = rules.batch(size, args, batched, params)
-        return tuple(
-            [
-                out if flag else broadcast_to(out, shape=(size, *shape_of(out)))
-                for out, flag in zip(outs, flags, strict=True)
-            ]
-        )
-
-    primitive: Final = CallPrimitive(
-        name,
-        evaluate,
-        result,
-        Linearized(push),
-        batch,
-        structure=Control(runs, form=form, leaner=leaner, begins=begins),
-        label=label,
-        meet=meet,
-    )
+    structure = Control(runs, form=form, leaner=leaner, begins=begins)
+    primitive: Final = call_primitive(name, run, result, structure, label=label)
     return primitive
 
 
