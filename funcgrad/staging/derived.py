@@ -140,17 +140,17 @@ class ProgramCall(Whole):
         return self.program.evaluate(args) if outs is None else list(outs)
 
     def record_in(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
-        return self._unless_refused(super().record_in, recorder, args)
+        return self._unless_refused(Whole.record_in, recorder, args)
 
     def push_in(self, pusher: Pusher, args: Sequence[Value]) -> list[Value]:
-        return self._unless_refused(super().push_in, pusher, args)
+        return self._unless_refused(Whole.push_in, pusher, args)
 
     def batch_in(self, batcher: Batcher, args: Sequence[Value]) -> list[Value]:
-        return self._unless_refused(super().batch_in, batcher, args)
+        return self._unless_refused(Whole.batch_in, batcher, args)
 
     def interpret(self, trace: Interpreter, args: Sequence[Value]) -> list[Value]:
         if isinstance(trace, Stager) and trace.keeps_compiled:
-            return self._unless_refused(self._as_equation, trace, args)
+            return self._unless_refused(ProgramCall._as_equation, trace, args)
         return self.run(args)
 
     def _as_equation(self, stager: Stager, args: Sequence[Value]) -> list[Value]:
@@ -158,13 +158,13 @@ class ProgramCall(Whole):
 
     def _unless_refused(
         self,
-        interpretation: Callable[[Any, Sequence[Value]], list[Value]],
+        interpretation: Callable[[Any, Any, Sequence[Value]], list[Value]],
         trace: Trace,
         args: Sequence[Value],
     ) -> list[Value]:
         """Interpret the program as a whole, or operation by operation if that is refused."""
         try:
-            return interpretation(trace, args)
+            return interpretation(self, trace, args)
         except GuardError:
             # A rule that is a program would refuse the values again when it is pulled through, too
             # late for another variant.

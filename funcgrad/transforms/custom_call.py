@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -443,7 +442,7 @@ class ThroughCall(VjpCall):
 
     def _record_by_rule(self, args: Sequence[Value]) -> Recording:
         recording = super()._record_by_rule(args)
-        return replace(recording, push=partial(push_values, self.run, args))
+        return recording._replace(push=partial(push_values, self.run, args))
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]

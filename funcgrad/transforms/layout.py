@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from funcgrad.shape import shape_of
 from funcgrad.trace import Value
@@ -35,6 +35,9 @@ class CotangentKind(Enum):
         """Whether such a cotangent consists of two values."""
         return self.value >= 2
 
+
+_ABSENT: Final = CotangentKind.ABSENT
+_WHOLE: Final = CotangentKind.WHOLE
 
 Layout: TypeAlias = tuple[CotangentKind, ...]
 """The kinds of the cotangents or tangents in a list."""
@@ -70,9 +73,9 @@ def restored(layout: Sequence[CotangentKind], values: Iterable[Value]) -> list[C
     remaining = iter(values)
     return [
         None
-        if kind is CotangentKind.ABSENT
+        if kind is _ABSENT
         else next(remaining)
-        if kind is CotangentKind.WHOLE
+        if kind is _WHOLE
         else Masked(next(remaining), next(remaining))
         for kind in layout
     ]

@@ -20,7 +20,7 @@ Tensor(6.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -46,8 +46,7 @@ class ClosureError(TracerError):
     """A call closes over a value of a transformation inside of those of its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(NamedTuple):
     """An operation as reverse mode keeps it: its results, and its linear maps.
 
     Attributes
