@@ -31,7 +31,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.entry import told_by_operation
 from funcgrad.structure import Control
 from funcgrad.trace import Trace, Value
@@ -188,27 +187,27 @@ class ProgramCall(Whole):
         return Recording(results[:count], pull, push, derivative.connected)
 
     def push(self, args: Sequence[Value], tangents: list[Value]) -> tuple[list[Value], list[Value]]:
-        def make() -> _Pushed:
+        def make() -> tuple[ProgramCall, Layout]:
             both = with_pushforward(self.program, args, tangents)
-            return _Pushed(self._call("push", both.program), both.layout)
+            return self._call("push", both.program), both.layout
 
-        pushed = self._derived.get(("push", kinds(tangents)), make)
-        results = pushed.call.apply([*args, *flat(tangents)])
+        call, layout = self._derived.get(("push", kinds(tangents)), make)
+        results = call.apply([*args, *flat(tangents)])
         count = len(self.program.outputs)
-        return results[:count], restored(pushed.layout, results[count:])
+        return results[:count], restored(layout, results[count:])
 
     def batch(
         self, size: int, args: Sequence[Value], flags: Sequence[bool], around: Trace | None = None
     ) -> tuple[list[Value], tuple[bool, ...]]:
-        def make() -> _Batch:
+        def make() -> tuple[ProgramCall, tuple[bool, ...]]:
             batched = WithAux(
                 lambda *values: run_batched(self.program.evaluate, size, values, flags)
             )
             staged = stage(batched)(*map(example, args))
-            return _Batch(self._call("batch", staged), tuple(batched.aux))
+            return self._call("batch", staged), tuple(batched.aux)
 
-        batch = self._derived.get(("batch", size, tuple(flags)), make)
-        return batch.call.apply(args), batch.flags
+        call, out_flags = self._derived.get(("batch", size, tuple(flags)), make)
+        return call.apply(args), out_flags
 
     def _call(self, kind: str, program: Program) -> ProgramCall:
         return _derived_call(self.program, kind, program, self._compile)
@@ -224,32 +223,8 @@ COMPILED_CALL: Final = call_primitive(
 """A compiled program as an operation of a program."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pushed:
-    """``(arguments + tangents) -> results + tangents``, without tangents that are zero."""
-
-    call: ProgramCall
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A program on a batch; ``flags`` are set for the results that have the batch."""
-
-    call: ProgramCall
-    flags: tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Map:
-    """A linear map of cotangents or tangents, and its program compiled."""
-
-    linear: LinearPart
-    call: ProgramCall
-
-    def apply(self, saved: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
-        """The cotangents, or tangents, that the program returns for arguments and residuals."""
-        return self.linear.apply(saved, cts, self.call.apply)
+_Map: TypeAlias = tuple[LinearPart, ProgramCall]
+"""A linear map of cotangents or tangents, and its program compiled."""
 
 
 class _Derivative:
@@ -290,43 +265,39 @@ class _Derivative:
         self.forward = _derived_call(program, "forward", taken.forward, compile)
         specs = program.specs()
         cts = [whole_cotangent(specs[program.outputs[k]]) for k in self.connected]
-        self._maps.get(("pull", kinds(cts)), lambda: self._map("pull", taken.first))
+        self._maps.get(("pull", kinds(cts)), lambda: self._compiled("pull", taken.first))
 
     def pull(self, saved: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
-        """The arguments' cotangents.
+        """The arguments' cotangents, from those of the results.
 
-        Parameters
-        ----------
-        saved : sequence of values
-            The arguments and the residuals.
-        cts : sequence of cotangents
-            The cotangents of the results.
+        What is saved are the arguments and the residuals.
         """
-        args = saved[: len(self._followed)]
-        connected_cts = [cts[k] for k in self.connected]
+        args, connected_cts = saved[: len(self._followed)], [cts[k] for k in self.connected]
 
         def make() -> _Map:
-            return self._map("pull", self._taken.pullback(args, cts))
+            return self._compiled("pull", self._taken.pullback(args, cts))
 
         try:
-            return self._maps.get(("pull", kinds(connected_cts)), make).apply(saved, connected_cts)
+            linear, call = self._maps.get(("pull", kinds(connected_cts)), make)
+            return linear.apply(saved, connected_cts, call.apply)
         except FuncgradError:  # as when a rule looks at a cotangent
             return run_pulled(self._program.evaluate, args, self._followed, cts)[1]
 
     def push(self, saved: Sequence[Value], tangents: Sequence[Value]) -> list[Cotangent]:
-        """The tangents of the results, from those of the arguments."""
+        """The tangents of the results, from those of the arguments; see ``pull``."""
         args = saved[: len(self._followed)]
 
         def make() -> _Map:
-            return self._map("tangent", self._taken.pushforward(args, tangents))
+            return self._compiled("tangent", self._taken.pushforward(args, tangents))
 
         try:
-            return self._maps.get(("push", kinds(tangents)), make).apply(saved, tangents)
+            linear, call = self._maps.get(("push", kinds(tangents)), make)
+            return linear.apply(saved, tangents, call.apply)
         except FuncgradError:
             return push_values(self._program.evaluate, args, tangents)
 
-    def _map(self, kind: str, linear: LinearPart) -> _Map:
-        return _Map(linear, _derived_call(self._program, kind, linear.program, self._compile))
+    def _compiled(self, kind: str, linear: LinearPart) -> _Map:
+        return linear, _derived_call(self._program, kind, linear.program, self._compile)
 
 
 def _derived_call(origin: Program, kind: str, program: Program, compile: Compile) -> ProgramCall:
