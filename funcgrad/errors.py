@@ -29,7 +29,7 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── EscapedTracerError         a traced value used after its transformation ended
     ├── DlpackError         BufferError an array that DLPack cannot hand on as it was asked to
     ├── ProgramError        ValueError a program that is not well formed
-    │   └── GuardError                 a program called where its function would go another way
+    │   └── GuardError                 a program called where its function would take another path
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 

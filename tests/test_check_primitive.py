@@ -305,7 +305,7 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "trait: CONVERTS",
         "",
     ),
-    "a name that nobody can import": (replace(LOCAL, name="hidden"), "saved", "stands in none"),
+    "a name that nobody can import": (replace(LOCAL, name="hidden"), "saved", "this one is not"),
     "a scan that looks to both sides": (
         replace(cumulative.cumulative_sum, evaluate=lambda x, axis, **_: np.flip(x, axis) + x),
         "structure: scan",

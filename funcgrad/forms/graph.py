@@ -1,6 +1,6 @@
-"""Programs as graphs: nodes and edges, and the two languages that graph viewers read.
+"""Programs as graphs, in the two languages that graph viewers read.
 
-``dot`` and ``mermaid`` are texts of the ``Graph`` that ``program_graph`` makes of a ``Program``.
+``program_graph`` makes a ``Graph`` of a ``Program``; ``dot`` and ``mermaid`` make texts of it.
 
 >>> import funcgrad as fg
 >>> print(mermaid(program_graph(fg.program(lambda x: x * x)(3.0))))
@@ -27,21 +27,21 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
 _LONGEST: Final = 40
-"""Longer lines are cut: a node is to be seen at a glance."""
+"""The length at which lines in nodes are cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One box of a graph.
+    """A node of a graph.
 
     Attributes
     ----------
     kind : str
         ``input``, ``constant``, ``equation``, ``guard`` or ``output``.
     lines : tuple of str
-        Its text.
+        The node's text.
     source : str
-        The user's line that it came from; empty where there is none.
+        The user's line that the node comes from; empty if there is none.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A variable on its way from the node that defines it to one that reads it.
+    """An edge from the node that defines a variable to a node that reads it.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Graph:
     ----------
     name : str
     nodes : tuple of Node
-        Each after those that it reads.
+        The nodes; each comes after those that it reads.
     edges : tuple of Edge
     """
 
@@ -130,7 +130,7 @@ def program_graph(program: Program) -> Graph:
 
 
 def _setting(name: str, value: object) -> str:
-    """A static parameter in short."""
+    """A static parameter as short text."""
     if isinstance(value, Key):
         return f"{name}=[{index_text(value)}]"
     if isinstance(value, Program):
@@ -144,7 +144,7 @@ def _clipped(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _one_line(text: str) -> str:
-    r"""Text without line breaks and without what no file format takes.
+    r"""Escape line breaks and other characters that file formats do not accept.
 
     >>> _one_line("x['a\nb']")
     "x['a\\nb']"
@@ -180,7 +180,7 @@ def dot(graph: Graph) -> str:
 
 
 def _quoted(*lines: str) -> str:
-    """Lines as a string of DOT, which knows escapes of C and entities of HTML."""
+    """Quote lines as a string of DOT, with C's escapes and HTML's entities."""
     escaped = [
         line.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in lines
     ]
@@ -203,7 +203,7 @@ _SPECIAL: Final = re.compile(r"[\"#%&<>\\`$|*]")
 
 
 def mermaid(graph: Graph) -> str:
-    """A graph as a flowchart in the language of Mermaid."""
+    """A graph as a Mermaid flowchart."""
     lines = ["flowchart TD"]
     for number, node in enumerate(graph.nodes):
         opening, closing = _BRACKETS[node.kind]
@@ -214,21 +214,21 @@ def mermaid(graph: Graph) -> str:
 
 
 def _entities(line: str) -> str:
-    """A line of a label with all that means something to Mermaid as numbered entities."""
+    """Escape a line of a label: characters with a meaning in Mermaid become numbered entities."""
     return _SPECIAL.sub(lambda special: f"#{ord(special[0])};", line)
 
 
 # ------------------------------------------------------------------------------------- Markdown
 
 _MOST: Final = 300
-"""A graph of more equations is not looked at, and takes a browser seconds to draw."""
+"""The most equations that are drawn: a browser needs seconds for more, and nobody reads them."""
 
 _MOST_LINES: Final = 2000
-"""More lines of text would keep a browser busy for seconds."""
+"""The most lines of text that are shown: more would keep a browser busy for seconds."""
 
 
 def markdown(program: Program) -> str:
-    """The graph in Mermaid, which notebooks draw; of a program too long for that, its text."""
+    """Markdown with a Mermaid graph, which notebooks draw; for a long program, with its text."""
     if len(program.equations) <= _MOST:
         return f"```mermaid\n{mermaid(program_graph(program))}\n```"
     lines = program.to_text().splitlines()

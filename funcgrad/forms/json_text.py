@@ -1,8 +1,8 @@
-"""Programs as JSON, to be kept in files and sent to other processes, and back.
+"""Write programs as JSON, for files and other processes, and read them.
 
-In flows a ``Program``, out flows text, and the other way round. The text holds everything that the
-program holds, to the last bit; an equation is a line of it. Operations go by their names below
-``funcgrad.primitives``, and are looked up there. A call holds the program of what it does.
+The text contains the whole program to the last bit, with a line for each equation. Operations are
+written as their names below ``funcgrad.primitives``, and looked up there. A call contains its
+program.
 
 >>> import funcgrad as fg
 >>> print(program_text(fg.program(lambda x: x * x)(3.0)))  # doctest: +ELLIPSIS
@@ -72,12 +72,12 @@ _NUMBERS: Final = (bool, int, float, complex)
 
 
 def program_text(program: Program) -> str:
-    """A program as JSON.
+    """Write a program as JSON.
 
     Raises
     ------
     ProgramError
-        It holds what no file can.
+        The program contains something that a file cannot.
     """
     entries = [
         f"  {_json(name)}: {_lines(value) if name in _BY_LINE and value else _json(value)}"
@@ -134,7 +134,7 @@ def _fields(program: Program, names: dict[int, str], place: str) -> dict[str, Da
 
 
 def _described(program: Program, number: int) -> str:
-    """An equation for an error message: its number, name and the user's line."""
+    """Describe an equation in an error message: number, name and the user's line."""
     equation = program.equations[number]
     at = f" at {equation.source}" if equation.source else ""
     return f"equation {number} ({equation.name}){at}"
@@ -165,7 +165,7 @@ def _constant_data(program: Program, number: int) -> Data:
 
 
 def _primitive_names() -> dict[int, str]:
-    """The names of all primitives that the loaded modules make public, by identity."""
+    """The names of all primitives in the ``__all__`` of loaded modules, by ``id``."""
     names: dict[int, str] = {}
     for path, module in sorted(sys.modules.copy().items()):
         if path.startswith(_HOME):
@@ -196,15 +196,15 @@ def _operation_data(equation: Equation, names: dict[int, str], place: str) -> di
         return {"call": equation.name, "program": _fields(body, names, f"{place}, inside")}
     if operation.is_foreign:
         raise ProgramError(
-            f"{place}: this call runs a Python function that looks at all the numbers it is given,"
-            " so that nobody knows what it computes, and no file can hold it. Stage what comes"
-            " before and after it instead."
+            f"{place}: this call runs a Python function on raw numbers, so its operations are not"
+            " known, and it cannot be saved. Stage and save the operations before and after it"
+            " instead."
         )
     return {"operation": names.get(id(operation)) or _reference(operation, place)}
 
 
 def _reference(primitive: Primitive, place: str) -> str:
-    """The module and the name under which a primitive of somebody else's can be found again."""
+    """The module and name of a primitive that is not declared in ``funcgrad.primitives``."""
     home = getattr(primitive.evaluate, "__module__", "")
     modules = sorted(sys.modules.copy().items(), key=lambda item: (item[0] != home, item[0]))
     for path, module in modules:
@@ -212,8 +212,8 @@ def _reference(primitive: Primitive, place: str) -> str:
             if value is primitive:
                 return f"{path}:{name}"
     raise ProgramError(
-        f"{place}: a file can only name what stands at the top of a module, and this primitive"
-        " stands in none. Define it there."
+        f"{place}: a file can only name primitives that are defined at the top of a module, and"
+        " this one is not. Define it there."
     )
 
 
@@ -227,22 +227,22 @@ def _guard_data(guard: Guard, place: str) -> Data:
 
 
 MakeCall: TypeAlias = Callable[[str, Mapping[str, Any]], tuple[Primitive, Params]]
-"""From the name of a call, and the fields of the program inside, to operation and parameters."""
+"""From a call's name and the fields of its program to an operation and its parameters."""
 
 
 def program_parts(text: str, call: MakeCall) -> dict[str, Any]:
-    """The fields of the program that a text describes.
+    """Read the fields of a program from a text.
 
     Parameters
     ----------
     text : str
     call : callable
-        What makes an operation of a call: calls stand further up than programs do.
+        Makes the operation of a call (calls belong to a higher layer).
 
     Raises
     ------
     ProgramError
-        The text describes none.
+        The text is not a program.
     """
     try:
         document = json.loads(text, parse_constant=_refused)
@@ -288,7 +288,7 @@ def _refused(name: str) -> None:
 def _records(
     document: Data, word: str, make: Callable[[Data, str], T], place: str
 ) -> tuple[T, ...]:
-    """The objects that a list in a document describes; its key is the word in the plural."""
+    """Read the list under the plural of a word in a document, an object from each record."""
     records = listed(document, f"{word}s", dict, place)
     return tuple(
         [make(record, f"{place}, {word} {number}") for number, record in enumerate(records)]
@@ -373,7 +373,7 @@ def _primitive(name: str, place: str) -> Primitive:
 
 
 def _inside(record: Data, place: str, call: MakeCall) -> dict[str, Any]:
-    """The fields of a program inside another."""
+    """The fields of a program inside another program."""
     return _program_fields(read(record, "program", dict, place), place, f"{place}, ", call)
 
 

@@ -1,7 +1,7 @@
-"""The structures of trees in terms of JSON, and back: a list with an entry for each token.
+"""Write the structures of trees as JSON, and read them: a list with an entry for each token.
 
-A leaf is ``"*"``, None is ``null``, and a container an object that says its kind, and, by its
-length or keys, how many of the entries that follow are inside it.
+A leaf is ``"*"``, None is ``null``. A container is an object with its kind, and a length or keys,
+which tell how many of the following entries are inside it.
 
 >>> from funcgrad.trees import structure
 >>> tree_data(structure({"a": (1.0, None), "b": [2.0]}), "here")
@@ -28,12 +28,12 @@ _KINDS: Final = frozenset({*_SEQUENCES, *_MAPPINGS, "record", "class"})
 
 
 def tree_data(tree: Structure, place: str) -> Data:
-    """A structure in terms of JSON.
+    """Write a structure as JSON.
 
     Raises
     ------
     ProgramError
-        A class in it stands in no module, or there are no words for a static part.
+        A class is not defined at the top of a module, or a static part cannot be written.
     """
     return [_LEAF if token is None else _node_data(*token, place) for token in tree.tokens]
 
@@ -54,12 +54,12 @@ def _node_data(kind: type[Any], size: int, aux: Any, place: str) -> Data:
 
 
 def structure_of(document: Data, name: str, place: str) -> Structure:
-    """The structure that an entry of a document describes.
+    """Read a structure from an entry of a document.
 
     Raises
     ------
     ProgramError
-        It describes none, or its classes cannot be found, or have other fields by now.
+        The entry is not a structure, or its classes are missing, or their fields have changed.
     """
     place = f"{place}, {name}"
     tokens = [
@@ -122,7 +122,7 @@ def _class(data: Data, name: str, place: str) -> type[Any]:
 
 
 def _record(data: Data, place: str) -> Any:
-    """The node of a named tuple or a dataclass: that of an example, as its class is now."""
+    """The node of a named tuple or dataclass, taken from an instance of the class as it is now."""
     kind = _class(data, "record", place)
     place = f"{place}, {kind.__qualname__}"
     if hasattr(kind, "__tree_flatten__"):
@@ -145,7 +145,7 @@ def _record(data: Data, place: str) -> Any:
 
 
 def _example(kind: type[Any], names: Sequence[str], static: Mapping[str, Any]) -> Any:
-    """An instance with leaves for children, put together without the class's own code."""
+    """Make an instance with leaves as children, without running the class's code."""
     if issubclass(kind, tuple):
         return tuple.__new__(kind, [0] * len(names))
     example = object.__new__(kind)
@@ -155,5 +155,5 @@ def _example(kind: type[Any], names: Sequence[str], static: Mapping[str, Any]) -
 
 
 def _fields_of(aux: Any) -> tuple[Any, Any]:
-    """The names of the fields and of the static fields of a record."""
+    """The names of the fields and of the static fields of a named tuple or dataclass."""
     return aux.names, tuple([name for name, _, _ in aux.static])

@@ -1,7 +1,7 @@
-"""Static values and trees in terms of JSON, and back.
+"""Write static values as JSON, and read them.
 
-Parameters of operations, keys of dicts and static fields are *static values*. JSON has words for
-some of them; the others are objects that say what they are::
+Parameters of operations, keys of dicts and static fields are *static values*. Some exist in JSON;
+the others become objects that name their type::
 
     1.5, 2, True, None, "ij"     themselves
     (0, 1)                       [0, 1]
@@ -14,7 +14,7 @@ some of them; the others are objects that say what they are::
     Point(1, 2), a named tuple   {"namedtuple": "module:Point", "items": [1, 2]}
     a class or a function        {"reference": "module:name"}
 
-``place`` is where something stands, for error messages.
+``place`` describes where a value is in the program, for error messages.
 
 >>> from_data(to_data((1, -0.0, slice(None, 2)), "here"), "here")
 (1, -0.0, slice(None, 2, None))
@@ -41,7 +41,7 @@ from funcgrad.trace import RAW, Raw
 T = TypeVar("T")
 
 Data: TypeAlias = Any
-"""A value of JSON: None, bool, int, float, str, or a list or dict of them."""
+"""A JSON value: None, bool, int, float, str, or a list or dict of them."""
 
 _WORDS: Final[Mapping[type[Any], str]] = MappingProxyType(
     {
@@ -60,12 +60,12 @@ DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
 
 
 def to_data(value: Any, place: str) -> Data:
-    """A static value in terms of JSON.
+    """Write a static value as JSON.
 
     Raises
     ------
     ProgramError
-        There are no words for it.
+        The value has no JSON form.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str):
@@ -115,12 +115,12 @@ _WRITERS: Final[Mapping[type[Any], Callable[[Any, str], Data]]] = MappingProxyTy
 
 
 def reference_to(value: Any, place: str) -> str:
-    """The module and the name of a class or a function, under which it can be found again.
+    """The module and the name of a class or a function, by which ``named`` finds it again.
 
     Raises
     ------
     ProgramError
-        It cannot, as what stands inside a function.
+        It cannot be found by a name, as if it is defined inside a function.
     """
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", None)
@@ -138,7 +138,7 @@ def reference_to(value: Any, place: str) -> str:
 
 
 def to_base64(data: bytes) -> str:
-    """Bytes as text."""
+    """Encode bytes as base64 text."""
     return binascii.b2a_base64(data, newline=False).decode()
 
 
@@ -151,12 +151,12 @@ def bytes_of(value: Raw) -> bytes:
 
 
 def from_data(data: Data, place: str) -> Any:
-    """The static value that ``to_data`` made something of.
+    """Read a static value that ``to_data`` wrote.
 
     Raises
     ------
     ProgramError
-        It made nothing like that.
+        ``to_data`` writes nothing like that.
     """
     if data is None or type(data) in (bool, int, float, str):
         return data
@@ -243,12 +243,12 @@ _READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
 
 
 def named(reference: str, place: str) -> Any:
-    """The object that a module has under a name; the module is imported.
+    """Import a module, and return its object of a name.
 
     Raises
     ------
     ProgramError
-        There is no such module, or nothing of that name in it.
+        There is no such module, or it has no such object.
     """
     module, colon, name = reference.partition(":")
     if not (module and colon and name):
@@ -262,7 +262,7 @@ def named(reference: str, place: str) -> Any:
 
 
 def from_base64(text: str, place: str) -> bytes:
-    """Bytes from text."""
+    """Decode base64 text."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError as error:
@@ -272,7 +272,7 @@ def from_base64(text: str, place: str) -> bytes:
 def array_of(
     stored: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], place: str
 ) -> np.ndarray[Any, Any]:
-    """An array that nobody can write to."""
+    """Make a read-only array of stored bytes."""
     size = dtype.itemsize * prod(shape)
     if len(stored) != size:
         raise ProgramError(
@@ -291,12 +291,12 @@ def array_of(
 
 
 def read(record: Data, name: str, kind: type[Any], place: str) -> Any:
-    """An entry of an object, which has to be of a kind.
+    """Read an entry of an object and check its type.
 
     Raises
     ------
     ProgramError
-        It is missing, or something else.
+        The entry is missing, or has another type.
     """
     if type(record) is not dict:
         raise ProgramError(f"{place}: expected an object, got {_shown(record)}.")
@@ -308,13 +308,13 @@ def read(record: Data, name: str, kind: type[Any], place: str) -> Any:
 
 
 def optional(record: Data, name: str, default: T, place: str) -> T:
-    """An entry of the kind of its default, which stands where it is missing."""
+    """Read an entry of the type of the default; a missing entry is the default."""
     value: T = read(record, name, type(default), place) if name in record else default
     return value
 
 
 def listed(record: Data, name: str, kind: type[Any], place: str) -> tuple[Any, ...]:
-    """An entry that is a list of things of one kind."""
+    """Read an entry that is a list, and check the types of its items."""
     items = read(record, name, list, place)
     for item in items:
         if type(item) is not kind:

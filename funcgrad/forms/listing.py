@@ -1,4 +1,4 @@
-"""Programs in print: a line for each constant, equation and guard.
+"""Programs as text: a line for each constant, equation and guard.
 
 >>> import funcgrad as fg
 >>> print(listing(fg.program(lambda x: x if x > 1 else -x)(3.0), sources=False))
@@ -18,13 +18,13 @@ from funcgrad.programs.program import Program
 
 
 def listing(program: Program, sources: bool) -> str:
-    """A program as text; what calls do stands indented below them.
+    """Write a program as text; programs inside an equation are indented below it.
 
     Parameters
     ----------
     program : Program
     sources : bool
-        Whether to show the user's line that an equation came from.
+        Whether to show the user's line that an equation comes from.
     """
     return "\n".join(_lines(program, sources))
 
@@ -47,14 +47,14 @@ def _lines(program: Program, sources: bool) -> Iterator[str]:
 
 
 def _guards(program: Program, names: Sequence[str], variables: Iterable[int]) -> Iterator[str]:
-    """The guards to check when some variables are known; see ``Index.guards``."""
+    """The lines of the guards on some variables; see ``Index.guards``."""
     for variable in variables:
         for guard in program.index.guards.get(variable, ()):
             yield f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"
 
 
 def _setting(value: object) -> str:
-    """A static parameter; a program stands below."""
+    """A static parameter as text; a program is written below the equation instead."""
     return f"<{value.name}>" if isinstance(value, Program) else repr(value)
 
 

@@ -1,4 +1,4 @@
-"""Programs: computations as values, and the questions that one asks of any program.
+"""Programs: computations as values, and facts about them.
 
-Not called ``program``, since ``fg.program`` is the function that makes one, and would hide it.
+The package is not called ``program``: the function ``fg.program`` would hide it.
 """

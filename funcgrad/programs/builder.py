@@ -1,9 +1,8 @@
-"""Rebuilding a program, so that no pass does arithmetic on variables.
+"""Rebuild programs, without arithmetic on variables in every pass.
 
-``rewrite`` goes through the equations in their order and asks a function, the *replacement*, which
-variables stand for the results of each: those of an equation that it appends to the draft, or
-others that are there. Operands are translated before the replacement sees them, and outputs and
-guards after.
+``rewrite`` visits the equations in their order. For each it calls a function, the *replacement*,
+which returns the variables that stand for the results: those of an equation that it appends to the
+draft, or others that exist. Operands are renumbered before that, outputs and guards afterwards.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: x * x)(3.0)
@@ -27,8 +26,8 @@ from funcgrad.shape import Shape, Spec
 class Draft:
     """An unfinished program.
 
-    Its variables are numbered as a program's are, so that unchanged equations need not be copied;
-    constants that a pass adds count down from -1.
+    Variables are numbered as in a program, so that unchanged equations need not be copied; new
+    constants are numbered -1, -2, ...
     """
 
     __slots__ = (
@@ -57,7 +56,7 @@ class Draft:
         return self._new[-1 - variable].spec if variable < 0 else self._specs[variable]
 
     def constant_of(self, variable: int) -> Constant | None:
-        """The constant that a variable is, if it is one."""
+        """The constant behind a variable; None if the variable is not a constant."""
         if variable < 0:
             return self._new[-1 - variable]
         number = variable - self._input_count
@@ -85,14 +84,15 @@ class Draft:
         params: Mapping[str, Any],
         result: Spec | None = None,
     ) -> int:
-        """Append an equation, with the origin of another one, and return its variable.
+        """Append an equation with one result, and return its variable.
 
         Parameters
         ----------
         like : Equation
+            An equation from which the new one gets the user's line and the epoch.
         operation, operands, params
         result : Spec, optional
-            The spec of the result, where it is known.
+            The spec of the result, if it is known.
         """
         if result is None:
             (result,) = operation.results(*map(self.spec, operands), **params)
@@ -102,13 +102,13 @@ class Draft:
         return self.append(new)[0]
 
     def reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
-        """A variable in a shape: itself, if it has that."""
+        """The variable reshaped, or the variable itself if it has that shape."""
         if self.spec(variable).shape == shape:
             return variable
         return self.put(like, reshape, [variable], {"shape": shape})
 
     def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
-        """Append the equations and guards of another program; the variables of its outputs."""
+        """Append the equations and guards of another program; return its outputs' variables."""
         known = [*inputs, *[self.constant(constant) for constant in program.constants]]
         for equation in program.equations:
             body, moved = equation.called, _with_operands(equation, known.__getitem__)
@@ -118,7 +118,7 @@ class Draft:
         return [known[variable] for variable in program.outputs]
 
     def finish(self, program: Program, outputs: Sequence[int], guarded: Sequence[int]) -> Program:
-        """The program with new equations, outputs and variables of guards."""
+        """Make a program of the draft, with these outputs and these variables for the guards."""
         guards_and_variables = [*zip(program.guards, guarded, strict=True)]
         guards_and_variables += [(guard, guard.variable) for guard in self._guards]
         read = {*outputs, *[variable for _, variable in guards_and_variables]}
@@ -152,26 +152,26 @@ class Draft:
         )
 
 
-_GONE: Final = -(1 << 62)
-"""The variable of a result whose equation was dropped; to read it is an error."""
+_DROPPED: Final = -(1 << 62)
+"""The variable of a result whose equation was dropped; reading it is an error."""
 
 Replacement: TypeAlias = Callable[[Draft, Equation], Sequence[int]]
 """``(draft, equation) -> variables of the draft``, one for each of the equation's results. The
-operands of the equation are variables of the draft already."""
+equation's operands are variables of the draft."""
 
 
 def rewrite(
     program: Program, replacement: Replacement, live: Container[int] | None = None
 ) -> Program:
-    """The program with the results of every equation replaced.
+    """Rebuild a program with the results of its equations replaced.
 
     Parameters
     ----------
     program : Program
     replacement : callable
-        Returns the variables that stand for the results of an equation from now on.
+        Returns the variables that stand for an equation's results.
     live : container of int, optional
-        The positions of the equations to look at; the others go, and nothing may read them.
+        The positions of the equations to visit; the others are dropped, and nothing may read them.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def rewrite(
         if live is None or position in live:
             known += replacement(draft, _with_operands(equation, new))
         else:
-            known += [_GONE] * len(equation.results)
+            known += [_DROPPED] * len(equation.results)
     outputs = [new(variable) for variable in program.outputs]
     guarded = [new(guard.variable) for guard in program.guards]
     return draft.finish(program, outputs, guarded)

@@ -1,4 +1,4 @@
-"""The parts of a program: equations, constants and guards, and when two of them are the same.
+"""The parts of a program: equations, constants and guards, and when two of them are equal.
 
 >>> Constant(0.0) == Constant(0.0), Constant(0.0) == Constant(-0.0), Constant(1) == Constant(1.0)
 (True, False, False)
@@ -20,13 +20,13 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, TracedValue, Value
 
 Params: TypeAlias = tuple[tuple[str, Any], ...]
-"""Static parameters by name, in the order of the names: a mapping that can be hashed."""
+"""Static parameters as pairs of name and value, sorted by name: a hashable mapping."""
 
 
 def exact_key(value: Any) -> Hashable:
-    """A key that tells a static value from every other one, as ``==`` does not.
+    """A key that differs for static values that differ in any way, which ``==`` does not.
 
-    A parameter 2 is not 2.0, which promotes otherwise, and 0.0 is not -0.0; NaN is NaN.
+    A parameter 2 is not 2.0, which promotes differently, and 0.0 is not -0.0; NaN equals NaN.
 
     >>> 2 == 2.0, exact_key(2) == exact_key(2.0), exact_key((0.0,)) == exact_key((-0.0,))
     (True, False, False)
@@ -36,7 +36,7 @@ def exact_key(value: Any) -> Hashable:
         return kind, value.hex()
     if kind is complex:
         return kind, value.real.hex(), value.imag.hex()
-    if kind is slice:  # which has a hash from Python 3.12 on only
+    if kind is slice:  # not hashable before Python 3.12
         return kind, exact_key((value.start, value.stop, value.step))
     if isinstance(value, tuple):
         return kind, tuple([exact_key(member) for member in value])
@@ -46,7 +46,7 @@ def exact_key(value: Any) -> Hashable:
 
 
 def spec_inside(value: Value) -> Spec:
-    """The spec of a value; a tracer of a Python number is as weak as the number itself."""
+    """The spec of a value; a tracer of a Python number is weak, as the number is."""
     if type(value) in RAW:
         return spec_of(value)
     inner = value
@@ -65,14 +65,14 @@ class Equation:
     operands : tuple of int
         Variables.
     params : tuple of pairs
-        Programs inside, such as the body of a loop, are parameters like others.
+        Static parameters; programs, such as the body of a loop, are among them.
     results : tuple of Spec
-        The specs of its results.
+        The specs of the results.
     source : str
-        The user's line that it came from; it plays no part in comparisons.
+        The user's line that the equation comes from; comparisons ignore it.
     epoch : int
-        0, or the number of the run in which a checkpointed function repeats its operations. Equal
-        equations of different epochs are not merged: that would need the memory again.
+        0 at first; each time that a checkpointed function is run again, a higher number. Equal
+        equations of different epochs are not merged, or the checkpoint would save no memory.
     """
 
     operation: Primitive
@@ -90,14 +90,14 @@ class Equation:
 
     @property
     def settings(self) -> Params:
-        """The parameters that stand beside the name in the text of a program."""
+        """The parameters that the text of a program shows behind the name."""
         structure = self.operation.structure
         is_call = not isinstance(structure, Control) or structure.inlines
         return () if is_call and self.operation.label is not None else self.params
 
     @property
     def called(self) -> Any:
-        """The program whose equations may stand in its place; None if there is none."""
+        """The program whose equations may replace this one; None if this is not a call."""
         structure = self.operation.structure
         if not isinstance(structure, Control) or not structure.inlines:
             return None
@@ -123,10 +123,11 @@ class Equation:
 
 
 class Constant:
-    """A value inside a program; two are equal when dtype, shape and every bit are.
+    """A value inside a program; two are equal if dtype, shape and every bit are.
 
-    A tracer, which a function that is staged inside another transformation may close over, is equal
-    to itself only. Such a program can be called as long as that transformation runs.
+    The value may be a tracer, if a function that is staged inside another transformation closes
+    over one. It equals only itself, and the program can be called only while that transformation
+    runs.
     """
 
     __slots__ = ("_hash", "spec", "value")
@@ -139,7 +140,7 @@ class Constant:
 
     @property
     def is_raw(self) -> bool:
-        """Whether its numbers are known: it is no tracer."""
+        """Whether the constant's numbers are known: it is not a tracer."""
         return type(self.value) in RAW
 
     def __eq__(self, other: object) -> bool:
@@ -177,9 +178,9 @@ class Guard:
     use : str
         The conversion that the function used, such as ``bool(t)``.
     value : bool, int, float or complex
-        Its result. The program holds for inputs for which it is the same.
+        The result of the conversion. The program is valid for inputs with the same result.
     source : str
-        The user's line; it plays no part in comparisons.
+        The user's line; comparisons ignore it.
     """
 
     variable: int
@@ -197,22 +198,22 @@ class Guard:
         return hash(self._key())
 
     def finds(self, value: Value) -> Any:
-        """The answer of a value; a tracer answers, or refuses, as it would in the function."""
+        """Convert a value as the function did; a tracer may refuse, as it would in the function."""
         return read_number(value, self.use)
 
     def holds(self, outcome: object) -> bool:
-        """Whether the function would go the same way: 0.0 is not -0.0 then, and NaN is NaN."""
+        """Whether the function would take the same path; 0.0 is not -0.0 here, and NaN is NaN."""
         return exact_key(outcome) == exact_key(self.value)
 
 
 def read_number(value: Value, use: str) -> Any:
-    """The Python number that a guard's use finds in a value of one element.
+    """Convert a value of one element to a Python number, in the way that a guard names.
 
     Parameters
     ----------
     value : value
     use : str
-        ``bool``, ``int`` and ``index`` as Python's functions; anything else is the number itself.
+        ``bool``, ``int`` or ``index``: Python's functions; anything else: the number itself.
     """
     read: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "index": int}
     if type(value) in RAW:

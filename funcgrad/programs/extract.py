@@ -1,9 +1,9 @@
-"""Parts of programs: the equations that compute some variables of a program from others.
+"""Extract from a program the equations that compute some variables from others.
 
-A gradient is staged as one program of arguments and cotangents. ``extract`` takes it apart: a
-program that runs when the function is called, and one that runs when cotangents come.
-``value_numbers`` tells which variables of two programs are the same, so that one program can go on
-from the values that another one computed.
+A gradient is staged as one program of arguments and cotangents. ``extract`` splits it into a
+program that runs when the function is called, and one that runs when the cotangents are known.
+``value_numbers`` tells which variables of two programs are equal, so that one program can continue
+from values that another one computed.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: (x * x) * y + 1.0)(3.0, 4.0)
@@ -25,19 +25,20 @@ from funcgrad.programs.equation import Guard, exact_key
 from funcgrad.programs.program import Program
 
 Numbers = dict[Hashable, int]
-"""The numbers of values: by how a value is computed from a program's inputs."""
+"""The numbers of values, by keys that describe how a value is computed from the inputs."""
 
 
 def value_numbers(program: Program, early: int, known: Numbers) -> list[int | None]:
-    """A number for each variable: two that are computed alike from the same inputs have the same.
+    """Number the variables: two have one number if they are computed alike from the same inputs.
 
     Parameters
     ----------
     program : Program
     early : int
-        The number of inputs that count; variables that depend on the others have no number.
+        The number of inputs that values may depend on; variables that depend on later inputs get
+        None.
     known : dict
-        The numbers given so far, by programs with the same early inputs; it is added to.
+        The numbers so far, of programs with the same early inputs; new ones are added.
     """
     numbers: list[int | None] = []
 
@@ -58,7 +59,7 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
 def needed(
     program: Program, wanted: Collection[int], sources: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """The equations that compute some variables from others.
+    """Find the equations that compute some variables from others.
 
     Parameters
     ----------
@@ -69,9 +70,9 @@ def needed(
     Returns
     -------
     equations : set of int
-        Their positions.
+        The positions of the equations.
     read : set of int
-        The variables that they read, and those wanted.
+        The variables that these equations read, and those that are wanted.
     """
     equations: set[int] = set()
     read = set(wanted)
@@ -84,7 +85,7 @@ def needed(
 
 
 def defined(program: Program, wanted: Collection[int], sources: Collection[int]) -> set[int]:
-    """The variables that are defined on the way from some variables to others."""
+    """The variables that are computed on the way from some variables to others."""
     equations, _ = needed(program, wanted, sources)
     results = program.index.results
     return {variable for position in equations for variable in results[position]}
@@ -93,13 +94,13 @@ def defined(program: Program, wanted: Collection[int], sources: Collection[int])
 def extract(
     program: Program, sources: Sequence[int], wanted: Sequence[int], guards: Sequence[Guard] = ()
 ) -> Program:
-    """The program that computes some variables of a program from others.
+    """Make the program that computes some variables of a program from others.
 
     Parameters
     ----------
     program : Program
     sources, wanted : sequence of int
-        The variables that become inputs, each once, and outputs.
+        The variables that become inputs (without duplicates), and those that become outputs.
     guards : sequence of Guard
         The guards to keep.
     """

@@ -1,4 +1,4 @@
-"""The equations that make and that read each variable of a program, found once and kept with it.
+"""Facts about the variables of a program, computed once: which equations make and read them.
 
 >>> import funcgrad as fg
 >>> index = fg.program(lambda x: fg.numpy.sin(x * x) + x)(2.0).index
@@ -21,9 +21,9 @@ class Index:
     Attributes
     ----------
     first_result : int
-        The variable that the first equation defines: before it come inputs and constants.
+        The variable that the first equation defines; inputs and constants come before it.
     specs : tuple of Spec
-        Their shapes and dtypes.
+        The variables' shapes and dtypes.
     results : tuple of range
         By position of an equation, the variables that it defines.
     """
@@ -53,13 +53,13 @@ class Index:
 
     @cached_property
     def hash(self) -> int:
-        """The hash of the program, in which other programs stand: they are not hashed again."""
+        """The hash of the program, cached, since programs inside of it are hashed with it."""
         inputs_and_constants = self._inputs, self._constants
         return hash((inputs_and_constants, self._equations, self._outputs, self._guards))
 
     @cached_property
     def makers(self) -> tuple[int, ...]:
-        """The position of the equation that defines a variable; -1 where it is given."""
+        """The position of the equation that defines a variable; -1 for inputs and constants."""
         makers = [-1] * self.first_result
         for position, results in enumerate(self.results):
             makers += [position] * len(results)
@@ -80,8 +80,8 @@ class Index:
     def last_uses(self) -> tuple[int, ...]:
         """The position of the last equation that reads a variable.
 
-        For a variable that none reads, it is the position of the equation that makes it, and -1
-        where it is given; for an output, it is the number of equations.
+        For a variable that no equation reads, the position of the equation that defines it, or -1
+        for an input or constant; for an output, the number of equations.
         """
         last_uses = list(self.makers)
         for position, equation in enumerate(self._equations):
@@ -93,7 +93,7 @@ class Index:
 
     @cached_property
     def freed(self) -> tuple[tuple[int, ...], ...]:
-        """For each equation, by position, the variables that nothing after it reads."""
+        """For each equation, the variables that are last read, or defined in vain, by it."""
         freed: list[list[int]] = [[] for _ in self._equations]
         for variable, position in enumerate(self.last_uses):
             if 0 <= position < len(freed):
@@ -102,7 +102,7 @@ class Index:
 
     @cached_property
     def guards(self) -> dict[int, list[Guard]]:
-        """The guards by the variable that they check; under -1 those of inputs and constants."""
+        """The guards, by the variable that they check; under -1 those of inputs and constants."""
         guards: dict[int, list[Guard]] = {}
         for guard in self._guards:
             variable = -1 if guard.variable < self.first_result else guard.variable
@@ -111,5 +111,5 @@ class Index:
 
     @cached_property
     def guarded(self) -> frozenset[int]:
-        """The variables that guards look at."""
+        """The variables that guards check."""
         return frozenset([guard.variable for guard in self._guards])

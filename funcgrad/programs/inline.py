@@ -1,9 +1,9 @@
-"""Inlining: calls are replaced by their equations, in the program that runs.
+"""Inlining: replace calls by their equations.
 
 A call of a function with a custom derivative, or of a checkpointed one, is one equation, so that
-its rules are there when the program is differentiated. To run the program nobody needs them, and
-the equations inside are better fused and shared with those around. So passes leave calls alone;
-programs that are compiled, or shown as source, have none.
+its rules are available when the program is differentiated. Running the program does not need the
+rules, and the equations inside can be fused with those around. So passes leave calls alone, and
+programs that are compiled or shown as source are inlined.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: fg.checkpoint(lambda y: y * y)(x) + x)(3.0)
@@ -26,7 +26,7 @@ from funcgrad.structure import Control
 
 
 def inlined(program: Program) -> Program:
-    """The program with the equations of its calls in their place.
+    """Replace the calls in a program by their equations.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def inlined(program: Program) -> Program:
     Returns
     -------
     Program
-        It computes the same; its derivatives are those of the operations, whatever rules the calls
-        had. Guards of the calls are its own now. Calls without a program stay.
+        A program with the same results. Its derivatives are those of the operations, without the
+        calls' rules. It has the guards of the calls as well. Calls without a program stay.
     """
     if not any(equation.called for equation in program.equations):
         return program
@@ -49,7 +49,7 @@ def inlined(program: Program) -> Program:
 
 
 def with_changed_programs(equation: Equation, change: Callable[[Program], Program]) -> Equation:
-    """An equation with each program among its parameters changed."""
+    """Apply a function to each program among an equation's parameters."""
     params = tuple(
         [
             (name, change(value) if isinstance(value, Program) else value)
@@ -62,7 +62,7 @@ def with_changed_programs(equation: Equation, change: Callable[[Program], Progra
 
 
 def with_programs_inside(program: Program, change: Callable[[Program], Program]) -> Program:
-    """A program with the programs that its operations run changed, as the bodies of its loops."""
+    """Apply a function to the programs inside a program, such as the bodies of its loops."""
     if not any(isinstance(equation.operation.structure, Control) for equation in program.equations):
         return program
     return rewrite(

@@ -25,7 +25,7 @@ Aliases: TypeAlias = list[tuple[int, ...]]
 
 
 def makes_its_own(operation: Primitive) -> bool:
-    """Whether the result of an operation is sure to have memory of its own.
+    """Whether an operation's results never share memory with its operands.
 
     A reshape, an index or a transposition may return a view of its operand.
     """
@@ -33,7 +33,7 @@ def makes_its_own(operation: Primitive) -> bool:
 
 
 def aliases(program: Program) -> Aliases:
-    """For each variable those that made the memory which it may share: mostly itself."""
+    """For each variable, the variables for which the memory that it may use was allocated."""
     makers: Aliases = [(variable,) for variable in range(program.index.first_result)]
     for equation in program.equations:
         is_new = makes_its_own(equation.operation)

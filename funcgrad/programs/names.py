@@ -1,4 +1,4 @@
-"""Names of variables in print.
+"""Names of variables in texts.
 
 >>> [letters(number) for number in (0, 25, 26, 701, 702)]
 ['a', 'z', 'aa', 'zz', 'aaa']
@@ -11,7 +11,7 @@ from itertools import count
 
 
 def letters(number: int) -> str:
-    """The name of a variable in print: a, b, ..., z, aa, ab, ..."""
+    """The name of a variable in texts: a, b, ..., z, aa, ab, ..."""
     text = ""
     number += 1
     while number:
@@ -21,7 +21,7 @@ def letters(number: int) -> str:
 
 
 def variable_names(inputs: Sequence[str], total: int) -> list[str]:
-    """Names for ``total`` variables: the inputs' own where they are short, else letters."""
+    """Names for ``total`` variables: inputs' names if they are identifiers, else letters."""
     plain = [name for name in inputs if name.isidentifier()]
     taken = frozenset(plain)
     spare = (name for name in map(letters, count()) if name not in taken)

@@ -1,4 +1,4 @@
-"""The user's line that an operation comes from, also while a program is evaluated.
+"""Find the user's line that an operation comes from, also while a program is evaluated.
 
 >>> import funcgrad as fg
 >>> staged_line().startswith("<doctest")
@@ -15,13 +15,13 @@ from funcgrad.users_line import is_users, line_of_frame
 
 
 def operations_line() -> str:
-    """The user's line that the operation comes from which a transformation interprets.
+    """The user's line of the operation that a transformation is interpreting.
 
     Returns
     -------
     str
-        File and line; inside of a program, such as a jitted function's, the line that was staged.
-        Empty where there is none. Lines of the transformation that asks do not count.
+        File and line; inside a program, such as a jitted function's, the line that was staged. The
+        string is empty if there is none. Lines of the calling transformation do not count.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):
@@ -30,7 +30,7 @@ def operations_line() -> str:
 
 
 def staged_line() -> str:
-    """The user's line that runs, or that the equation which is being evaluated comes from."""
+    """The user's line that is running, or the line of the equation that is being evaluated."""
     return _line_around(sys._getframe(1))
 
 

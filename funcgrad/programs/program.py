@@ -1,9 +1,9 @@
 """``Program``: a computation as a value.
 
-A program is what staging a function leaves behind: a list of equations in static single assignment
-form, with the shape and the dtype of every variable. It is immutable, can be printed, compared and
-verified, and is called like the function it came from, also under every transformation, since its
-evaluation binds primitives as the function did.
+Staging a function returns a program: a list of equations in static single assignment form, with the
+shape and dtype of every variable. It is immutable, can be printed, compared and verified, and is
+called like the function it came from, also under every transformation, since its evaluation binds
+primitives as the function did.
 
 Variables are numbers: first the inputs, then the constants, then the results of the equations in
 their order.
@@ -48,7 +48,7 @@ class Program:
     ----------
     name : str
     names : tuple of str
-        The arguments' leaves as the user knows them, such as ``params['w']``.
+        The names of the arguments' leaves, such as ``params['w']``.
     inputs : tuple of Spec
     constants : tuple of Constant
     equations : tuple of Equation
@@ -56,8 +56,7 @@ class Program:
         Variables.
     guards : tuple of Guard
     arguments, result : Structure
-        The pytrees of the arguments, as a pair of those by position and those by keyword, and of
-        the result.
+        The pytrees of the arguments, a pair ``(args, kwargs)``, and of the result.
     """
 
     name: str
@@ -92,12 +91,12 @@ class Program:
 
     @property
     def is_raw(self) -> bool:
-        """Whether all its constants are: it closes over no value of a transformation around."""
+        """Whether no constant is a tracer of an enclosing transformation."""
         return all(constant.is_raw for constant in self.constants)
 
     @property
     def index(self) -> Index:
-        """The equations that make and that read each variable, and more about variables."""
+        """Facts about variables, such as the equations that make and read each."""
         if self._index is None:
             index = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
             object.__setattr__(self, "_index", index)
@@ -105,7 +104,7 @@ class Program:
         return self._index
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Keep an object that follows from the program alone, as its derivative, under a key."""
+        """Cache an object that depends only on the program, such as its derivative, by a key."""
         if self._derived is None:
             object.__setattr__(self, "_derived", {})
         known: Any = self._derived
@@ -119,7 +118,7 @@ class Program:
         return self.index.specs
 
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
-        """The shapes and dtypes of the outputs. Those of the inputs have to be the program's own.
+        """The shapes and dtypes of the outputs, for inputs of the program's shapes and dtypes.
 
         Raises
         ------
@@ -136,17 +135,17 @@ class Program:
         return tuple([self.index.specs[variable] for variable in self.outputs])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate, as the function would.
+        """Evaluate the program as the function it was staged from.
 
         Parameters
         ----------
         *args, **kwargs : pytrees
-            Of the trees, shapes and dtypes that the program was staged with.
+            Arguments of the trees, shapes and dtypes that the program was staged with.
 
         Raises
         ------
         TreeError, ShapeError, DtypeError
-            The arguments are of other trees, shapes or dtypes.
+            The arguments have other trees, shapes or dtypes.
         GuardError
             The function's control flow would take another path.
         """
@@ -158,9 +157,9 @@ class Program:
         return trees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
 
     def evaluate(self, values: Sequence[Value]) -> list[Value]:
-        """The outputs for inputs, under whatever transformations follow them.
+        """Evaluate the program on raw values or tracers; return the list of outputs.
 
-        A variable is dropped after its last use.
+        Each variable is dropped after its last use.
         """
         known: list[Any] = [*values, *(constant.value for constant in self.constants)]
         guards, freed, results = self.index.guards, self.index.freed, self.index.results
@@ -187,7 +186,7 @@ class Program:
         Raises
         ------
         ProgramError
-            A variable is used before it is defined, an equation's result is not of the shape and
+            A variable is used before it is defined, an equation's result has not the shape and
             dtype that its operation gives, parameters cannot be compared, or inputs and outputs do
             not fit the trees.
         """
@@ -212,39 +211,38 @@ class Program:
         return self
 
     def variable_names(self) -> list[str]:
-        """Names for all variables: the arguments' own where they are short, else letters."""
+        """Names for all variables: arguments' names if they are identifiers, else letters."""
         return variable_names(self.names, len(self.specs()))
 
     def __str__(self) -> str:
         return self.to_text()
 
     def to_text(self, sources: bool = True) -> str:
-        """The program in print, a line for each equation.
+        """The program as text, with a line for each equation.
 
         Parameters
         ----------
         sources : bool
-            Whether to show the user's line that an equation came from.
+            Whether to show the user's line that an equation comes from.
         """
         from funcgrad.forms.listing import listing
 
         return listing(self, sources)
 
     def to_numpy_source(self, lines: bool = False) -> str:
-        """The program as a Python module over NumPy: what the NumPy backend runs.
+        """The text of a Python module over NumPy, which the NumPy backend runs.
 
         Parameters
         ----------
         lines : bool
-            Whether comments name the user's lines that the equations came from.
+            Whether comments name the user's lines that the equations come from.
 
         Returns
         -------
         str
-            It defines a function of the flat inputs that returns the tuple of the flat outputs, to
-            the last bit as the program has them. Where the text has no words for some constants,
-            as for large arrays, it defines ``with_constants``, which makes that function of
-            ``numpy_constants()``.
+            It defines a function from the flat inputs to the tuple of the flat outputs, equal to
+            the program's to the last bit. If some constants have no literal, such as large arrays,
+            it defines ``with_constants``, which makes that function from ``numpy_constants()``.
 
         Examples
         --------
@@ -264,7 +262,7 @@ class Program:
         return numpy_source(self, lines).text
 
     def numpy_constants(self) -> tuple[Any, ...]:
-        """The constants that the text of ``to_numpy_source`` takes, since it cannot write them out.
+        """The constants without a literal, which the text of ``to_numpy_source`` needs.
 
         Examples
         --------
@@ -302,7 +300,7 @@ class Program:
         return dot(program_graph(self))
 
     def to_mermaid(self) -> str:
-        """The program as a flowchart in the language of Mermaid, which Markdown viewers draw.
+        """The program as a Mermaid flowchart, which Markdown viewers draw.
 
         Examples
         --------
@@ -325,23 +323,23 @@ class Program:
         return markdown(self)
 
     def to_json(self) -> str:
-        """The program as JSON, to be kept in a file and read by ``from_json``.
+        """The program as JSON, to be stored in a file and read by ``from_json``.
 
         Returns
         -------
         str
-            ASCII, with an equation to a line. It holds all that the program holds, to the last bit
-            of its constants, but for two things. How arrays lie in memory is not kept: they come
-            back in C order. Nor are the rules of custom derivatives, which are Python functions:
-            the program that comes back computes the same, and raises where a rule is needed. A
-            derivative that is staged has them applied, and needs them no more.
+            ASCII text with a line for each equation. It contains the whole program, to the last
+            bit of its constants, except for two things. The memory layout of arrays is not stored:
+            they are loaded in C order. Nor are the rules of custom derivatives, which are Python
+            functions: the loaded program computes the same, and raises where a rule is needed. A
+            derivative that was staged contains the rules' operations, and needs the rules no more.
 
         Raises
         ------
         ProgramError
-            There is something in it that no file can hold: a call of a function that leaves its
-            numbers to another library; a value of a transformation that runs around it; a primitive
-            that stands in no module; a class of a pytree that stands inside a function.
+            The program contains something that a file cannot: a call of a Python function that
+            computes with another library; a tracer of an enclosing transformation; a primitive, or
+            a class of a pytree, that is not defined at the top of a module.
 
         Examples
         --------
@@ -356,21 +354,19 @@ class Program:
 
     @classmethod
     def from_json(cls, text: str) -> Program:
-        """The program that ``to_json`` made a text of.
-
-        Pickling does the same, so what follows holds for it too.
+        """Read a program from the text of ``to_json``; unpickling does the same.
 
         Parameters
         ----------
         text : str
-            Only from those whom you trust: the modules that it names for operations, for the
-            classes of pytrees and for static fields are imported, which runs their code.
+            Read only texts that you trust: the modules that the text names for operations, classes
+            of pytrees and static fields are imported, which runs their code.
 
         Raises
         ------
         ProgramError
-            The text is cut off or changed, is of another version of the format, or names a
-            primitive, a class or a field that is not there.
+            The text is incomplete or changed, has another version of the format, or names a
+            primitive, a class or a field that does not exist.
 
         Examples
         --------
@@ -393,13 +389,13 @@ class Program:
         Returns
         -------
         str
-            SHA-256 in hexadecimal digits. Programs that are equal have the same, and so have those
-            that differ only in their name, in the names of their inputs, or in the user's lines.
+            SHA-256 in hexadecimal digits. Equal programs have equal fingerprints, and so have those
+            that differ only in their name, the names of their inputs, or the user's lines.
 
         Raises
         ------
         ProgramError
-            As for ``to_json``.
+            The program cannot be saved; see ``to_json``.
 
         Examples
         --------
@@ -414,7 +410,7 @@ class Program:
 
 
 def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The results of an equation, under whatever transformations follow its operands."""
+    """Evaluate an equation on raw values or tracers."""
     operation, params = equation.operation, dict(equation.params)
     try:
         outs = operation(*operands, **params)
@@ -426,7 +422,7 @@ def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
-    """Check what an equation says of its results against its operation's own rule."""
+    """Check the specs of an equation's results against its operation's rule."""
     try:
         hash(equation)
     except TypeError as error:
@@ -482,7 +478,7 @@ def _gives_way(value_spec: Spec, spec: Spec) -> bool:
 
 
 def _as_strong_as(value: Value, spec: Spec) -> Value:
-    """Convert a value to the weakness of the program's input, so that promotion is the same."""
+    """Convert a value to the weakness of the program's input, so that promotion does not change."""
     if type(value) not in RAW:
         return value if spec.weak else cast(value, dtype=spec.dtype)
     strong = spec.dtype.type(value)
@@ -494,7 +490,7 @@ def _check_guard(program: Program, guard: Guard, value: Value) -> None:
     if not guard.holds(outcome):
         raise GuardError(
             f"program {program.name}: when it was staged, {guard.use} of a value was"
-            f" {guard.value!r}; for these arguments it is {outcome!r}, and the function would go"
-            f" another way{' at ' + guard.source if guard.source else ''}. Stage the function again"
-            " with these arguments, or choose with fnp.where."
+            f" {guard.value!r}; for these arguments it is {outcome!r}, and the function would take"
+            f" another path{' at ' + guard.source if guard.source else ''}. Stage the function"
+            " again with these arguments, or choose with fnp.where."
         )

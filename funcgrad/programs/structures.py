@@ -1,4 +1,4 @@
-"""The effect of equations on elements, by the structures that their operations declare.
+"""How equations move elements, by the structures that their operations declare.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -27,13 +27,13 @@ Specs: TypeAlias = "Sequence[Spec] | Mapping[int, Spec]"
 
 
 def pieces_of(equation: Equation, specs: Specs) -> tuple[Piece, ...] | None:
-    """The index map of a movement; None where there is none.
+    """The index map of a movement; None for other equations.
 
     Parameters
     ----------
     equation : Equation
     specs : sequence or mapping of Spec
-        By variable.
+        Specs by variable.
     """
     structure = equation.operation.structure
     if not isinstance(structure, Movement):
@@ -43,9 +43,9 @@ def pieces_of(equation: Equation, specs: Specs) -> tuple[Piece, ...] | None:
 
 
 def rearranged(equation: Equation, specs: Specs) -> Piece | None:
-    """How a movement makes all of its result, in C order, from one box of its only operand.
+    """The start and strides by which a movement takes its result from its only operand.
 
-    None for any other, and where there are no elements.
+    None for other equations, and if there are no elements.
     """
     if len(equation.operands) != 1:
         return None
@@ -57,13 +57,13 @@ def rearranged(equation: Equation, specs: Specs) -> Piece | None:
 
 
 def keeps_order(piece: Piece, shape: Shape) -> bool:
-    """Whether the result of a movement has all elements of an array in their order."""
+    """Whether the result of a movement has all elements of the array in the same order."""
     is_whole = prod(piece.shape) == prod(shape) and not piece.start
     return is_whole and piece.strides == dense_strides(piece.shape)
 
 
 def repeats(piece: Piece, shape: Shape) -> bool:
-    """Whether the result of a movement is an array as it broadcasts to another shape."""
+    """Whether the result of a movement is the array, broadcast to another shape."""
     ones = len(piece.shape) - len(shape)
     aligned = (*(1,) * ones, *shape)
     fits = ones >= 0 and all(n in (1, m) for n, m in zip(aligned, piece.shape, strict=True))
@@ -71,20 +71,20 @@ def repeats(piece: Piece, shape: Shape) -> bool:
 
 
 def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
-    """For each axis of the result the one of an array that it is, None where that has none.
+    """For each axis of the result, the axis of the array that it comes from; None if it is new.
 
     Parameters
     ----------
     piece : Piece
-        Of a movement of one array.
+        The movement of an array.
     shape : Shape
-        Of the array.
+        The array's shape.
 
     Returns
     -------
     tuple of int or None, or None
-        None where axes are cut, turned around or merged. Each axis of the array stands in it once,
-        but for some of size 1.
+        None if the movement slices, reverses or merges axes. Otherwise each axis of the array
+        occurs once, except for some of size 1.
     """
     strides = dense_strides(shape)
     places = {step: axis for axis, step in enumerate(strides) if step}
@@ -99,9 +99,9 @@ def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
 
 
 def letters_of(equation: Equation, specs: Specs) -> tuple[str, str, str] | None:
-    """The axes of the factors and of the result of a contraction, as ``einsum`` has them.
+    """The subscripts of the factors and of the result of a contraction, as for ``einsum``.
 
-    None for any other operation, and where an axis of size 1 is repeated along another factor's.
+    None for other operations, and if an axis of size 1 is broadcast along another factor's axis.
     """
     structure = equation.operation.structure
     if not isinstance(structure, Contraction):
@@ -116,7 +116,7 @@ def letters_of(equation: Equation, specs: Specs) -> tuple[str, str, str] | None:
 
 
 def is_matrix_product(first: str, second: str, out: str) -> bool:
-    """Whether letters are those of a product of matrices or vectors from left to right.
+    """Whether subscripts mean ``first @ second`` for matrices or vectors.
 
     >>> is_matrix_product("ij", "jk", "ik"), is_matrix_product("ji", "jk", "ik")
     (True, False)

@@ -449,6 +449,6 @@ class _Writer:
         message = (
             f"program {self.program.name}: when it was staged, {guard.use} of a value was"
             f" {value!r}{' at ' + guard.source if guard.source else ''}; for these arguments it"
-            " is not, and the function would go another way."
+            " is not, and the function would take another path."
         )
         self.line(f"    raise GuardError({message!r})")

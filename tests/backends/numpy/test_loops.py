@@ -341,7 +341,7 @@ def test_a_guard_inside_raises() -> None:
         fg.program(lambda x: extend.apply_several(iterate, x, body=body, times=2))(np.array([9.0]))
     )
     assert_bits(run(np.array([9.0]))[0], np.array([2.25]))
-    with pytest.raises(GuardError, match="would go another way"):
+    with pytest.raises(GuardError, match="would take another path"):
         run(np.array([1.5]))
 
 
