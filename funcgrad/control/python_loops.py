@@ -24,6 +24,7 @@ from funcgrad.shape import Spec, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import STRONG, Value, concrete
 from funcgrad.transforms.arguments import is_whole
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained
 
@@ -119,14 +120,10 @@ def looped(
         if type(out) is not tuple or len(out) != 2:
             pair_of(operation, out)
         if not alike(out[0], carry):
-            latest = [out]
-
-            def again(step: int = step, latest: list[Any] = latest) -> Any:
-                latest[:] = [pair_of(operation, f(kinds.tree(), slices.at(step)))]
-                return latest[0][0]
-
+            again = WithAux(lambda step=step: pair_of(operation, f(kinds.tree(), slices.at(step))))
+            again.aux = out[1]
             carry = kinds.next(out[0], f" at step {step}", not ys, again)
-            ys.append(latest[0][1])
+            ys.append(again.aux)
         else:
             carry, y = out
             ys.append(y)

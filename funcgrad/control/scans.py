@@ -32,6 +32,7 @@ from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
 from funcgrad.transforms.numberless import running_stager
@@ -191,18 +192,17 @@ def _staged(
     unroll: int,
 ) -> tuple[Any, Any]:
     count = len(kinds.values)
-    structures: list[Structure] = []
 
-    def step(values: Sequence[Value]) -> list[Value]:
+    def step(values: Sequence[Value]) -> tuple[list[Value], Structure]:
         out = f(kinds.tree(values[:count]), slices.tree(values[count:]))
         carry, y = pair_of(operation, out)
         state, _ = kinds.fit(kinds.flatten(carry, ""), "")
         leaves, structure = trees.flatten(y)
-        structures[:] = [structure]
         ys = placed_values(operation, leaves, structure, lambda: "what a step gives")
-        return [*state, *ys]
+        return [*state, *ys], structure
 
-    program, closed = kinds.staged(stager, step, slices.specs, name_of(f))
+    with_structure = WithAux(step)
+    program, closed = kinds.staged(stager, with_structure, slices.specs, name_of(f))
     inputs = range(len(program.inputs))
     order = [*inputs[count + len(slices.values) :], *inputs[: count + len(slices.values)]]
     body = extract(program, order, program.outputs)
@@ -212,7 +212,7 @@ def _staged(
     else:
         rows = result_specs(body)[count:]
         outs = [*kinds.values, *[np.empty((0, *spec.shape), spec.dtype) for spec in rows]]
-    ys = trees.unflatten(structures[0], [wrap(y) for y in outs[count:]])
+    ys = trees.unflatten(with_structure.aux, [wrap(y) for y in outs[count:]])
     return kinds.tree(outs[:count]), ys
 
 
