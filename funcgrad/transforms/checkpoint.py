@@ -4,6 +4,9 @@ In its first run a function is staged, on numbers that the recorder does not fol
 keeps the program, which takes hardly any memory, and its inputs: the arguments, and the traced
 values that the function closes over. The pullback evaluates the program once more. So the second
 run does what the first did, even if names, objects and arrays that the function read have changed.
+
+A checkpoint is no ``Whole``: what counts is not which traces follow its arguments, but which run.
+The innermost recorder gets the entry, from within whatever other transformations run inside it.
 """
 
 from __future__ import annotations
