@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from funcgrad import folds
+from funcgrad.folds import Fold
 from funcgrad.primitive import (
     DISCRETE,
     OPPOSITE,
@@ -104,6 +106,7 @@ __all__ = [
     "Contraction",
     "Control",
     "Elementwise",
+    "Fold",
     "Gather",
     "Linear",
     "Linearized",
@@ -135,6 +138,7 @@ __all__ = [
     "edges",
     "elementwise",
     "elementwise_result",
+    "folds",
     "movement",
     "numbers",
     "operations_line",

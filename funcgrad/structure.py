@@ -16,15 +16,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from funcgrad.folds import Algebra as Algebra
+from funcgrad.folds import Fold
 from funcgrad.quick_dataclasses import dataclass
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of axes in contractions; loading the module ``string`` takes as long as four files here."""
 
 T = TypeVar("T")
-
-Algebra: TypeAlias = Any
-"""Any object that has the intrinsics: ``funcgrad.intrinsics``, or one of a compiler's."""
 
 
 class Trait(Flag):
@@ -113,25 +112,41 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Each element comes from all elements along the parameter ``axis``.
+    """Each element comes from all elements along the parameter ``axis``, a tuple of axes.
 
     Attributes
     ----------
-    combine : ufunc, optional
-        Combines the reductions of two parts: exactly, or rounding as a sum does.
-    ufunc : ufunc, optional
-        Combines all elements, one after another, where the reduction is nothing else.
+    fold : Fold, optional
+        How they become one, in C order. None where a ``body`` says it, or nobody.
     """
 
-    combine: Any = None
-    ufunc: Any = None
+    fold: Fold | None = None
     owns: bool = False
+
+    @property
+    def combine(self) -> Any:
+        """The ufunc that puts the reductions of two parts together; None where there is none."""
+        return None if self.fold is None else self.fold.ufunc
+
+    @property
+    def ufunc(self) -> Any:
+        """The ufunc of whose method ``reduce`` it is no more than a call; None for none."""
+        return None if self.fold is None or self.fold.start is not None else self.fold.ufunc
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Each element comes from those on one side of it along the parameter ``axis``."""
+    """Each element comes from those up to its place along the parameter ``axis``.
 
+    Where the operation has a parameter ``reverse`` that is true, it begins with the last ones.
+
+    Attributes
+    ----------
+    fold : Fold
+        How elements become one; of all operands, which have one shape.
+    """
+
+    fold: Fold
     owns: bool = False
 
 
@@ -268,12 +283,13 @@ class Scatter:
     ----------
     updates : int
         Which operand's elements go there.
-    combine : ufunc, optional
-        Combines elements that come to one place; without it the last one stays.
+    fold : Fold, optional
+        How elements that come to one place become one with the element that is there; without it
+        the last one stays.
     """
 
     updates: int = 1
-    combine: Any = None
+    fold: Fold | None = None
     owns: bool = False
 
 

@@ -178,8 +178,13 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "reduction's parameters",
         r"axis is 0, no tuple of axes that are not negative, such as (0,)",
     ),
-    "a wrong combine": (rms(guarded, combine=np.add), "structure: combine", ""),
-    "a wrong ufunc": (rms(guarded, ufunc=np.maximum), "structure: ufunc", "maximum.reduce"),
+    "a wrong combine": (rms(guarded, fold=extend.folds.SUM), "structure: combine", ""),
+    "a wrong ufunc": (
+        rms(guarded, fold=extend.folds.GREATEST),
+        "structure: ufunc",
+        "maximum.reduce",
+    ),
+    "a wrong fold": (rms(guarded, fold=extend.folds.LEAST), "structure: fold", "against the fold"),
     "a wrong body": (
         replace(sum_of_squares, body=lambda x, axis, keepdims: fnp.sum(x, axis=axis)),
         "body",

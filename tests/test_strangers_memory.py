@@ -41,7 +41,7 @@ from_left: extend.Primitive = extend.Primitive(
     lambda x, axis: x,
     extend.Linear((lambda ct, x, axis: from_left(ct, axis=axis),)),
     lambda primitive, size, args, batched, params: primitive(*args, axis=params["axis"] + 1),
-    structure=extend.Scan(),
+    structure=extend.Scan(extend.Fold(lambda m, earlier, later: later)),
 )
 twofold = extend.Primitive(
     "twofold",

@@ -12,6 +12,7 @@ import pytest
 
 import funcgrad.structure as st
 from funcgrad.errors import CheckError
+from funcgrad.folds import SUM
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.primitives import (
     contraction,
@@ -69,7 +70,7 @@ TURNED = Primitive("turned", np.transpose, lambda x: x, DISCRETE, lambda *_: Non
 WHOLE = Primitive("whole", lambda x: x - x.mean(), lambda x: x, DISCRETE, lambda *_: 0, rows(X))
 
 
-SUMMED = st.Reduction(np.add, np.add)
+SUMMED = st.Reduction(SUM)
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)],
     rows_last=lambda x, axis: {"axis": axis} if x else None,
@@ -85,14 +86,14 @@ EARLY = st.Movement(
         ("structure: cores", replace(WHOLE, structure=matrices.of_stacks(1))),
         ("structure: views", replace(elementwise.negative, structure=st.Elementwise(is_view=True))),
         ("structure: elementwise", WHOLE),
-        ("structure: combine", replace(reduction.reduce_max, structure=st.Reduction(np.add))),
+        ("structure: combine", replace(reduction.reduce_max, structure=st.Reduction(SUM))),
         ("structure: index map", replace(structural.flip, evaluate=lambda x, axis: x)),
         ("structure: index map", replace(structural.transpose, evaluate=lambda x, axes: x.T)),
         ("structure: index map", replace(structural.place, structure=structural.flip.structure)),
         ("structure: rows last", replace(structural.flip, structure=EARLY)),
         (
             "structure: ufunc",
-            replace(reduction.count_nonzero, structure=st.Reduction(None, np.add)),
+            replace(reduction.count_nonzero, structure=st.Reduction(SUM)),
         ),
         ("structure: gather", replace(WHOLE, structure=st.Gather())),
         ("structure: scatter", replace(WHOLE, structure=st.Scatter())),

@@ -229,7 +229,7 @@ def _arithmetic(equation: Equation, operands: Sequence[Spec]) -> int | None:
             return prod(equation.results[0].shape)
         case Reduction() | Scan():
             return prod(operands[0].shape)
-        case Scatter() if structure.combine is not None:
+        case Scatter() if structure.fold is not None:
             return prod(operands[structure.updates].shape)
         case Movement() if structure.adds:
             return sum([prod(operand.shape) for operand in operands[1:]])

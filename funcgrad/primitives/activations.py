@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import DtypeError
+from funcgrad.folds import GREATEST
 from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad.primitives.reduction import reduce_max, reduction
@@ -164,7 +165,7 @@ constant_max: Primitive = reduction(
     factor=None,
     samples=_axis_samples,
     source=reduce_max.source,
-    ufunc=np.maximum,
+    fold=GREATEST,
     body=reduce_max,
     owns=True,
 )

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.folds import PRODUCT, SUM
 from funcgrad.primitive import Linear, Linearized, OperandText, Primitive, Sample
 from funcgrad.primitives.elementwise import absolute
 from funcgrad.primitives.index_keys import Key
@@ -85,7 +86,7 @@ cumulative_sum: Primitive = Primitive(
     batch_along_axis,
     _sum_samples,
     _cumulative_source,
-    structure=Scan(owns=True),
+    structure=Scan(SUM, owns=True),
 )
 
 
@@ -225,7 +226,7 @@ cumulative_prod: Primitive = Primitive(
     batch_along_axis,
     _product_samples,
     lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
-    structure=Scan(owns=True),
+    structure=Scan(PRODUCT, owns=True),
 )
 
 
@@ -358,5 +359,6 @@ reduce_prod: Primitive = reduction(
     factor=_others,
     samples=_prod_samples,
     source=reduce_text("multiply"),
+    fold=PRODUCT,
     owns=True,
 )

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad.folds import SUM
 from funcgrad.primitive import Linear, OperandText, Patch, Primitive, Sample, Transposes
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import (
@@ -292,7 +293,7 @@ deposit: Primitive = Primitive(
     _batch_deposit,
     _deposit_samples,
     _deposit_source,
-    structure=Scatter(updates=0, combine=np.add, owns=True),
+    structure=Scatter(updates=0, fold=SUM, owns=True),
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.folds import LINEAR
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj
@@ -230,7 +231,7 @@ recurrence: Primitive = Primitive(
     Linearized(_push_recurrence, _pull_recurrence, linear_in=(1,)),
     batch_along_axis,
     _samples,
-    structure=Scan(owns=True),
+    structure=Scan(LINEAR, owns=True),
 )
 """``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on; or from the end.
 

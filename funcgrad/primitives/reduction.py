@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad import folds
+from funcgrad.folds import Fold
 from funcgrad.primitive import (
     DISCRETE,
     SAME,
@@ -67,8 +69,7 @@ def reduction(
     selects: bool = False,
     samples: Callable[[], Iterable[Sample]] = tuple,
     source: Callable[..., str | None] | None = None,
-    combine: np.ufunc | None = None,
-    ufunc: np.ufunc | None = None,
+    fold: Fold | None = None,
     traits: Trait = Trait.NONE,
     body: Callable[..., Value] | None = None,
     owns: bool = False,
@@ -88,10 +89,8 @@ def reduction(
         Whether the factor is a mask or a ``Selection``.
     samples, source, traits, body
         See ``Primitive``.
-    combine, ufunc : ufunc, optional
-        See ``Reduction``. What puts all elements together also puts parts together.
-    owns : bool
-        Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
+    fold, owns
+        See ``Reduction``, and ``Elementwise``.
     """
 
     def result(x: Spec, axis: Axes, keepdims: bool, **params: Hashable) -> Spec:
@@ -109,7 +108,7 @@ def reduction(
         batch_reduction,
         samples,
         source,
-        structure=Reduction(combine or ufunc, ufunc, owns),
+        structure=Reduction(fold, owns),
         traits=traits,
         body=body,
     )
@@ -238,7 +237,7 @@ reduce_sum: Primitive = _owning(
     factor=SAME,
     samples=numbers(),
     source=_sum_source,
-    ufunc=np.add,
+    fold=folds.SUM,
 )
 
 
@@ -385,7 +384,7 @@ reduce_max: Primitive = _owning(
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("maximum"),
-    ufunc=np.maximum,
+    fold=folds.GREATEST,
 )
 reduce_min: Primitive = _owning(
     "min",
@@ -394,7 +393,7 @@ reduce_min: Primitive = _owning(
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("minimum"),
-    ufunc=np.minimum,
+    fold=folds.LEAST,
 )
 
 
@@ -456,7 +455,7 @@ reduce_any: Primitive = _owning(
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_or"),
-    ufunc=np.logical_or,
+    fold=folds.ANY,
 )
 reduce_all: Primitive = _owning(
     "all",
@@ -464,7 +463,7 @@ reduce_all: Primitive = _owning(
     factor=None,
     samples=numbers(),
     source=reduce_text("logical_and"),
-    ufunc=np.logical_and,
+    fold=folds.ALL,
 )
 count_nonzero: Primitive = _owning(
     "count_nonzero",
@@ -472,11 +471,11 @@ count_nonzero: Primitive = _owning(
     factor=None,
     samples=numbers(),
     source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
-    combine=np.add,
+    fold=folds.COUNT,
 )
 
 
-def _position(name: str, find: Callable[..., Any]) -> Primitive:
+def _position(name: str, find: Callable[..., Any], fold: Fold) -> Primitive:
     """A reduction over one axis to the index of an extremum."""
 
     def samples() -> Iterator[Sample]:
@@ -492,8 +491,9 @@ def _position(name: str, find: Callable[..., Any]) -> Primitive:
         source=lambda x, axis, keepdims: (
             f"{x}.{name}({axis[0]}{', keepdims=True' if keepdims else ''})"
         ),
+        fold=fold,
     )
 
 
-position_of_max: Primitive = _position("argmax", np.argmax)
-position_of_min: Primitive = _position("argmin", np.argmin)
+position_of_max: Primitive = _position("argmax", np.argmax, folds.FIRST_GREATEST)
+position_of_min: Primitive = _position("argmin", np.argmin, folds.FIRST_LEAST)

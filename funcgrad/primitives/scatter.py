@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad.folds import GREATEST, LEAST, SUM, Fold
 from funcgrad.primitive import (
     DISCRETE,
     Differential,
@@ -111,11 +112,11 @@ def _scatter(
     differential: Differential,
     samples: Callable[[], Iterator[Sample]],
     statement: str | None = None,
-    combine: np.ufunc | None = None,
+    fold: Fold | None = None,
 ) -> Primitive:
     """Declare a scatter from a function that writes updates to a flat array, in order.
 
-    ``statement`` says the same as text, for the array, the places and the updates; ``combine`` puts
+    ``statement`` says the same as text, for the array, the places and the updates; ``fold`` puts
     updates of one place together.
     """
 
@@ -141,7 +142,7 @@ def _scatter(
         _batch_scatter,
         samples,
         source,
-        structure=Scatter(combine=combine, owns=True),
+        structure=Scatter(fold=fold, owns=True),
     )
 
 
@@ -215,7 +216,7 @@ scatter_add: Primitive = _scatter(
     ),
     _scatter_samples(ties=False),
     "np.add.at({}, {}, {})",
-    np.add,
+    SUM,
 )
 """``x`` with ``u`` added at index arrays."""
 
@@ -326,7 +327,7 @@ scatter_max: Primitive = _scatter(
     _writes_extremum(np.maximum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
-    combine=np.maximum,
+    fold=GREATEST,
 )
 """The greatest of ``x`` and all updates for a place."""
 
@@ -335,7 +336,7 @@ scatter_min: Primitive = _scatter(
     _writes_extremum(np.minimum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
-    combine=np.minimum,
+    fold=LEAST,
 )
 """The least of ``x`` and all updates for a place."""
 

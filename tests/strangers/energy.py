@@ -12,7 +12,12 @@ sum_of_squares = extend.reduction(
     lambda x, axis, keepdims: np.add.reduce(np.square(x), axis, keepdims=keepdims),
     factor=lambda _, x, **_params: 2 * x,
     samples=extend.numbers(imaginary=False),
-    combine=np.add,
+    fold=extend.Fold(
+        lambda m, x, y: x + y,
+        0,
+        start=lambda m, dtype, place, x: m.square(m.astype(x, dtype)),
+        ufunc=np.add,
+    ),
 )
 
 

@@ -108,7 +108,7 @@ class Written:
     def __eq__(self, other: Operand) -> Written:  # type: ignore[override]  # as NumPy's arrays do
         return _comparison("==", self, other)
 
-    def __ne__(self, other: Operand) -> Written:  # type: ignore[override]
+    def __ne__(self, other: Operand) -> Written:  # type: ignore[override]  # likewise
         return _comparison("!=", self, other)
 
 

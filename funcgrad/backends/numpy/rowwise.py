@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.movement import behind
 from funcgrad.primitives.products import plan_product
 from funcgrad.primitives.rows import many_rows
@@ -226,7 +226,7 @@ def _reduction(equation: Equation, structure: Reduction, shape: Shape, result: i
     dtype = equation.results[0].dtype  # a sum of bool is one of integers: neither uses BLAS
     axes = params["axis"]
     params["axis"] = tuple(sorted([(axis - 1) % len(shape) for axis in axes]))
-    is_position = structure.combine is None and operation.differential is DISCRETE
+    is_position = structure.fold is not None and structure.fold.finish is not None
     times = (
         _reduction_time(structure, is_position, Spec(shape, dtype), axes),
         _reduction_time(structure, is_position, Spec(behind(shape), dtype), params["axis"]),

@@ -20,6 +20,7 @@ from funcgrad.structure import (
 )
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
+from funcgrad.testing.operations.interpreter import folded, scanned
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 from funcgrad.trace import Raw, Value
 
@@ -87,6 +88,24 @@ def _is_put_together(case: Case) -> None:
     if structure is not None:
         reduced = structure.ufunc.reduce(case.sample.args[0], **case.sample.params)
         require_near(case.value(), reduced, 1e-6, f"against {structure.ufunc.__name__}.reduce")
+
+
+def _folds(case: Case) -> None:
+    """Fold elements one by one; sums are as near as their rounding in the result's dtype."""
+    structure, params = case.primitive.structure, case.sample.params
+    assert isinstance(structure, Reduction | Scan)
+    fold, expected = structure.fold, case.value()
+    shape, operands = np.shape(case.args[0]), [list(np.ravel(arg)) for arg in case.args]
+    if fold is None:
+        return
+    if isinstance(structure, Scan):
+        reverse = params.get("reverse", False)
+        made = scanned(fold, expected.dtype, operands, shape, params["axis"], reverse)
+    else:
+        made = folded(fold, expected.dtype, operands, shape, params["axis"])
+    out = np.array(made, expected.dtype).reshape(expected.shape)
+    rounding = {"e": 1e-2, "f": 1e-5, "F": 1e-5}.get(expected.dtype.char, 1e-12)
+    require_near(out, expected, rounding, "evaluate, against the fold")
 
 
 # ------------------------------------------------------------------------------ movements
@@ -292,6 +311,16 @@ ELEMENT_MAPS: Final = (
         "See ufunc.",
         AtSamples(_is_put_together),
         _has(Reduction, "ufunc"),
+    ),
+    Property(
+        "structure: fold",
+        "Elements that are folded one by one are what `evaluate` makes of them.",
+        "See fold: combine, identity, start, finish. Or evaluate.",
+        AtSamples(_folds),
+        lambda primitive: (
+            isinstance(primitive.structure, Reduction | Scan)
+            and primitive.structure.fold is not None
+        ),
     ),
     Property(
         "structure: index map",

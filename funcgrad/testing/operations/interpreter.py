@@ -1,0 +1,89 @@
+"""A small interpreter of structures: it moves and folds single numbers, as declarations say.
+
+Arrays are lists of NumPy's numbers in C order beside their shapes; nothing is asked of
+``evaluate``. So it shows what a compiler can know of an operation.
+
+>>> from funcgrad.folds import SUM
+>>> folded(SUM, np.dtype(int), ([1, 2, 3, 4],), (2, 2), (1,))
+[np.int64(3), np.int64(7)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad import intrinsics
+from funcgrad.errors import CheckError
+from funcgrad.folds import Fold
+from funcgrad.shape import Shape
+from funcgrad.structure import dense_strides
+from funcgrad.trace import Raw
+
+
+def folded(
+    fold: Fold, dtype: np.dtype[Any], operands: Sequence[list[Raw]], shape: Shape, axes: Shape
+) -> list[Raw]:
+    """Fold elements along axes, from the identity on where there is one.
+
+    Parameters
+    ----------
+    fold : Fold
+    dtype : dtype
+        Of the result.
+    operands : sequence of list
+        The elements of operands of one shape.
+    shape : tuple of int
+    axes : tuple of int
+    """
+    states: dict[Shape, Any] = {}
+    across = [range(n) for axis, n in enumerate(shape) if axis not in axes]
+    for place in product(*across):
+        identity = fold.identity
+        states[place] = None if identity is None else intrinsics.astype(identity, dtype)[()]
+    along = [shape[axis] for axis in axes]
+    for number, index in enumerate(product(*map(range, shape))):
+        place = tuple([k for axis, k in enumerate(index) if axis not in axes])
+        position = _position([index[axis] for axis in axes], along)
+        elements = [operand[number] for operand in operands]
+        state = fold.of(intrinsics, dtype, np.intp(position), *elements)
+        before = states[place]
+        states[place] = state if before is None else fold.combine(intrinsics, before, state)
+    if any(state is None for state in states.values()):
+        raise CheckError("no elements are folded, and the fold has no identity")
+    return [fold.element(intrinsics, state) for state in states.values()]
+
+
+def _position(index: Sequence[int], sizes: Sequence[int]) -> int:
+    return sum([k * step for k, step in zip(index, dense_strides(sizes), strict=True)])
+
+
+def scanned(
+    fold: Fold,
+    dtype: np.dtype[Any],
+    operands: Sequence[list[Raw]],
+    shape: Shape,
+    axis: int,
+    reverse: bool,
+) -> list[Raw]:
+    """Fold the elements up to each place along an axis; see ``folded``."""
+    out: list[Raw] = [None] * prod(shape)
+    for lane in _lanes(shape, axis):
+        state = None
+        for position, number in enumerate(lane[::-1] if reverse else lane):
+            elements = [operand[number] for operand in operands]
+            here = fold.of(intrinsics, dtype, np.intp(position), *elements)
+            state = here if state is None else fold.combine(intrinsics, state, here)
+            out[number] = fold.element(intrinsics, state)
+    return out
+
+
+def _lanes(shape: Shape, axis: int) -> Iterator[list[int]]:
+    """The numbers of the elements along an axis, for each place across it."""
+    numbers = np.arange(prod(shape)).reshape(shape)
+    for lane in np.moveaxis(numbers, axis, -1).reshape(-1, shape[axis] or 1):
+        yield lane.tolist()
