@@ -80,6 +80,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 def spec_of(x: Any) -> Spec:
     """The spec of a value."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Spec(x.shape, x.dtype)
     return Spec(shape_of(x), dtype_of(x), type(x) in (bool, int, float, complex))
 
 

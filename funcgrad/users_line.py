@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy
 
-_LIBRARIES: Final = tuple(
+LIBRARIES: Final = tuple(
     dict.fromkeys(
         place + os.sep
         for file in (__file__, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
@@ -26,7 +26,7 @@ _HOME: Final = dirname(__file__) + os.sep
 
 def is_users(frame: FrameType) -> bool:
     """Whether the code of a frame is the user's."""
-    return not frame.f_code.co_filename.startswith(_LIBRARIES)
+    return not frame.f_code.co_filename.startswith(LIBRARIES)
 
 
 def users_line() -> str:

@@ -17,7 +17,7 @@ from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Bound, State, Truth
 from funcgrad.control.carry import common_specs, handed, placed, placed_operand, placed_values
 from funcgrad.control.switch_operation import apply_switch, goes_into, select
-from funcgrad.control.values import as_spec, result_specs, specs_inside
+from funcgrad.control.values import as_spec, closed_together, result_specs, specs_inside
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.programs.program import Program
@@ -27,7 +27,7 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, STRONG, Raw, TracedValue, Value
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import Batched
-from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
+from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.participation import is_batched, participants, participating
 from funcgrad.transforms.stager import Staged
 from funcgrad.trees import Structure
@@ -347,16 +347,11 @@ class Branches:
             with participating(goers):
                 staged.append(self.staged(k))
         structures = [structure for _, _, structure in staged]
-        closed = list({id(x): x for _, branch_closed, _ in staged for x in branch_closed}.values())
         specs = [result_specs(program) for program, _, _ in staged]
         wanted = common_specs(self.operation, self.names, structures, specs)
-        every = specs_inside([*self.values, *closed])
-        count = len(self.values)
-        programs = [
-            _joining(program, branch_closed, closed, count, every, wanted)
-            for program, branch_closed, _ in staged
-        ]
-        outs = apply_switch(index, [*self.values, *closed], programs)
+        pairs = [(program, closed) for program, closed, _ in staged]
+        programs, closed = closed_together(pairs, specs_inside(self.values), wanted)
+        outs = apply_switch(index, [*closed, *self.values], programs)
         return trees.unflatten(structures[0], [wrap(out) for out in outs])
 
     def select(self, index: Value) -> Any:
@@ -376,23 +371,3 @@ class Branches:
         every = [fitting.get(k, anything) for k in range(count)]
         (tree, _), *_ = kinds.values()
         return trees.unflatten(tree, [wrap(out) for out in select(index, every)])
-
-
-def _joining(
-    program: Program,
-    closed: Sequence[Value],
-    every: Sequence[Value],
-    count: int,
-    specs: Sequence[Spec],
-    wanted: Sequence[Spec],
-) -> Program:
-    """Extend a branch to take the values that any branch closes over, and convert its results to
-    the specs that all branches have."""
-    places = {id(value): count + k for k, value in enumerate(every)}
-    reads = [*range(count), *[places[id(value)] for value in closed]]
-
-    def branch(values: Sequence[Value]) -> list[Value]:
-        outs = program.evaluate([values[k] for k in reads])
-        return [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
-
-    return flat_program(program.name, branch, specs)

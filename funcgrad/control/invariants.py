@@ -26,7 +26,7 @@ from funcgrad.programs.program import Program
 from funcgrad.structure import Control, Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 
 
 def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
@@ -45,10 +45,10 @@ def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
     specs = [*loop.body.inputs[:start], *specs_inside(more), *loop.body.inputs[start:]]
 
     def step(values: Sequence[Value]) -> list[Value]:
-        return body.evaluate([*[values[k] for k in read], *values[start:]])
+        return applied(body, [*[values[k] for k in read], *values[start:]])
 
     def goes_on(values: Sequence[Value]) -> list[Value]:
-        flags: list[Value] = loop.condition.evaluate([*values[:start], *values[stop:]])
+        flags: list[Value] = applied(loop.condition, [*values[:start], *values[stop:]])
         return flags
 
     changed = loop._replace(

@@ -143,28 +143,7 @@ def _record(values: Values, followed: Sequence[bool], params: Params) -> Control
     loop = Loop(**params)
     if loop.condition is None:
         return ScanRecording(values, followed, loop, apply_loop)
-    return WhileRecording(values, followed, loop)
-
-
-class WhileRecording(ControlRecording):
-    """The record of a loop that keeps its operands and none of its states."""
-
-    __slots__ = ("_followed", "_loop", "_recorded", "_values", "connected", "outs")
-
-    def __init__(self, values: Values, followed: Sequence[bool], loop: Loop) -> None:
-        self._values, self._loop = values, loop
-        sweeps = Sweeps(loop)
-        self._followed, (ends,) = reached(sweeps, followed)
-        self.connected = tuple(ends)
-        self._recorded = sweeps.recorded(self._followed)
-        self.outs = apply_loop(values, self._recorded.loop)
-
-    def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
-        again = Sweeps(self._loop)
-        return unwind(self._values, self._followed, [cts], (again, self._recorded), _swept)
-
-    def push(self, tangents: Values) -> list[Value]:
-        return _push(self._values, tangents, self._loop.params())[1]
+    return SweepsRecording(values, followed, Sweeps(loop))
 
 
 def _runs(**params: Any) -> list[tuple[Program, int | None]]:
@@ -208,7 +187,9 @@ LOOP: Final = control_primitive(
 
 
 def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
-    """Run sweeps, and return their results."""
+    """Run sweeps, and return their results; without turns they are a loop."""
+    if not sweeps.turns:
+        return apply_loop(values, sweeps.loop)
     return list(UNWIND(*values, **sweeps.params()))
 
 
@@ -237,23 +218,27 @@ def _result_unwind(*specs: Spec, **params: Any) -> tuple[Spec, ...]:
     return tuple(result_parts)
 
 
-def _push_unwind(
-    values: Values, tangents: Values, params: Params
+def _push_sweeps(
+    values: Values, tangents: Values, sweeps: Sweeps
 ) -> tuple[list[Value], list[Value]]:
-    sweeps, layout = Sweeps.of(params).pushed([t is not None for t in tangents])
-    outs = _swept(layout.joined(values, layout.filled(values, tangents)), sweeps)
+    moved, layout = sweeps.pushed([t is not None for t in tangents])
+    outs = _swept(layout.joined(values, layout.filled(values, tangents)), moved)
     return layout.taken_apart(outs, 1 + sweeps.first)
 
 
-class UnwindRecording(ControlRecording):
-    """The record of a way back through a loop."""
+def _push_unwind(
+    values: Values, tangents: Values, params: Params
+) -> tuple[list[Value], list[Value]]:
+    return _push_sweeps(values, tangents, Sweeps.of(params))
 
-    __slots__ = ("_followed", "_params", "_recorded", "_sweeps", "_values", "connected", "outs")
 
-    def __init__(self, values: Values, followed: Sequence[bool], params: Params) -> None:
-        self._values = values
-        self._params = params
-        self._sweeps = sweeps = Sweeps.of(params)
+class SweepsRecording(ControlRecording):
+    """The record of a loop without known length, or of a way back: operands, and no states."""
+
+    __slots__ = ("_followed", "_recorded", "_sweeps", "_values", "connected", "outs")
+
+    def __init__(self, values: Values, followed: Sequence[bool], sweeps: Sweeps) -> None:
+        self._values, self._sweeps = values, sweeps
         self._followed, ends = reached(sweeps, followed)
         self._recorded = sweeps.recorded(self._followed)
         self.outs = _swept(values, self._recorded)
@@ -274,7 +259,11 @@ class UnwindRecording(ControlRecording):
         return unwind(self._values, self._followed, every, both, _swept)
 
     def push(self, tangents: Values) -> list[Value]:
-        return _push_unwind(self._values, tangents, self._params)[1]
+        return _push_sweeps(self._values, tangents, self._sweeps)[1]
+
+
+def _record_unwind(values: Values, followed: Sequence[bool], params: Params) -> ControlRecording:
+    return SweepsRecording(values, followed, Sweeps.of(params))
 
 
 def _batch_unwind(
@@ -306,7 +295,7 @@ UNWIND: Final = control_primitive(
     "unwind",
     Rules(
         _evaluate_unwind,
-        UnwindRecording,
+        _record_unwind,
         _push_unwind,
         _batch_unwind,
         _check_linear_unwind,

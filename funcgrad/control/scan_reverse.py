@@ -22,7 +22,7 @@ from funcgrad.control.cotangents import (
 )
 from funcgrad.control.invariants import invariant_variables
 from funcgrad.control.operation import ControlRecording, Values
-from funcgrad.control.values import as_spec, result_specs, specs_inside, strong
+from funcgrad.control.values import result_specs, specs_inside, strong, tangent_in
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate, stack
 from funcgrad.primitives.structural import view
@@ -325,7 +325,7 @@ class ScanRecording(ControlRecording):
             out_tangents = self._apply_linear(pushforward, known, step_tangents)
             specs = loop.parts(inputs)[1]
             ends = [
-                as_spec(zeros_like(spec) if t is None else t, spec)
+                tangent_in(t, spec)
                 for t, spec, flag in zip(out_tangents, specs, state_flags, strict=False)
                 if flag
             ]

@@ -32,7 +32,7 @@ from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, restored
 from funcgrad.transforms.masked import Cotangent, Masked
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 from funcgrad.transforms.with_derivative import with_pullback
 
 Kinds: TypeAlias = list[CotangentKind]
@@ -189,7 +189,7 @@ def _turn(
         seeds, so_far = restored(carried_kinds, arguments), restored(sums, arguments)
         read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
         every = [*seeds, *chain(*reversed(others))]
-        cts = restored(layout, pulled.evaluate([*read, *flat(every)]))
+        cts = restored(layout, applied(pulled, [*read, *flat(every)]))
         pairs = zip(cts[: count + len(state)], [*consts, *state], strict=True)
         fits = [fitted(ct, spec) for ct, spec in pairs]
         more = [total(*pair) for pair in zip(so_far, fits[:count], strict=True)]
@@ -228,7 +228,7 @@ def _step(sweeps: Sweeps, number: int) -> Program:
             read = others[: len(program.inputs)]
             if not k:
                 read[:count] = shared
-            outs += program.evaluate(read)
+            outs += applied(program, read)
         return outs
 
     return flat_program(programs[0].name, step, [*consts, *carried[number], *specs])

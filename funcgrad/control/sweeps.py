@@ -25,7 +25,7 @@ from funcgrad.primitives.deputies import chosen_examples
 from funcgrad.programs.program import Program
 from funcgrad.structure import Loop
 from funcgrad.trace import Value
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 from funcgrad.transforms.with_derivative import as_recorded
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class Sweeps(NamedTuple):
             before = operands[len(operands) - count :]
             if deputes:
                 operands = taking_part(active, operands, flags)
-            pairs = zip(turn.evaluate(operands), before, strict=True)
+            pairs = zip(applied(turn, operands), before, strict=True)
             return [chosen_examples(active, new, old) for new, old in pairs]
 
         mask = batch.loop.body.inputs[shared]

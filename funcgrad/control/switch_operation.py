@@ -8,7 +8,7 @@ residuals of the branch that ran, in *slots* that all branches share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from funcgrad.control.values import (
     part_of,
     specs_inside,
     strong,
+    tangent_in,
 )
 from funcgrad.errors import ProgramError
 from funcgrad.primitives.logic import equal, greater_equal, less_equal
@@ -47,10 +48,10 @@ from funcgrad.structure import Choice
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
-from funcgrad.transforms.layout import CotangentKind, flat, kind_of, present, restored
+from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, present, restored
 from funcgrad.transforms.linearization import Linearization, LinearPart
 from funcgrad.transforms.masked import Cotangent
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 from funcgrad.transforms.with_derivative import WithDerivative, with_pushforward
 
 
@@ -104,41 +105,69 @@ def _result(index: Spec, *specs: Spec, **params: Any) -> tuple[Spec, ...]:
 def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
     branches = _branches(params)
     inputs = branches[0].inputs
-    args = [stand_in(spec) for spec in inputs]
-    flags = [t is not None for t in tangents[1:]]
-    stand_in_tangents = [
-        stand_in(strong(spec)) if flag else None for spec, flag in zip(inputs, flags, strict=True)
-    ]
+    args, count = [stand_in(spec) for spec in inputs], len(branches[0].outputs)
     every = [
-        with_pushforward(branch, args, stand_in_tangents, numbers=False) for branch in branches
+        with_pushforward(branch, args, _like(tangents[1:], inputs), numbers=False)
+        for branch in branches
     ]
-    count = len(branches[0].outputs)
-    moved = [any(flags) for flags in zip(*[present(both.layout) for both in every], strict=True)]
-    out_specs = [strong(spec) for spec in branches[0].results(*inputs)]
+    out_specs = branches[0].results(*inputs)
+    moved = _Moved.of([both.layout for both in every], out_specs)
 
     def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
         def branch_with_tangents(both_values: Values) -> list[Value]:
-            outs = both.program.evaluate(both_values)
-            out_tangents = restored(both.layout, outs[count:])
-            return [
-                *outs[:count],
-                *[
-                    as_spec(zeros_like(spec) if t is None else t, spec)
-                    for t, spec, flag in zip(out_tangents, out_specs, moved, strict=True)
-                    if flag
-                ],
-            ]
+            outs = applied(both.program, both_values)
+            return [*outs[:count], *moved.filled(restored(both.layout, outs[count:]))]
 
         return branch_with_tangents
 
-    specs = [*inputs, *[strong(spec) for spec, flag in zip(inputs, flags, strict=True) if flag]]
+    incoming = flat(tangents[1:])
+    pairs = zip(inputs, tangents[1:], strict=True)
+    specs = [*inputs, *[strong(spec) for spec, t in pairs if t is not None]]
     programs = [
         flat_program(f"{branch.name}_push", pushed(both), specs)
         for branch, both in zip(branches, every, strict=True)
     ]
-    outs = apply_switch(values[0], [*values[1:], *flat(tangents[1:])], programs)
-    pushed_tangents = iter(outs[count:])
-    return outs[:count], [next(pushed_tangents) if flag else None for flag in moved]
+    outs = apply_switch(values[0], [*values[1:], *incoming], programs)
+    return outs[:count], moved.spread(outs[count:])
+
+
+def _like(tangents: Values, specs: Sequence[Spec]) -> list[Value]:
+    """Stand-ins for tangents; None where there is none."""
+    return [
+        None if t is None else stand_in(strong(spec))
+        for t, spec in zip(tangents, specs, strict=True)
+    ]
+
+
+class _Moved(NamedTuple):
+    """The tangents of a choice's results, which are there if any branch has them.
+
+    Attributes
+    ----------
+    flags : list of bool
+        Which results have one.
+    specs : list of Spec
+        Of all tangents.
+    """
+
+    flags: list[bool]
+    specs: list[Spec]
+
+    @classmethod
+    def of(cls, layouts: Sequence[Layout], specs: Sequence[Spec]) -> _Moved:
+        """Join what each branch has."""
+        flags = [any(column) for column in zip(*map(present, layouts), strict=True)]
+        return cls(flags, [*map(strong, specs)])
+
+    def filled(self, tangents: Values) -> list[Value]:
+        """The tangents of a branch, with zeros where other branches have some."""
+        triples = zip(tangents, self.specs, self.flags, strict=True)
+        return [tangent_in(t, spec) for t, spec, flag in triples if flag]
+
+    def spread(self, tangents: Values) -> list[Value]:
+        """The tangents of all results; None where no branch has one."""
+        entries = iter(tangents)
+        return [next(entries) if flag else None for flag in self.flags]
 
 
 def _batch(
@@ -273,37 +302,17 @@ class SwitchRecording(ControlRecording):
 
     def push(self, tangents: Values) -> list[Value]:
         first = self._branches[0]
-        inputs = [strong(spec) for spec in first.inputs]
-        flags = [t is not None for t in tangents[1:]]
-        stand_in_tangents = [
-            stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)
-        ]
         pushforwards = [
-            linearization.pushforward(self._args, stand_in_tangents)
+            linearization.pushforward(self._args, _like(tangents[1:], first.inputs))
             for linearization in self._taken
         ]
-        moved = [
-            any(flags)
-            for flags in zip(*[present(linear.layout) for linear in pushforwards], strict=True)
-        ]
-        specs = [strong(spec) for spec in first.results(*first.inputs)]
+        moved = _Moved.of([linear.layout for linear in pushforwards], first.results(*first.inputs))
 
         def forth(branch: int, values: Values) -> list[Value]:
-            incoming = values[len(inputs) + len(self._slots) :]
-            pairs = zip(
-                self._apply_linear(pushforwards[branch], branch, values, incoming),
-                specs,
-                moved,
-                strict=True,
-            )
-            return [
-                as_spec(zeros_like(spec) if t is None else t, spec)
-                for t, spec, flag in pairs
-                if flag
-            ]
+            incoming = values[len(first.inputs) + len(self._slots) :]
+            return moved.filled(self._apply_linear(pushforwards[branch], branch, values, incoming))
 
-        results = iter(self._switch(forth, flat(tangents[1:])))
-        return [next(results) if flag else None for flag in moved]
+        return moved.spread(self._switch(forth, flat(tangents[1:])))
 
     def _pullback_for(
         self, taken: Linearization, kinds: Sequence[CotangentKind], specs: Sequence[Spec]
@@ -371,7 +380,7 @@ def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequenc
     """A branch that also returns all slots: its residuals in theirs, and zeros in the others."""
 
     def filled(values: Values) -> list[Value]:
-        outs = forward.evaluate(values)
+        outs = applied(forward, values)
         slot_values: list[Value] = [
             stand_in(spec) if spec.weak else zeros_like(spec) for spec in slots
         ]

@@ -20,11 +20,11 @@ from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
 from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.values import (
-    as_spec,
     batched_program,
     inputs_read,
     part_of,
     strong,
+    tangent_in,
     with_batch,
 )
 from funcgrad.primitives.deputies import chosen_examples
@@ -37,7 +37,7 @@ from funcgrad.structure import Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.layout import present, restored
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 from funcgrad.transforms.with_derivative import WithDerivative, with_pushforward
 
 T = TypeVar("T")
@@ -120,11 +120,11 @@ def pushed_step(
 
     def pushed_values(values: Sequence[Value]) -> list[Value]:
         primals, tangents = operands.taken_apart(values)
-        outs = both.program.evaluate([*primals, *[t for t in tangents if t is not None]])
+        outs = applied(both.program, [*primals, *[t for t in tangents if t is not None]])
         moved = restored(both.layout, outs[count:])
         for k, (spec, flag) in enumerate(zip(inputs[first:], state, strict=False)):
             if flag:
-                moved[k] = as_spec(zeros_like(spec) if moved[k] is None else moved[k], spec)
+                moved[k] = tangent_in(moved[k], spec)
         return results.joined(outs[:count], moved)
 
     pairs = zip(inputs, chain(*operands.parts), strict=True)
@@ -146,7 +146,7 @@ def pushed(loop: Loop, flags: Sequence[bool]) -> tuple[Loop, Tangents, Tangents]
         return pushed_loop, operands, results
 
     def goes_on(values: Sequence[Value]) -> list[Value]:
-        flags: list[Value] = loop.condition.evaluate(operands.taken_apart(values)[0])
+        flags: list[Value] = applied(loop.condition, operands.taken_apart(values)[0])
         return flags
 
     condition = flat_program(f"{loop.condition.name}_push", goes_on, body.inputs)
@@ -233,11 +233,11 @@ def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
     def step(values: Sequence[Value]) -> list[Value]:
         shared, active, state = values[:count], values[count], values[count + 1 :]
         read = [*shared, *state]
-        stepped = body.evaluate(taking_part(active, read, flags) if deputes else read)
+        stepped = applied(body, taking_part(active, read, flags) if deputes else read)
         next_state = [
             chosen_examples(active, new, old) for new, old in zip(stepped, state, strict=True)
         ]
-        (more,) = condition.evaluate([*shared, *next_state])
+        (more,) = applied(condition, [*shared, *next_state])
         return [logical_and(active, more), *next_state]
 
     return loop._replace(

@@ -19,8 +19,9 @@ from funcgrad.programs.extract import extract, needed
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 
 
 def as_spec(value: Value, spec: Spec) -> Value:
@@ -39,6 +40,11 @@ def as_spec(value: Value, spec: Spec) -> Value:
     if spec.weak and value_spec.weak:  # the number that changes no other, not even -0.0
         return add(value, spec.dtype.type(-0.0).item())
     return cast(value, dtype=spec.dtype)
+
+
+def tangent_in(tangent: Value, spec: Spec) -> Value:
+    """A tangent in the dtype of a spec; zeros where there is none."""
+    return as_spec(zeros_like(spec) if tangent is None else tangent, spec)
 
 
 def specs_inside(values: Sequence[Value]) -> list[Spec]:
@@ -64,12 +70,46 @@ def of_one_kind(programs: Sequence[Program]) -> Sequence[Program]:
 
     def with_results(program: Program) -> Program:
         def converted(values: Sequence[Value]) -> list[Value]:
-            outs = program.evaluate(values)
+            outs = applied(program, values)
             return [*map(as_spec, outs, wanted)]
 
         return flat_program(program.name, converted, program.inputs)
 
     return [*map(with_results, programs)]
+
+
+def closed_together(
+    staged: Sequence[tuple[Program, list[Value]]],
+    specs: Sequence[Spec],
+    wanted: Sequence[Spec] | None = None,
+) -> tuple[list[Program], list[Value]]:
+    """Let programs take the same values: first those that any of them closes over.
+
+    Also returns these values.
+
+    Parameters
+    ----------
+    staged : sequence of pairs
+        Programs, each with the values that it closes over, which are its last inputs.
+    specs : sequence of Spec
+        The specs of their other inputs.
+    wanted : sequence of Spec, optional
+        The specs that results are converted to.
+    """
+    closed = [*{id(x): x for _, program_closed in staged for x in program_closed}.values()]
+    every, count = [*specs_inside(closed), *specs], len(closed)
+    places = {id(x): k for k, x in enumerate(closed)}
+
+    def over(program: Program, program_closed: list[Value]) -> Program:
+        reads = [*range(count, len(every)), *[places[id(x)] for x in program_closed]]
+
+        def adapted(values: Sequence[Value]) -> list[Value]:
+            outs = applied(program, [values[k] for k in reads])
+            return outs if wanted is None else [*map(as_spec, outs, wanted)]
+
+        return flat_program(program.name, adapted, every)
+
+    return [over(*pair) for pair in staged], closed
 
 
 def strong(spec: Spec) -> Spec:
@@ -82,7 +122,7 @@ def strong_program(program: Program) -> Program:
     wanted = [*map(strong, program.results(*program.inputs))]
 
     def converted(values: Sequence[Value]) -> list[Value]:
-        outs = program.evaluate(values)
+        outs = applied(program, values)
         return [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
 
     return flat_program(program.name, converted, [*map(strong, program.inputs)])

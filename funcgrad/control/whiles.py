@@ -30,19 +30,18 @@ from funcgrad.control.carry import Kinds, alike, placed, placed_operand
 from funcgrad.control.choices import is_unknown, number_in, truth
 from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.scans import counted
-from funcgrad.control.values import as_spec, specs_inside, strong
+from funcgrad.control.values import as_spec, closed_together, strong
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
 from funcgrad.programs.equation import spec_inside
-from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
 from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function, is_whole
-from funcgrad.transforms.numberless import flat_program, running_stager, staged_body
+from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.participation import participants, participating
 from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
@@ -348,26 +347,15 @@ def _staged(
     def goes_on(values: Sequence[Value]) -> list[Value]:
         return [truth(operation, "the result of cond_fun", cond_fun(kinds.tree(values)))]
 
-    body, body_closed = kinds.staged(stager, _step(kinds, body_fun), (), name_of(body_fun))
+    step = kinds.staged(stager, _step(kinds, body_fun), (), name_of(body_fun))
     place = f"fg.{operation}"
-    cond, cond_closed = staged_body(stager, place, goes_on, kinds.specs, name_of(cond_fun))
-    closed = [*{id(x): x for x in (*cond_closed, *body_closed)}.values()]
-    specs = [*specs_inside(closed), *kinds.specs]
-    places = {id(x): k for k, x in enumerate(closed)}
-
-    def over(program: Program, program_closed: list[Value]) -> Program:
-        reads = [places[id(x)] for x in program_closed]
-
-        def adapted(values: Sequence[Value]) -> list[Value]:
-            return program.evaluate([*values[len(closed) :], *[values[k] for k in reads]])
-
-        return flat_program(program.name, adapted, specs)
-
+    test = staged_body(stager, place, goes_on, kinds.specs, name_of(cond_fun))
+    (body, cond), closed = closed_together([step, test], kinds.specs)
     loop = Loop(
-        over(body, body_closed),
+        body,
         len(closed),
         len(kinds.values),
-        condition=over(cond, cond_closed),
+        condition=cond,
         checkpoints=None if checkpoints is None else as_index(checkpoints),
     )
     return kinds.tree(apply_loop([*closed, *kinds.values], loop))

@@ -22,7 +22,7 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, stand_in
 from funcgrad.structure import Loop
 from funcgrad.trace import Value
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import applied, flat_program
 
 _PYTHONS: Final = frozenset(np.dtype(kind).char for kind in (bool, int, float, complex))
 
@@ -109,7 +109,7 @@ def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int
             if k != _MARK:
                 read[k] = value
         rows = [np.True_ if k == _MARK else carry[k - start] for k in mine]
-        return [*program.evaluate(read), *rows]
+        return [*applied(program, read), *rows]
 
     return flat_program(program.name, step, specs)
 

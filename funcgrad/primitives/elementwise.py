@@ -163,7 +163,7 @@ def elementwise_result(
     """The rule for the result of an elementwise operation: NumPy itself says the dtype."""
 
     def result(*specs: Spec, **params: Any) -> Spec:
-        shape = broadcast_shapes(name, *(spec.shape for spec in specs))
+        shape = broadcast_shapes(name, *[spec.shape for spec in specs])
         size = 0 if 0 in shape else 1  # where there is no element, none is refused
         examples = [_example(spec, size) for spec in specs]
         with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
@@ -175,8 +175,10 @@ def elementwise_result(
 
 
 def _example(spec: Spec, size: int) -> Raw:
-    one = np.ones((size,) * bool(spec.shape), spec.dtype)
-    return one.item() if spec.weak else one[()]
+    if spec.shape:
+        return np.array([1] * size, spec.dtype)
+    one = spec.dtype.type(1)
+    return one.item() if spec.weak else one
 
 
 def batch_elementwise(

@@ -78,9 +78,11 @@ def needed(
     read = set(wanted)
     results = program.index.results
     for position in range(len(results) - 1, -1, -1):
-        if any(variable in read and variable not in sources for variable in results[position]):
-            equations.add(position)
-            read.update(program.equations[position].operands)
+        for variable in results[position]:
+            if variable in read and variable not in sources:
+                equations.add(position)
+                read.update(program.equations[position].operands)
+                break
     return equations, read
 
 

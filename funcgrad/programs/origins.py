@@ -11,7 +11,7 @@ import sys
 from types import FrameType
 
 from funcgrad.programs.program import bound
-from funcgrad.users_line import is_users, line_of_frame
+from funcgrad.users_line import LIBRARIES, is_users, line_of_frame
 
 
 def operations_line() -> str:
@@ -35,7 +35,7 @@ def staged_line() -> str:
 
 
 def _line_around(frame: FrameType | None) -> str:
-    while frame is not None and not is_users(frame):
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):  # as ``is_users``
         if frame.f_code is bound.__code__:
             source: str = frame.f_locals["equation"].source
             if source:

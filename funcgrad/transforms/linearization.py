@@ -28,6 +28,7 @@ from funcgrad.trace import Value
 from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.layout import Layout, flat, restored
 from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.numberless import applied
 from funcgrad.transforms.with_derivative import (
     WithDerivative,
     with_pullback,
@@ -59,8 +60,9 @@ class LinearPart:
         run: FlatFunction | None = None,
     ) -> list[Cotangent]:
         """The cotangents or tangents that it returns, where ``run`` runs the program."""
-        run = self.program.evaluate if run is None else run
-        return restored(self.layout, run([*[saved[k] for k in self.reads], *flat(cts)]))
+        values = [*[saved[k] for k in self.reads], *flat(cts)]
+        outs = applied(self.program, values) if run is None else run(values)
+        return restored(self.layout, outs)
 
 
 class Linearization:
