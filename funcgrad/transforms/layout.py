@@ -30,11 +30,6 @@ class CotangentKind(Enum):
     """``Masked``, with one truth value for all elements."""
     MASKED = 3
 
-    @property
-    def is_masked(self) -> bool:
-        """Whether such a cotangent consists of two values."""
-        return self.value >= 2
-
 
 _ABSENT: Final = CotangentKind.ABSENT
 _WHOLE: Final = CotangentKind.WHOLE

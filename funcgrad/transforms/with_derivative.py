@@ -24,7 +24,7 @@ from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.explicit import has_rules
 from funcgrad.transforms.flat_functions import run_pulled, run_pushed
-from funcgrad.transforms.layout import CotangentKind, Layout, flat, layout_of, present, restored
+from funcgrad.transforms.layout import CotangentKind, Layout, flat, layout_of, restored
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.stage import program as stage
@@ -70,7 +70,8 @@ def with_pullback(
 
     def made() -> WithDerivative:
         staged, layout, connected = _staged(both, program, args, cts, numbers)
-        return WithDerivative(*_without_full_masks(staged, layout), connected)
+        full = _without_full_masks(staged, layout, len(program.outputs))
+        return WithDerivative(*full, connected)
 
     # Branches in branches are differentiated again with what is around them.
     key = "pullback", tuple(followed), kinds(cts)
@@ -132,24 +133,19 @@ def _staged(
     return simplified(staged), *program_of_both.aux
 
 
-def _without_full_masks(program: Program, layout: Layout) -> tuple[Program, Layout]:
-    """Drop the masks that are known to be full, as those of x[:-1] and x[1:] together are."""
-    variables = iter(program.outputs)
-    before = len(program.outputs) - sum(present(layout)) - sum(kind.is_masked for kind in layout)
-    outputs = [next(variables) for _ in range(before)]
+def _without_full_masks(program: Program, layout: Layout, count: int) -> tuple[Program, Layout]:
+    """Drop the masks that are known to be full, as those of x[:-1] and x[1:] together are.
+
+    The cotangents come after ``count`` results.
+    """
     known = dict(enumerate(program.constants, len(program.inputs)))
-    kinds = []
-    for kind in layout:
-        outputs += [next(variables)] if kind is not CotangentKind.ABSENT else []
-        if kind.is_masked:
-            mask = next(variables)
-            if mask in known and np.all(known[mask].value):
-                kind = CotangentKind.WHOLE
-            else:
-                outputs.append(mask)
-        kinds.append(kind)
-    result = trees.structure(tuple(outputs))
-    return replace(program, outputs=tuple(outputs), result=result), tuple(kinds)
+    variables, kinds = list(program.outputs[:count]), list(layout)
+    for k, ct in enumerate(restored(layout, program.outputs[count:])):
+        if type(ct) is Masked and ct.mask in known and np.all(known[ct.mask].value):
+            ct, kinds[k] = ct.value, CotangentKind.WHOLE
+        variables += flat([ct])
+    result = trees.structure(tuple(variables))
+    return replace(program, outputs=tuple(variables), result=result), tuple(kinds)
 
 
 def example(value: Value) -> Value:
