@@ -173,6 +173,21 @@ def test_what_might_refuse_does_not_run_where_there_is_no_step() -> None:
     np.testing.assert_allclose(gradient(x, 2 * np.eye(2), 3), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_there_may_be_no_step_over_large_rows(steps: int) -> None:
+    def f(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            return fnp.sin(state[0]), state[1] + 1
+
+        x, count = fg.while_loop(lambda state: state[1] < 3 - 10 * state[0][0, 0], step, (x, 0))
+        return fnp.sum(x * (count + 1.0))
+
+    x = np.full((8, 8), 0.3 - 0.1 * steps)
+    for transform in (fg.grad, lambda f: lambda x: fg.hvp(f, (x,), (x,))):
+        expected = transform(f)(x)
+        np.testing.assert_allclose(transform(fg.jit(f))(x), expected, rtol=1e-12)
+
+
 def test_a_loop_from_another_start_is_not_stacked() -> None:
     f, x = LOOPS["numbers"]
     both = fg.value_and_grad(lambda x, y: f(x, 3) * f(y, 3))

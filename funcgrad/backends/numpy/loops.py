@@ -83,6 +83,8 @@ class _LoopLines:
         self._room(inner)
         room = inner.memory()
         rows = self._rows(stacks, inner)
+        if self.views and loop.length is None:  # then there may be no step, which names them
+            self.block.line(f"{' = '.join(self.views)} = None")
         self.block.line(self._head(rows), self.equation.source)
         with self.block.indented():
             if self.condition is not None:
