@@ -34,6 +34,7 @@ from typing import Any
 
 from funcgrad import folds
 from funcgrad.folds import Fold
+from funcgrad.places import IndexArray, Places, chosen_places
 from funcgrad.primitive import (
     DISCRETE,
     OPPOSITE,
@@ -108,12 +109,14 @@ __all__ = [
     "Elementwise",
     "Fold",
     "Gather",
+    "IndexArray",
     "Linear",
     "Linearized",
     "Loop",
     "Movement",
     "Opaque",
     "Partials",
+    "Places",
     "Primitive",
     "Random",
     "Reduction",
@@ -133,6 +136,7 @@ __all__ = [
     "batch_reduction",
     "begin_level",
     "bind",
+    "chosen_places",
     "combined",
     "complexes",
     "edges",

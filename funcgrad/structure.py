@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad.folds import Algebra as Algebra
 from funcgrad.folds import Fold
+from funcgrad.places import Piece, Places, place_of
 from funcgrad.quick_dataclasses import dataclass
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -150,44 +151,6 @@ class Scan:
     owns: bool = False
 
 
-class Piece(NamedTuple):
-    """A box of elements of an operand, and where they go.
-
-    For each index ``k`` of an array of the shape, the element ``start + sum(strides * k)`` of the
-    operand goes to the element ``to + sum(to_strides * k)`` of the result, both counted in C order.
-
-    Attributes
-    ----------
-    operand : int
-    shape : tuple of int
-    start : int
-    strides : tuple of int
-        In elements; 0 along axes of size 1, and where one element goes to several.
-    to : int
-    to_strides : tuple of int
-    """
-
-    operand: int
-    shape: tuple[int, ...]
-    start: int
-    strides: tuple[int, ...]
-    to: int
-    to_strides: tuple[int, ...]
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides in elements of an array in C order, 0 along axes of size 1.
-
-    >>> dense_strides((4, 1, 3))
-    (3, 0, 1)
-    """
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(0 if size == 1 else step)
-        step *= size
-    return tuple(reversed(strides))
-
-
 @dataclass(frozen=True, slots=True)
 class Movement:
     """Elements of the operands go where an index map says; wherever none comes to is zero.
@@ -236,21 +199,11 @@ class Movement:
                 return None
             shape = target.shape
             if 0 not in shape:
-                start, strides = _place(source, arrays[operand])
-                to, to_strides = _place(target, out)
+                start, strides = place_of(source, arrays[operand])
+                to, to_strides = place_of(target, out)
                 strides = (*(0,) * (len(shape) - len(strides)), *strides)
                 pieces.append(Piece(operand, shape, start, strides, to, to_strides))
         return tuple(pieces)
-
-
-def _place(window: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
-    """Where a part of an array begins, and its strides: in bytes, of which an element has one."""
-    strides = window.strides
-    if 1 in window.shape:
-        strides = tuple([0 if n == 1 else s for n, s in zip(window.shape, strides, strict=True)])
-    if window.size == whole.size and window.flags.c_contiguous:  # all of it, without a look
-        return 0, strides
-    return window.ctypes.data - whole.ctypes.data, strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,17 +223,31 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Each element is the first operand's at a place that the other operands say."""
+    """Each element is the first operand's at a place that the other operands say.
 
+    Attributes
+    ----------
+    places : callable
+        ``(*shapes, **params)``, of all operands, to the ``Places`` in the first one; the result has
+        their shape.
+    """
+
+    places: Callable[..., Places]
     owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Elements of an operand go to places of the result.
+    """Elements of an operand, the updates, go to places of the result.
+
+    Elsewhere it has the elements of the first operand, or zeros if the first operand is these. They
+    are taken in C order.
 
     Attributes
     ----------
+    places : callable
+        ``(*shapes, **params)``, of all operands, to the ``Places`` in the result; the updates have
+        their shape.
     updates : int
         Which operand's elements go there.
     fold : Fold, optional
@@ -288,6 +255,7 @@ class Scatter:
         the last one stays.
     """
 
+    places: Callable[..., Places]
     updates: int = 1
     fold: Fold | None = None
     owns: bool = False

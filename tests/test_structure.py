@@ -13,6 +13,7 @@ import pytest
 import funcgrad.structure as st
 from funcgrad.errors import CheckError
 from funcgrad.folds import SUM
+from funcgrad.places import Places
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.primitives import (
     contraction,
@@ -70,6 +71,7 @@ TURNED = Primitive("turned", np.transpose, lambda x: x, DISCRETE, lambda *_: Non
 WHOLE = Primitive("whole", lambda x: x - x.mean(), lambda x: x, DISCRETE, lambda *_: 0, rows(X))
 
 
+TURNED_PLACES = lambda x: Places(x, 5, (-3, -1))  # noqa: E731
 SUMMED = st.Reduction(SUM)
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)],
@@ -95,8 +97,8 @@ EARLY = st.Movement(
             "structure: ufunc",
             replace(reduction.count_nonzero, structure=st.Reduction(SUM)),
         ),
-        ("structure: gather", replace(WHOLE, structure=st.Gather())),
-        ("structure: scatter", replace(WHOLE, structure=st.Scatter())),
+        ("structure: gather", replace(WHOLE, structure=st.Gather(TURNED_PLACES))),
+        ("structure: scatter", replace(WHOLE, structure=st.Scatter(TURNED_PLACES))),
         (
             "structure: scan",
             replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T),

@@ -23,11 +23,12 @@ from typing import Final
 import numpy as np
 
 from funcgrad.passes.workbench import Rules, Workbench, improve
+from funcgrad.places import dense_strides
 from funcgrad.primitives.identity_product import identity_product
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import letters_of
-from funcgrad.structure import Contraction, dense_strides
+from funcgrad.structure import Contraction
 
 _LEAST_VOLUME: Final = 2**18
 """The number of multiplications from which on a product takes longer than a copy."""

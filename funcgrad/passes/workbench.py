@@ -22,12 +22,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from funcgrad.places import Piece
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation, Params, exact_key
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import rearranged
 from funcgrad.shape import Spec
-from funcgrad.structure import Movement, Piece, Trait
+from funcgrad.structure import Movement, Trait
 from funcgrad.trace import Raw
 
 ANY: Final = "any operation"

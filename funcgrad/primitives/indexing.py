@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.folds import SUM
+from funcgrad.places import Places, chosen_places
 from funcgrad.primitive import Linear, OperandText, Patch, Primitive, Sample, Transposes
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.index_keys import (
@@ -253,6 +254,14 @@ def _deposit_samples() -> Iterator[Sample]:
         yield Sample((arrived, *indices), {**sample.params, "shape": x.shape})
 
 
+def _places_read(x: Shape, *indices: Shape, axis: int, unique: bool) -> Places:
+    return chosen_places(x, *indices, operand=1, axis=axis)
+
+
+def _places_added_to(x: Shape, *indices: Shape, axis: int, unique: bool, shape: Shape) -> Places:
+    return chosen_places(shape, *indices, operand=1, axis=axis)
+
+
 gather: Primitive = Primitive(
     "gather",
     _gather,
@@ -271,7 +280,7 @@ gather: Primitive = Primitive(
     _batch_gather,
     _gather_samples,
     lambda x, *indices, axis, unique: f"{x.array}[{_indices_text(indices, axis)}]",
-    structure=Gather(),
+    structure=Gather(_places_read),
 )
 """The elements of ``x`` at index arrays, which broadcast, on consecutive axes from ``axis`` on.
 
@@ -293,7 +302,7 @@ deposit: Primitive = Primitive(
     _batch_deposit,
     _deposit_samples,
     _deposit_source,
-    structure=Scatter(updates=0, fold=SUM, owns=True),
+    structure=Scatter(_places_added_to, updates=0, fold=SUM, owns=True),
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.folds import GREATEST, LEAST, SUM, Fold
+from funcgrad.places import Places, chosen_places, place_of
 from funcgrad.primitive import (
     DISCRETE,
     Differential,
@@ -27,7 +28,7 @@ from funcgrad.primitive import (
     Transposes,
 )
 from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.primitives.index_keys import Key, index_text
+from funcgrad.primitives.index_keys import Key, index_text, part_at
 from funcgrad.primitives.indexing import (
     align_indices,
     deposit,
@@ -77,6 +78,12 @@ def _batch_replace(
     return primitive(x, u, key=Key((slice(None), *params["key"])))
 
 
+def _places_of_key(x: Shape, u: Shape, key: Key) -> Places:
+    whole = np.empty(x, np.bool_)
+    window = part_at(whole, key)
+    return Places(window.shape, *place_of(window, whole))
+
+
 replace: Primitive = Primitive(
     "replace",
     _replace,
@@ -99,7 +106,7 @@ replace: Primitive = Primitive(
         Sample((np.ones(2) * 1j, np.complex128(2 - 1j)), {"key": Key((0,))}),
     ),
     lambda x, u, key: f"np.array({x})\n{{out}}[{index_text(key)}] = {u}",
-    structure=Scatter(owns=True),
+    structure=Scatter(_places_of_key, owns=True),
 )
 """``x`` with ``u``, of the shape of ``x[key]``, at a basic index."""
 
@@ -142,8 +149,12 @@ def _scatter(
         _batch_scatter,
         samples,
         source,
-        structure=Scatter(fold=fold, owns=True),
+        structure=Scatter(_places, fold=fold, owns=True),
     )
+
+
+def _places(x: Shape, u: Shape, *indices: Shape, axis: int, unique: bool) -> Places:
+    return chosen_places(x, *indices, operand=2, axis=axis)
 
 
 def _batch_scatter(

@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
+from funcgrad.places import Piece, dense_strides
 from funcgrad.programs.equation import Equation
 from funcgrad.shape import Shape, Spec
-from funcgrad.structure import Contraction, Movement, Piece, dense_strides
+from funcgrad.structure import Contraction, Movement
 
 Specs: TypeAlias = "Sequence[Spec] | Mapping[int, Spec]"
 

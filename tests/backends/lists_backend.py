@@ -1,8 +1,8 @@
 """A backend over plain Python lists: what a compiler needs to know of operations, in one page.
 
 Elements are NumPy's scalars, in lists; no array takes part but where an operation says no more of
-itself than how to evaluate it. All else is read from structures: index maps, letters, loops and
-choices. So it is slow, and right.
+itself than how to evaluate it. All else is read from structures: formulas, folds, index maps,
+letters, loops and choices. So it is slow, and right.
 
 >>> import funcgrad as fg
 >>> fg.jit(lambda x: x[::-1] * 2.0, backend=LISTS)(fg.tensor([1.0, 2.0]))
@@ -13,13 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
 from itertools import product
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from funcgrad import intrinsics
+from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import Compiled
+from funcgrad.places import dense_strides
+from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
@@ -29,11 +33,14 @@ from funcgrad.structure import (
     Contraction,
     Control,
     Elementwise,
+    Gather,
     Loop,
     Movement,
     Reduction,
-    dense_strides,
+    Scan,
+    Scatter,
 )
+from funcgrad.testing.operations.interpreter import folded, gathered, scanned, scattered
 from funcgrad.trace import NUMBERS, Raw, bind
 
 __all__ = ["LISTS", "Listed", "ListsBackend"]
@@ -93,8 +100,10 @@ class ListsBackend:
         return program.is_raw
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
-        """The program without calls, and so the programs inside."""
-        return with_programs_inside(inlined(program), lambda body: self.prepare(body, relaxed))
+        """The program without calls, and so the programs inside; with the bodies of reductions that
+        are no folds."""
+        written = decomposed(inlined(program), is_no_fold)
+        return with_programs_inside(written, lambda body: self.prepare(body, relaxed))
 
     def inspect(self, program: Program) -> str:
         """The program in print."""
@@ -141,16 +150,10 @@ class ListsBackend:
                 return self.loop(form, operands)
         if spec is None or len(equation.results) > 1 or spec.weak:
             return self.evaluated(equation, operands)
-        if isinstance(structure, Elementwise):
-            return [elementwise(equation, operands, spec)]
-        written = None
-        if isinstance(structure, Movement):
-            written = moved(structure, equation, operands, spec)
-        elif isinstance(structure, Contraction):
-            written = contracted(structure, equation, operands, spec)
-        elif isinstance(structure, Reduction) and structure.ufunc is not None:
-            written = reduced(structure, equation, operands[0], spec)
-        return self.evaluated(equation, operands) if written is None else [written]
+        elements = elements_of(equation, operands, spec)
+        if elements is None:
+            return self.evaluated(equation, operands)
+        return [Listed(spec.shape, spec.dtype, [spec.dtype.type(e) for e in elements])]
 
     def evaluated(self, equation: Equation, operands: list[Held]) -> list[Held]:
         """What NumPy makes of it."""
@@ -199,17 +202,41 @@ def stack_of(rows: list[Held], spec: Spec) -> Listed:
     return Listed((len(rows), *spec.shape), spec.dtype, elements)
 
 
-def elementwise(equation: Equation, operands: list[Held], spec: Spec) -> Listed:
-    """Each element from those at the same place."""
-    params = dict(equation.params)
-    rows = zip(*[spread(x, spec.shape) for x in operands], strict=True)
-    elements = [equation.operation.evaluate(*row, **params) for row in rows]
-    return Listed(spec.shape, spec.dtype, elements)
+def is_no_fold(operation: Primitive) -> bool:
+    return isinstance(operation.structure, Reduction) and operation.structure.fold is None
+
+
+def elements_of(equation: Equation, operands: list[Held], spec: Spec) -> list[Any] | None:
+    """The elements of a result, by structures alone; None where they do not say."""
+    structure, params = equation.operation.structure, dict(equation.params)
+    shapes = [x.shape if type(x) is Listed else () for x in operands]
+    lists = [x.elements if type(x) is Listed else [x] for x in operands]
+    match structure:
+        case Elementwise() if structure.formula is not None:
+            formula = partial(structure.formula, intrinsics, **params)
+            rows = zip(*[spread(x, spec.shape) for x in operands], strict=True)
+            return [formula(*row) for row in rows]
+        case Movement():
+            return moved(structure, equation, operands, spec)
+        case Contraction():
+            return contracted(structure, equation, operands, spec)
+        case Reduction() if structure.fold is not None:
+            return folded(structure.fold, spec.dtype, lists, shapes[0], params["axis"])
+        case Scan():
+            reverse = params.get("reverse", False)
+            return scanned(structure.fold, spec.dtype, lists, shapes[0], params["axis"], reverse)
+        case Gather():
+            return gathered(structure.places(*shapes, **params), lists, spec.dtype.type(0))
+        case Scatter():
+            places, updates = structure.places(*shapes, **params), lists[structure.updates]
+            base = lists[0] if structure.updates else [0] * int(np.prod(spec.shape))
+            return scattered(places, structure.fold, spec.dtype, base, updates, lists)
+    return None
 
 
 def moved(
     structure: Movement, equation: Equation, operands: list[Held], spec: Spec
-) -> Listed | None:
+) -> list[Any] | None:
     """Elements go where the index map says."""
     shapes = [x.shape if type(x) is Listed else () for x in operands]
     pieces = structure.pieces(spec.shape, *shapes, **dict(equation.params))
@@ -222,12 +249,12 @@ def moved(
             element = spec.dtype.type(source[piece.start + at(index, piece.strides)])
             place = piece.to + at(index, piece.to_strides)
             out[place] = out[place] + element if structure.adds and piece.operand else element
-    return Listed(spec.shape, spec.dtype, out)
+    return out
 
 
 def contracted(
     structure: Contraction, equation: Equation, operands: list[Held], spec: Spec
-) -> Listed:
+) -> list[Any]:
     """Sums of products over the letters that the result does not have."""
     first, second = operands
     specs = [Spec(x.shape, x.dtype) for x in operands]
@@ -251,22 +278,7 @@ def contracted(
         ]
         term = spec.dtype.type(first.elements[one]) * spec.dtype.type(second.elements[other])
         out[place] = out[place] + term
-    return Listed(spec.shape, spec.dtype, out)
-
-
-def reduced(structure: Reduction, equation: Equation, x: Held, spec: Spec) -> Listed | None:
-    """The elements along axes, put together one after another."""
-    params = dict(equation.params)
-    axes = params.pop("axis")
-    params.pop("keepdims")
-    if params or not isinstance(x, Listed) or 0 in x.shape:
-        return None
-    groups: dict[tuple[int, ...], list[Any]] = {}
-    for index, element in zip(product(*map(range, x.shape)), x.elements, strict=True):
-        group = tuple([k for axis, k in enumerate(index) if axis not in axes])
-        groups.setdefault(group, []).append(spec.dtype.type(element))
-    elements = [reduce(structure.ufunc, group) for group in groups.values()]
-    return Listed(spec.shape, spec.dtype, elements)
+    return out
 
 
 LISTS: Final = ListsBackend()

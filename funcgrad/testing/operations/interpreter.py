@@ -10,7 +10,7 @@ Arrays are lists of NumPy's numbers in C order beside their shapes; nothing is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -20,8 +20,8 @@ import numpy as np
 from funcgrad import intrinsics
 from funcgrad.errors import CheckError
 from funcgrad.folds import Fold
+from funcgrad.places import Places, dense_strides
 from funcgrad.shape import Shape
-from funcgrad.structure import dense_strides
 from funcgrad.trace import Raw
 
 
@@ -87,3 +87,35 @@ def _lanes(shape: Shape, axis: int) -> Iterator[list[int]]:
     numbers = np.arange(prod(shape)).reshape(shape)
     for lane in np.moveaxis(numbers, axis, -1).reshape(-1, shape[axis] or 1):
         yield lane.tolist()
+
+
+def gathered(places: Places, operands: Sequence[list[Raw]], zero: Raw) -> list[Raw]:
+    """Read elements of the first operand at places; see ``Places``."""
+    elements = [places.at(k, _reader(operands)) for k in product(*map(range, places.shape))]
+    return [zero if element is None else operands[0][element] for element in elements]
+
+
+def scattered(
+    places: Places,
+    fold: Fold | None,
+    dtype: np.dtype[Any],
+    base: Sequence[Raw],
+    updates: Sequence[Raw],
+    operands: Sequence[list[Raw]],
+) -> list[Raw]:
+    """Write updates over the elements of a base, or fold them with those that are there."""
+    out = [dtype.type(element) for element in base]
+    for update, k in zip(updates, product(*map(range, places.shape)), strict=True):
+        element = places.at(k, _reader(operands))
+        if element is None:
+            continue
+        if fold is None:
+            out[element] = dtype.type(update)
+        else:
+            state = fold.of(intrinsics, dtype, element, update)
+            out[element] = fold.combine(intrinsics, out[element], state)
+    return out
+
+
+def _reader(operands: Sequence[list[Raw]]) -> Callable[[int, int], int]:
+    return lambda operand, place: int(operands[operand][place])

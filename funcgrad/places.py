@@ -1,0 +1,184 @@
+"""Index maps as numbers: which elements of an array go where.
+
+A ``Piece`` is a box of elements that moves as it is. ``Places`` are elements that other operands
+choose, by integers. Both count elements in C order.
+
+>>> rows = chosen_places((5, 2), (3,), operand=1)  # x[i] for three integers i
+>>> rows.shape, rows.strides
+((3, 2), (0, 1))
+>>> rows.indices
+(IndexArray(operand=1, strides=(1, 0), size=5, step=2, mode='raise'),)
+>>> [rows.at(k, lambda operand, place: [4, 0, -1][place]) for k in [(0, 1), (1, 1), (2, 0)]]
+[9, 1, 8]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from funcgrad.shape import Shape
+
+
+class Piece(NamedTuple):
+    """A box of elements of an operand, and where they go.
+
+    For each index ``k`` of an array of the shape, the element ``start + sum(strides * k)`` of the
+    operand goes to the element ``to + sum(to_strides * k)`` of the result, both counted in C order.
+
+    Attributes
+    ----------
+    operand : int
+    shape : tuple of int
+    start : int
+    strides : tuple of int
+        In elements; 0 along axes of size 1, and where one element goes to several.
+    to : int
+    to_strides : tuple of int
+    """
+
+    operand: int
+    shape: tuple[int, ...]
+    start: int
+    strides: tuple[int, ...]
+    to: int
+    to_strides: tuple[int, ...]
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides in elements of an array in C order, 0 along axes of size 1.
+
+    >>> dense_strides((4, 1, 3))
+    (3, 0, 1)
+    """
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(0 if size == 1 else step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def place_of(window: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
+    """Where a part of an array begins, and its strides: in bytes, of which an element has one."""
+    strides = window.strides
+    if 1 in window.shape:
+        strides = tuple([0 if n == 1 else s for n, s in zip(window.shape, strides, strict=True)])
+    if window.size == whole.size and window.flags.c_contiguous:  # all of it, without a look
+        return 0, strides
+    return window.ctypes.data - whole.ctypes.data, strides
+
+
+class IndexArray(NamedTuple):
+    """An operand of integers that say where along an axis.
+
+    Attributes
+    ----------
+    operand : int
+    strides : tuple of int
+        For each axis of the index ``k`` of ``Places``, how many of the integers lie between one and
+        the next; 0 where the same integer stands for all.
+    size : int
+        How many places there are along the axis.
+    step : int
+        How many elements lie between one place and the next.
+    mode : str
+        What an integer below 0, or from ``size`` on, means. By default negative ones count from the
+        end, and what lies beyond is an ``IndexError``; so they do with "fill", where beyond there
+        is a zero to read, and nothing is written. "wrap" counts round and round, "clip" takes the
+        first or the last place.
+    """
+
+    operand: int
+    strides: tuple[int, ...]
+    size: int
+    step: int
+    mode: Literal["raise", "wrap", "clip", "fill"] = "raise"
+
+    def place(self, integer: int) -> int | None:
+        """The place that an integer says, counted from 0; None where there is none.
+
+        Raises
+        ------
+        IndexError
+            There is none, and the mode is "raise".
+        """
+        if self.mode == "wrap":
+            return integer % self.size
+        if self.mode == "clip":
+            return min(max(integer, 0), self.size - 1)
+        if -self.size <= integer < self.size:
+            return integer % self.size
+        if self.mode == "fill":
+            return None
+        raise IndexError(f"index {integer} is out of bounds for an axis of size {self.size}")
+
+
+class Places(NamedTuple):
+    """Elements of an array that integers choose: one for each index ``k`` of a shape.
+
+    That is the element ``start + sum(strides * k)``, and ``step * place`` further on for each of
+    the index arrays.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    start : int
+    strides : tuple of int
+    indices : tuple of IndexArray
+    """
+
+    shape: Shape
+    start: int
+    strides: tuple[int, ...]
+    indices: tuple[IndexArray, ...] = ()
+
+    def at(self, k: Sequence[int], read: Callable[[int, int], int]) -> int | None:
+        """The number of the element for an index ``k``; None where an integer leads to none.
+
+        Parameters
+        ----------
+        k : sequence of int
+        read : callable
+            From the position of an operand, and the number of an element of it, to the integer.
+        """
+        element = self.start + _dot(self.strides, k)
+        for index in self.indices:
+            place = index.place(read(index.operand, _dot(index.strides, k)))
+            if place is None:
+                return None
+            element += index.step * place
+        return element
+
+
+def _dot(strides: Sequence[int], k: Sequence[int]) -> int:
+    return sum([step * n for step, n in zip(strides, k, strict=True)])
+
+
+def chosen_places(shape: Shape, *index_shapes: Shape, operand: int, axis: int = 0) -> Places:
+    """The places in an array that index arrays choose, which broadcast, on consecutive axes.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the array.
+    *index_shapes : tuple of int
+    operand : int
+        The position of the first of the index arrays among the operands.
+    axis : int
+        The first of the axes.
+    """
+    count, chosen = len(index_shapes), np.broadcast_shapes(*index_shapes)
+    steps, behind = dense_strides(shape), len(shape) - axis - len(index_shapes)
+    indices = []
+    for k, index_shape in enumerate(index_shapes):
+        broadcast = (0,) * (len(chosen) - len(index_shape)) + dense_strides(index_shape)
+        strides = (0,) * axis + broadcast + (0,) * behind
+        indices.append(IndexArray(operand + k, strides, shape[axis + k], steps[axis + k]))
+    return Places(
+        shape[:axis] + chosen + shape[axis + count :],
+        0,
+        steps[:axis] + (0,) * len(chosen) + steps[axis + count :],
+        tuple(indices),
+    )

@@ -1,0 +1,63 @@
+"""The backend over lists runs by declarations alone, and says of which operations it cannot."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import Equation
+from funcgrad.structure import Contraction, Elementwise, Gather, Movement, Reduction, Scan, Scatter
+from funcgrad.testing.operations.agreement import require_near, require_specs
+from funcgrad.trace import bind
+from funcgrad.transforms.stage import program
+from tests.backends.lists_backend import Held, ListsBackend, listed, raw
+from tests.conformance import every_primitive, strangers
+
+PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with np.errstate(all="ignore"):
+        yield
+
+
+class WithoutEvaluate(ListsBackend):
+    """It asks no operation how it is evaluated."""
+
+    def evaluated(self, equation: Equation, operands: list[Held]) -> list[Held]:
+        raise AssertionError(f"{equation.name} does not say what its elements are")
+
+
+def is_said(primitive: Primitive) -> bool:
+    """Whether a declaration says what the elements of the result are."""
+    structure = primitive.structure
+    if isinstance(structure, Elementwise):
+        return structure.formula is not None
+    return isinstance(structure, Contraction | Gather | Movement | Reduction | Scan | Scatter)
+
+
+SAID = [each for each in PRIMITIVES if is_said(each)]
+
+
+@pytest.mark.parametrize("primitive", SAID, ids=str)
+def test_declarations_say_what_elements_are(primitive: Primitive) -> None:
+    backend = WithoutEvaluate()
+    for sample in primitive.samples():
+        args = [np.asarray(arg) for arg in sample.args]
+
+        def f(*xs: Any, sample: Any = sample) -> Any:
+            return bind(primitive, xs, dict(sample.params))
+
+        prepared = backend.prepare(program(f)(*args), relaxed=False)
+        (out,) = map(raw, backend.outputs(prepared, [listed(arg) for arg in args]))
+        expected = primitive.evaluate(*args, **sample.params)
+        require_specs([out], [expected], f"{primitive.name} over lists")
+        half = {"e": 1e-2, "f": 1e-5, "F": 1e-5}.get(np.asarray(expected).dtype.char, 1e-12)
+        require_near(out, expected, half, f"{primitive.name} over lists")
+
+
+def test_nearly_half_of_all_operations_are_said() -> None:
+    assert len(SAID) >= 0.44 * len(PRIMITIVES)
