@@ -21,12 +21,11 @@ from collections.abc import Sequence
 from funcgrad.control.examples import may_refuse
 from funcgrad.control.values import specs_inside
 from funcgrad.programs.equation import Equation
-from funcgrad.programs.extract import extract
+from funcgrad.programs.extract import extract, rewired
 from funcgrad.programs.program import Program
 from funcgrad.structure import Control, Loop
 from funcgrad.trace import Value
 from funcgrad.transforms.call import Call
-from funcgrad.transforms.numberless import applied, flat_program
 
 
 def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
@@ -44,16 +43,10 @@ def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
     start, stop = loop.shared, loop.shared + len(more)
     specs = [*loop.body.inputs[:start], *specs_inside(more), *loop.body.inputs[start:]]
 
-    def step(values: Sequence[Value]) -> list[Value]:
-        return applied(body, [*[values[k] for k in read], *values[start:]])
-
-    def goes_on(values: Sequence[Value]) -> list[Value]:
-        flags: list[Value] = applied(loop.condition, [*values[:start], *values[stop:]])
-        return flags
-
+    behind = range(stop, len(specs))
     changed = loop._replace(
-        body=flat_program(body.name, step, specs),
-        condition=flat_program(loop.condition.name, goes_on, specs),
+        body=rewired(body, specs, [*read, *range(start, stop), *behind]),
+        condition=rewired(loop.condition, specs, [*range(start), *behind]),
         shared=stop,
     )
     return changed, [*shared, *more]

@@ -31,6 +31,7 @@ from funcgrad.primitives.deputies import chosen_examples
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.structural import move_axis
+from funcgrad.programs.extract import rewired
 from funcgrad.programs.program import Program
 from funcgrad.shape import stand_in
 from funcgrad.structure import Loop
@@ -145,11 +146,8 @@ def pushed(loop: Loop, flags: Sequence[bool]) -> tuple[Loop, Tangents, Tangents]
     if loop.condition is None:
         return pushed_loop, operands, results
 
-    def goes_on(values: Sequence[Value]) -> list[Value]:
-        flags: list[Value] = applied(loop.condition, operands.taken_apart(values)[0])
-        return flags
-
-    condition = flat_program(f"{loop.condition.name}_push", goes_on, body.inputs)
+    reads, _ = operands.taken_apart(range(len(body.inputs)))
+    condition = rewired(loop.condition, body.inputs, reads)
     return pushed_loop._replace(condition=condition), operands, results
 
 

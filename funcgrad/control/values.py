@@ -15,7 +15,7 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import add
 from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import spec_inside
-from funcgrad.programs.extract import extract, needed
+from funcgrad.programs.extract import extract, needed, rewired
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
@@ -102,10 +102,12 @@ def closed_together(
 
     def over(program: Program, program_closed: list[Value]) -> Program:
         reads = [*range(count, len(every)), *[places[id(x)] for x in program_closed]]
+        results = result_specs(program) if wanted is None else wanted
+        if result_specs(program) == [*results]:
+            return rewired(program, every, reads)
 
         def adapted(values: Sequence[Value]) -> list[Value]:
-            outs = applied(program, [values[k] for k in reads])
-            return outs if wanted is None else [*map(as_spec, outs, wanted)]
+            return [*map(as_spec, applied(program, [values[k] for k in reads]), results)]
 
         return flat_program(program.name, adapted, every)
 

@@ -22,7 +22,9 @@ from dataclasses import replace
 
 from funcgrad import trees
 from funcgrad.programs.equation import Guard, exact_key
+from funcgrad.programs.names import letters
 from funcgrad.programs.program import Program
+from funcgrad.shape import Spec
 
 Numbers = dict[Hashable, int]
 """The numbers of values, by keys that describe how a value is computed from the inputs."""
@@ -135,4 +137,32 @@ def extract(
         guards=tuple([replace(guard, variable=places[guard.variable]) for guard in guards]),
         arguments=trees.structure((tuple(range(len(sources))), {})),
         result=trees.structure(tuple(range(len(wanted)))),
+    )
+
+
+def rewired(program: Program, inputs: Sequence[Spec], reads: Sequence[int]) -> Program:
+    """Make the program that reads its inputs among others.
+
+    Parameters
+    ----------
+    program : Program
+    inputs : sequence of Spec
+        The specs of all inputs.
+    reads : sequence of int
+        For each input of the program the one that it becomes.
+    """
+    before = len(program.inputs)
+    shift = len(inputs) - before
+
+    def moved(variable: int) -> int:
+        return reads[variable] if variable < before else variable + shift
+
+    return replace(
+        program,
+        names=tuple(map(letters, range(len(inputs)))),
+        inputs=tuple(inputs),
+        equations=tuple([e.on(tuple(map(moved, e.operands))) for e in program.equations]),
+        outputs=tuple(map(moved, program.outputs)),
+        guards=tuple([replace(guard, variable=moved(guard.variable)) for guard in program.guards]),
+        arguments=trees.structure((tuple(range(len(inputs))), {})),
     )
