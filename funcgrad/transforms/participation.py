@@ -90,32 +90,52 @@ def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
 
 def _with_deputy(mask: Value, x: Value) -> Value:
     """Replace the numbers of a value outside of a mask, where it then has no derivative."""
-    batches = _batches(x)
-    while (around := _batches(mask)) and around[0] not in batches:
+    mask, batches = _without(mask, _traces(x)), _batches(x)
+    while type(mask) not in RAW and mask._trace.is_batch and mask._trace not in batches:
         mask = _anyone(mask)
-    if not around or shape_of(around[0].inner(mask)) == (0,):
+    if type(mask) in RAW or not mask._trace.is_batch or shape_of(mask._value) == (0,):
         return x
-    return where(mask, x, _deputy(mask, unfollowed(x)))
+    values = unfollowed(x)
+    around = _traces(values)
+    if not all(trace.is_batch for trace in around[: around.index(mask._trace)]):
+        return x  # one of them writes a program for single examples
+    return where(mask, x, _deputy(mask, values))
+
+
+def _without(mask: Value, traces: Sequence[Trace]) -> Value:
+    """A mask whose tracers stand for many, or belong to some traces.
+
+    A checkpoint stages operations, and evaluates them on values without its tracers.
+    """
+    if type(mask) in RAW:
+        return mask
+    inside = _without(mask._value, traces)
+    if not mask._trace.is_batch and mask._trace not in traces:
+        return inside
+    return mask if inside is mask._value else mask._trace.rebuild(mask, lambda _: inside)
 
 
 def _deputy(mask: Value, x: Value) -> Value:
     """The values that stand for examples outside of a mask."""
-    (batch, *_), (inner_batch, *_) = _batches(mask), _batches(x)
-    if inner_batch is not batch:  # within that batch
-        return inner_batch.rebuild(x, lambda inside: _deputy(mask, inside))
-    return _with_deputy(_anyone(mask), deputy_of(batch.inner(mask), batch.inner(x)))
+    if x._trace is not mask._trace:  # within that batch
+        return x._trace.rebuild(x, lambda inside: _deputy(mask, inside))
+    return _with_deputy(_anyone(mask), deputy_of(mask._value, x._value))
 
 
 def _anyone(mask: Value) -> Value:
     """Whether any example of the innermost batch takes part, as a value of the traces around."""
-    return reduce_any(_batches(mask)[0].inner(mask), axis=(0,), keepdims=False)
+    return reduce_any(mask._value, axis=(0,), keepdims=False)
 
 
 def _batches(x: Value) -> list[Trace]:
     """The traces, the innermost first, in which a value stands for many."""
-    batches: list[Trace] = []
+    return [trace for trace in _traces(x) if trace.is_batch]
+
+
+def _traces(x: Value) -> list[Trace]:
+    """The traces that follow a value, the innermost first."""
+    traces: list[Trace] = []
     while type(x) not in RAW and x._trace is not None:
-        if x._trace.is_batch:
-            batches.append(x._trace)
+        traces.append(x._trace)
         x = x._value
-    return batches
+    return traces

@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -695,3 +696,33 @@ def test_a_checkpoint_within_a_rule_within_a_checkpoint_has_second_derivatives(a
     expected = [6.0, 12.0, 9.0]
     assert np.allclose(fg.hvp(f, (x,), (fnp.ones(3),)), expected)
     assert np.allclose(fg.jacrev(fg.grad(f))(x), np.diag(expected))
+
+
+@fg.custom_vjp
+def damped(x):
+    return x * 1.0
+
+
+damped.defvjp(lambda x: (x * 1.0, None), lambda _, ct: (0.5 * ct,))
+
+LAYERS: dict[str, Callable[[Any], Any]] = {
+    "checkpoint": fg.checkpoint,
+    "cond": lambda f: lambda x: fg.cond(x > 1.0, lambda y: y, lambda y: y + f(y), x),
+    "vmap": lambda f: lambda x: fg.vmap(lambda y: f(y) * x)(fnp.stack([x, 2.0 * x])).sum(),
+    "vmap of nothing": lambda f: lambda x: fg.vmap(lambda y: f(x) * y)(np.array([0.3, 0.4])).sum(),
+}
+
+
+@pytest.mark.parametrize("names", list(permutations(LAYERS, 3)), ids=", ".join)
+@pytest.mark.parametrize("leaf", [damped, lambda x: fnp.linalg.inv(x[None, None])[0, 0]])
+def test_examples_choose_branches_within_checkpoints_and_around_them(
+    leaf: Callable[[Any], Any], names: tuple[str, ...]
+) -> None:
+    f = leaf
+    for name in names:
+        f = LAYERS[name](f)
+    xs = np.array([0.4, 0.9, 1.5])
+    expected = np.stack([np.asarray(fg.grad(f)(x)) for x in xs])
+    assert_same(fg.vmap(fg.grad(f))(xs), expected)
+    assert_same(fg.jit(fg.vmap(fg.grad(f)))(xs), expected)
+    assert_same(fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))(xs), expected)
