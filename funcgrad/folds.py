@@ -70,7 +70,7 @@ class Fold:
     identity: Any = None
     start: Callable[..., Any] | None = None
     finish: Callable[..., Any] | None = None
-    ufunc: Any = None
+    ufunc: np.ufunc | None = None
 
     def of(self, m: Algebra, dtype: np.dtype[Any], place: Element, *elements: Element) -> State:
         """The state of one element, or of one of each operand."""

@@ -2,6 +2,7 @@
 
 A structure is data. Compilers and planners read it in the place of tables of operations: an
 operation that declares its structure is costed, fused and planned without another line anywhere.
+How a backend reads each of them is a page of ``funcgrad/primitives/README.md``.
 
 >>> flip = Movement(lambda result, x: [(result, x[::-1])], is_view=True)
 >>> flip.pieces((3,), (3,))
@@ -123,16 +124,6 @@ class Reduction:
 
     fold: Fold | None = None
     owns: bool = False
-
-    @property
-    def combine(self) -> Any:
-        """The ufunc that puts the reductions of two parts together; None where there is none."""
-        return None if self.fold is None else self.fold.ufunc
-
-    @property
-    def ufunc(self) -> Any:
-        """The ufunc of whose method ``reduce`` it is no more than a call; None for none."""
-        return None if self.fold is None or self.fold.start is not None else self.fold.ufunc
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,12 +178,7 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "reduction's parameters",
         r"axis is 0, no tuple of axes that are not negative, such as (0,)",
     ),
-    "a wrong combine": (rms(guarded, fold=extend.folds.SUM), "structure: combine", ""),
-    "a wrong ufunc": (
-        rms(guarded, fold=extend.folds.GREATEST),
-        "structure: ufunc",
-        "maximum.reduce",
-    ),
+    "a wrong ufunc": (rms(guarded, fold=extend.folds.SUM), "structure: ufunc", "two halves"),
     "a wrong fold": (rms(guarded, fold=extend.folds.LEAST), "structure: fold", "against the fold"),
     "a wrong body": (
         replace(sum_of_squares, body=lambda x, axis, keepdims: fnp.sum(x, axis=axis)),

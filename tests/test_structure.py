@@ -88,15 +88,12 @@ EARLY = st.Movement(
         ("structure: cores", replace(WHOLE, structure=matrices.of_stacks(1))),
         ("structure: views", replace(elementwise.negative, structure=st.Elementwise(is_view=True))),
         ("structure: elementwise", WHOLE),
-        ("structure: combine", replace(reduction.reduce_max, structure=st.Reduction(SUM))),
+        ("structure: ufunc", replace(reduction.reduce_max, structure=st.Reduction(SUM))),
         ("structure: index map", replace(structural.flip, evaluate=lambda x, axis: x)),
         ("structure: index map", replace(structural.transpose, evaluate=lambda x, axes: x.T)),
         ("structure: index map", replace(structural.place, structure=structural.flip.structure)),
         ("structure: rows last", replace(structural.flip, structure=EARLY)),
-        (
-            "structure: ufunc",
-            replace(reduction.count_nonzero, structure=st.Reduction(SUM)),
-        ),
+        ("structure: fold", replace(reduction.count_nonzero, structure=st.Reduction(SUM))),
         ("structure: gather", replace(WHOLE, structure=st.Gather(TURNED_PLACES))),
         ("structure: scatter", replace(WHOLE, structure=st.Scatter(TURNED_PLACES))),
         (

@@ -21,8 +21,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
+from funcgrad.folds import SUM
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.contraction import contract, matmul
@@ -98,7 +97,7 @@ def _sum(bench: Workbench, equation: Equation) -> int | None:
     """Fold the sum of a product that nothing else reads into the product."""
     variable = equation.operands[0]
     made, structure = bench.makers[variable], equation.operation.structure
-    is_sum = isinstance(structure, Reduction) and structure.ufunc is np.add
+    is_sum = isinstance(structure, Reduction) and structure.fold is SUM
     if not is_sum or made is None or not _is_product(made):
         return None
     site = _Site(bench, equation)

@@ -21,13 +21,14 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad.folds import SUM, Fold
 from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitives import elementwise as ew
 from funcgrad.primitives.structural import cast_discrete, cast_inexact, reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import is_inexact
-from funcgrad.structure import Reduction
+from funcgrad.structure import Reduction, Structure
 
 _SMALL: Final = 1024
 """The largest constant that is negated: both it and its negation may have to be stored."""
@@ -148,17 +149,16 @@ def _of_single_elements(bench: Workbench, equation: Equation) -> int | None:
 
     A sum starts from 0.0, which turns -0.0 into 0.0; a complex product starts from ``1 + 0j``.
     """
-    structure = equation.operation.structure
-    ufunc = structure.ufunc if isinstance(structure, Reduction) else None
+    fold = _fold_of_elements(equation.operation.structure)
     x, result = equation.operands[0], equation.results[0]
     spec = bench.specs[x]
     is_alone = prod(spec.shape) == prod(result.shape) > 0
-    if ufunc is None or not is_alone or not np.can_cast(spec.dtype, result.dtype):
+    if fold is None or not is_alone or not np.can_cast(spec.dtype, result.dtype):
         return None
-    if result.dtype.kind == "c" and ufunc is not np.add:
+    if result.dtype.kind == "c" and fold is not SUM:
         return None
     reshapes, casts = spec.shape != result.shape, spec.dtype != result.dtype or spec.weak
-    adds = ufunc is np.add and is_inexact(result.dtype)
+    adds = fold is SUM and is_inexact(result.dtype)
     if reshapes + casts + adds > 1:
         return None  # it would take two operations
     if adds:
@@ -167,6 +167,12 @@ def _of_single_elements(bench: Workbench, equation: Equation) -> int | None:
         operation = cast_inexact if is_inexact(result.dtype) else cast_discrete
         return bench.put(equation, operation, (x,), (("dtype", result.dtype),))
     return bench.put(equation, reshape, (x,), (("shape", result.shape),)) if reshapes else x
+
+
+def _fold_of_elements(structure: Structure) -> Fold | None:
+    """The fold of a reduction whose result for one element is that element."""
+    fold = structure.fold if isinstance(structure, Reduction) else None
+    return fold if fold is not None and fold.start is fold.finish is None else None
 
 
 ALGEBRA: Final[Rules] = MappingProxyType(

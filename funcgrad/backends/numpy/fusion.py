@@ -20,6 +20,8 @@ from dataclasses import replace
 from math import prod
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from funcgrad.backends.numpy.graphs import in_order
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
@@ -86,17 +88,19 @@ def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
     """The name of the ufunc that combines an equation's results for blocks of rows, or ''."""
     if is_dot(equation, specs):
         return "add"
+    ufunc = _combining_ufunc(equation)
+    return "" if ufunc is None else ufunc.__name__
+
+
+def _combining_ufunc(equation: Equation) -> np.ufunc | None:
+    """The ufunc that combines the results of a reduction for two halves; None where none does."""
     structure = equation.operation.structure
-    if isinstance(structure, Reduction) and structure.combine is not None:
-        name: str = structure.combine.__name__
-        return name
-    return ""
+    fold = structure.fold if isinstance(structure, Reduction) else None
+    return None if fold is None else fold.ufunc
 
 
 def _combines(equation: Equation) -> bool:
-    """Whether an equation is a reduction whose results for two halves a ufunc combines."""
-    structure = equation.operation.structure
-    return isinstance(structure, Reduction) and structure.combine is not None
+    return _combining_ufunc(equation) is not None
 
 
 def _is_product(equation: Equation) -> bool:

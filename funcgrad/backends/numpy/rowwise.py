@@ -16,8 +16,7 @@ from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
+from funcgrad.folds import GREATEST, LEAST, SUM
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.movement import behind
 from funcgrad.primitives.products import plan_product
@@ -251,9 +250,9 @@ def _reduction_time(
         return 0.0 if over_rows else _POSITION * prod(shape)
     if not over_rows:
         return _LEADING * rows
-    if structure.ufunc is np.add and many_rows(shape, spec.dtype.char, axes):
+    if structure.fold is SUM and many_rows(shape, spec.dtype.char, axes):
         return _CALL_OF_BLAS + _ROW_IN_BLAS * rows * (len(shape) > 2)
-    by_columns = structure.ufunc in (np.add, np.maximum, np.minimum)
+    by_columns = structure.fold in (SUM, GREATEST, LEAST)
     if by_columns and inner <= _SHORT and rows >= _MANY:
         return _COLUMN * prod(shape)
     return _ROW * rows

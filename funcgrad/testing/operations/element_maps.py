@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.folds import Fold
 from funcgrad.places import Places
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.shape import Shape, spec_of
@@ -70,25 +71,25 @@ def _is_elementwise(case: Case) -> None:
 # ------------------------------------------------------------------------------ reductions
 
 
-def _reduction(primitive: Primitive) -> Reduction | None:
-    return primitive.structure if isinstance(primitive.structure, Reduction) else None
+def _fold_of(primitive: Primitive) -> Fold | None:
+    structure = primitive.structure
+    return structure.fold if isinstance(structure, Reduction | Scan) else None
 
 
 def _combines(case: Case) -> None:
-    structure = _reduction(case.primitive)
+    fold = _fold_of(case.primitive)
     x, axis = case.sample.args[0], next(iter(case.sample.params["axis"]), None)
-    if structure is None or axis is None or x.shape[axis] < 2:
+    if fold is None or fold.ufunc is None or axis is None or x.shape[axis] < 2:
         return
     first, second = (case.evaluate(side) for side in np.split(x, [1], axis))
-    combined = structure.combine(first, second)
-    require_near(combined, case.value(), 1e-6, "two parts combined")
+    require_near(fold.ufunc(first, second), case.value(), 1e-6, "two halves combined by the ufunc")
 
 
-def _is_put_together(case: Case) -> None:
-    structure = _reduction(case.primitive)
-    if structure is not None:
-        reduced = structure.ufunc.reduce(case.sample.args[0], **case.sample.params)
-        require_near(case.value(), reduced, 1e-6, f"against {structure.ufunc.__name__}.reduce")
+def _has_ufunc(primitive: Primitive) -> bool:
+    fold = _fold_of(primitive)
+    return (
+        fold is not None and fold.ufunc is not None and isinstance(primitive.structure, Reduction)
+    )
 
 
 def _folds(case: Case) -> None:
@@ -312,18 +313,11 @@ ELEMENT_MAPS: Final = (
         _has(Elementwise),
     ),
     Property(
-        "structure: combine",
-        "Reductions of two parts, combined, are the reduction of both.",
-        "See combine.",
-        AtSamples(_combines),
-        _has(Reduction, "combine"),
-    ),
-    Property(
         "structure: ufunc",
-        "A reduction by a ufunc is what its method `reduce` makes.",
-        "See ufunc.",
-        AtSamples(_is_put_together),
-        _has(Reduction, "ufunc"),
+        "Reductions of two parts, combined by the ufunc of the fold, are the reduction of both.",
+        "See fold, and its ufunc.",
+        AtSamples(_combines),
+        _has_ufunc,
     ),
     Property(
         "structure: fold",
