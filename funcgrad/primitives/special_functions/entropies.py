@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.floating_errors import ignoring
 from funcgrad.primitive import Primitive, Selection
 from funcgrad.primitives.elementwise import (
@@ -28,9 +29,11 @@ from funcgrad.primitives.elementwise import (
 )
 from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.special import real_floating
+from funcgrad.primitives.special import DOUBLE, real_floating, real_operand
+from funcgrad.primitives.special_functions.scipys import evaluated_quietly
 from funcgrad.primitives.transcendental import log1p
-from funcgrad.structure import TRANSCENDENTAL
+from funcgrad.shape import dtype_of, is_inexact
+from funcgrad.structure import TRANSCENDENTAL, Algebra
 from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = [
@@ -45,9 +48,16 @@ __all__ = [
 ]
 
 
-def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Without warnings, as SciPy's functions are; what is undefined is NaN."""
+def _common(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
+    """Arguments in the floating-point dtype that they have in common; integers are float64."""
+    if dtype_of(x) == dtype_of(y) and dtype_of(x).kind == "f":
+        return x, y
+    dtype = dtype_of(x + y)  # as a number of Python's gives way
+    dtype = dtype if is_inexact(dtype) else DOUBLE
+    return m.astype(x, dtype), m.astype(y, dtype)
 
+
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(*args: Raw) -> Raw:
         with ignoring():
             return function(*args)[()]
@@ -55,26 +65,20 @@ def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
-def _common(*args: Raw) -> list[Any]:
-    """Arguments in the floating-point dtype that they have in common; integers are float64."""
-    kind = np.result_type(*args)
-    kind = kind if kind.kind in "fc" else np.dtype(np.float64)
-    return [np.asarray(arg, kind) for arg in args]
+def _reals(name: str, x: Raw, y: Raw) -> list[Any]:
+    return [real_floating(arg, name) for arg in _common(intrinsics, x, y)]
 
 
-def _reals(name: str, *args: Raw) -> list[Any]:
-    return [real_floating(arg, name) for arg in _common(*args)]
-
-
-def _ratio_or_zero(x: Raw, y: Raw) -> Raw:
-    x, y = _common(x, y)
-    ratio = np.where((x == 0) & (y == 0), x, np.true_divide(x, y))
-    return ratio if ratio.dtype.kind == "c" else np.where(y < 0, np.nan, ratio)
+def _ratio_or_zero(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = _common(m, x, y)
+    ratio = m.where((x == 0) & (y == 0), x, m.divide(x, y))
+    return ratio if dtype_of(ratio).kind == "c" else m.where(y < 0, np.nan, ratio)
 
 
 ratio_or_zero: Primitive = elementwise(
     "ratio_or_zero",
-    _quietly(_ratio_or_zero),
+    evaluated_quietly(_ratio_or_zero),
+    formula=_ratio_or_zero,
     partials=(
         lambda _, _x, y: bind2(divide, 1, y),
         lambda out, _x, y: -bind2(ratio_or_zero, out, y),
@@ -88,15 +92,16 @@ ratio_or_zero: Primitive = elementwise(
 )
 
 
-def _relative_excess(x: Raw, y: Raw) -> Raw:
-    x, y = _common(x, y)
-    return np.where((x == 0) & (y == 0), 1, np.true_divide(y - x, y)).astype(y.dtype)
+def _relative_excess(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = _common(m, x, y)
+    return m.where((x == 0) & (y == 0), 1, m.divide(y - x, y))
 
 
 # 1 - x / y, without loss of digits where they are nearly equal, or far from it
 relative_excess: Primitive = elementwise(
     "relative_excess",
-    _quietly(_relative_excess),
+    evaluated_quietly(_relative_excess),
+    formula=_relative_excess,
     partials=(
         lambda _, _x, y: bind2(divide, -1, y),
         lambda _, x, y: bind2(ratio_or_zero, bind2(ratio_or_zero, x, y), y),
@@ -110,14 +115,19 @@ relative_excess: Primitive = elementwise(
 )
 
 
-def _times_log(log_of: np.ufunc) -> Callable[..., Any]:
+def _times(m: Algebra, x: Value, y: Value, log_of_y: Value) -> Value:
     """``x * log(y)``, which is 0 where x is, whatever y is, unless that is NaN."""
+    return m.where((x == 0) & ~m.isnan(y), x, x * log_of_y)
 
-    def evaluate(x: Raw, y: Raw) -> Raw:
-        x, y = _common(x, y)
-        return np.where((x == 0) & ~np.isnan(y), x, x * log_of(y))
 
-    return _quietly(evaluate)
+def _xlogy(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = _common(m, x, y)
+    return _times(m, x, y, m.log(y))
+
+
+def _xlog1py(m: Algebra, x: Value, y: Value) -> Value:
+    x, y = _common(m, x, y)
+    return _times(m, x, y, m.log1p(y))
 
 
 _PRODUCTS = combined(
@@ -128,7 +138,8 @@ _PRODUCTS = combined(
 )
 xlogy: Primitive = elementwise(
     "xlogy",
-    _times_log(np.log),
+    evaluated_quietly(_xlogy),
+    formula=_xlogy,
     partials=(lambda _, _x, y: bind1(log, y), lambda _, x, y: bind2(ratio_or_zero, x, y)),
     samples=_PRODUCTS,
     traits=TRANSCENDENTAL,
@@ -136,7 +147,8 @@ xlogy: Primitive = elementwise(
 )
 xlog1py: Primitive = elementwise(
     "xlog1py",
-    _times_log(np.log1p),
+    evaluated_quietly(_xlog1py),
+    formula=_xlog1py,
     partials=(lambda _, _x, y: bind1(log1p, y), lambda _, x, y: bind2(ratio_or_zero, x, 1 + y)),
     samples=combined(_PRODUCTS, edges((0.0, -1.0), (1.0, -1.0), (1.0, -2.0))),
     traits=TRANSCENDENTAL,
@@ -175,14 +187,16 @@ log_ratio: Primitive = elementwise(
 )
 
 
-def _entr(x: Raw) -> Raw:
-    x = real_floating(x, "entr")
-    return np.where(x > 0, -x * np.log(x), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
+def _entr(m: Algebra, x: Value) -> Value:
+    x = real_operand(m, x, "entr")
+    outside = m.where(x == 0, 0, m.where(x < 0, -np.inf, x))
+    return m.where(x > 0, -x * m.log(x), outside)
 
 
 entr: Primitive = elementwise(
     "entr",
-    lambda x: _quietly(_entr)(x).astype(real_floating(x, "entr").dtype),
+    evaluated_quietly(_entr),
+    formula=_entr,
     # Below 0 it is constant: the derivative is absent there, not 0 times the logarithm's NaN.
     partials=(lambda _, x: Selection(logical_not(x < 0), -1 - bind1(log, where(x < 0, 1.0, x))),),
     selects=True,

@@ -19,26 +19,27 @@ from funcgrad.primitives.elementwise import (
     reals,
     reciprocal_of_positive,
 )
-from funcgrad.primitives.special import real_floating
+from funcgrad.primitives.special import real_operand
+from funcgrad.primitives.special_functions.scipys import evaluated_at_once, evaluated_quietly
 from funcgrad.primitives.transcendental import tanh
-from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import Raw, bind1
+from funcgrad.structure import TRANSCENDENTAL, Algebra
+from funcgrad.trace import Value, bind1
 
 __all__ = ["log_expit", "log_expit_slope", "logit"]
 
 
-def _logit(p: Raw) -> Raw:
-    p = real_floating(p, "logit")
-    s = 2 * (p - p.dtype.type(0.5))
-    with np.errstate(all="ignore"):
-        far = np.log(p / (1 - p))
-        near = np.log1p(s) - np.log1p(-s)
-    return np.where((p < 0.3) | (p > 0.65), far, near)[()]
+def _logit(m: Algebra, p: Value) -> Value:
+    p = real_operand(m, p, "logit")
+    s = 2 * (p - 0.5)
+    far = m.log(m.divide(p, 1 - p))
+    near = m.log1p(s) - m.log1p(-s)
+    return m.where((p < 0.3) | (p > 0.65), far, near)
 
 
 logit: Primitive = elementwise(
     "logit",
-    _logit,
+    evaluated_quietly(_logit),
+    formula=_logit,
     # As a sum its own derivative has no factors that are 0 and infinite.
     partials=(
         lambda _, p: bind1(reciprocal_of_positive, p) + bind1(reciprocal_of_positive, 1 - p),
@@ -56,14 +57,15 @@ _REALS_AND_FAR_TAILS: Final = combined(
 )
 
 
-def _log_expit(x: Raw) -> Raw:
-    x = real_floating(x, "log_expit")
-    return (np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))))[()]
+def _log_expit(m: Algebra, x: Value) -> Value:
+    x = real_operand(m, x, "log_expit")
+    return m.minimum(x, 0) - m.log1p(m.exp(-m.absolute(x)))
 
 
 log_expit: Primitive = elementwise(
     "log_expit",
-    _log_expit,
+    evaluated_at_once(_log_expit),
+    formula=_log_expit,
     partials=(lambda _, x: bind1(sigmoid, -x),),
     samples=_REALS_AND_FAR_TAILS,
     traits=TRANSCENDENTAL,
@@ -71,16 +73,17 @@ log_expit: Primitive = elementwise(
 )
 
 
-def _log_expit_slope(x: Raw) -> Raw:
-    size = np.abs(real_floating(x, "log_expit_slope"))
-    return (-size - 2 * np.log1p(np.exp(-size)))[()]
+def _log_expit_slope(m: Algebra, x: Value) -> Value:
+    size = m.absolute(real_operand(m, x, "log_expit_slope"))
+    return -size - 2 * m.log1p(m.exp(-size))
 
 
 # The density of a logistic number. Of the sum of log_expit(x) and log_expit(-x) the derivative
 # would be a difference, which near 0 has few digits.
 log_expit_slope: Primitive = elementwise(
     "log_expit_slope",
-    _log_expit_slope,
+    evaluated_at_once(_log_expit_slope),
+    formula=_log_expit_slope,
     partials=(lambda _, x: -bind1(tanh, x / 2),),
     samples=_REALS_AND_FAR_TAILS,
     traits=TRANSCENDENTAL,

@@ -13,14 +13,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.errors import DifferentiationError, DtypeError, MissingPackageError
+from funcgrad.floating_errors import ignoring
 from funcgrad.primitive import Factor, Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.structure import TRANSCENDENTAL, Trait
 from funcgrad.trace import Raw, Value
 
 __all__ = [
+    "evaluated_at_once",
     "evaluated_by_scipy",
+    "evaluated_quietly",
     "in_double",
     "in_precision",
     "no_derivative",
@@ -70,6 +74,26 @@ def evaluated_by_scipy(
         return in_precision(getattr(scipy_special(name), name)(*converted), *args)
 
     return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits, owns=True)
+
+
+def evaluated_at_once(formula: Callable[..., Value]) -> Callable[..., Raw]:
+    """Evaluate a formula on raw values, in one call for whoever compiles for NumPy."""
+
+    def evaluate(*args: Raw) -> Raw:
+        return formula(intrinsics, *args)[()]
+
+    return evaluate
+
+
+def evaluated_quietly(formula: Callable[..., Value]) -> Callable[..., Raw]:
+    """Evaluate a formula likewise without warnings, as SciPy's functions are; what is undefined is
+    NaN."""
+
+    def evaluate(*args: Raw) -> Raw:
+        with ignoring():
+            return formula(intrinsics, *args)[()]
+
+    return evaluate
 
 
 def whole_numbers(name: str, x: Raw) -> Raw:
