@@ -302,6 +302,24 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> Structure:
     return flatten(tree, is_leaf)[1]
 
 
+def of_leaves(count: int) -> Structure:
+    """Return the structure of a tuple of leaves, which programs inside of programs return.
+
+    >>> of_leaves(2) == structure((1.0, 2.0))
+    True
+    """
+    return Structure(((tuple, count, None), *(None,) * count))
+
+
+def of_arguments(count: int) -> Structure:
+    """Return the structure of the arguments of a call with some leaves, and with no keywords.
+
+    >>> of_arguments(2) == structure(((1.0, 2.0), {}))
+    True
+    """
+    return Structure(((tuple, 2, None), *of_leaves(count).tokens, (dict, 0, ())))
+
+
 def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """Return the leaves of a tree, each after the path that leads to it.
 

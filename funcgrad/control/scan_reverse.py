@@ -207,7 +207,7 @@ class ScanRecording(ControlRecording):
             None if ct is None else map_cotangent(ct, lambda x: view(x, key=key)) for ct in seeds
         ]
         cts = [*state, *slices]
-        pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
+        pulled = pullback.apply(known, [cts[k] for k in self.connected])
         return [fitted(ct, spec) for ct, spec in zip(pulled, inputs, strict=True)]
 
     def _pulled_loop(
@@ -224,7 +224,12 @@ class ScanRecording(ControlRecording):
         loop = self._loop
         consts, specs, x_specs = loop.parts(loop.body.inputs)
         seed_kinds = [*map(kind_of, seeds)]
-        pullback, kinds = self._pulled([*map(kind_of, state)], seed_kinds)
+
+        def pull(kinds: list[CotangentKind]) -> tuple[LinearPart, Sequence[CotangentKind]]:
+            pullback = self._pullback_for(kinds, seed_kinds)
+            return pullback, loop.parts(pullback.layout)[1]
+
+        kinds, pullback = closure([*map(kind_of, state)], pull, joined)
         const_kinds, _, x_kinds = loop.parts(pullback.layout)
         sum_kinds = [*map(_kind_of_sum, before, const_kinds)]
         x_kinds = [
@@ -239,7 +244,7 @@ class ScanRecording(ControlRecording):
             sums = restored(sum_kinds, arguments)
             known.update({position: next(arguments) for position in stacked})
             cts += restored(seed_kinds, arguments)
-            pulled = self._apply_linear(pullback, known, [cts[k] for k in self.connected])
+            pulled = pullback.apply(known, [cts[k] for k in self.connected])
             pairs = zip(pulled, loop.body.inputs, strict=True)
             consts, state_cts, xs = loop.parts([fitted(ct, spec) for ct, spec in pairs])
             return flat(
@@ -262,18 +267,6 @@ class ScanRecording(ControlRecording):
             for ct, first in zip(restored(sum_kinds, results), before, strict=True)
         ]
         return sums, ends, restored(x_kinds, results)
-
-    def _pulled(
-        self, kinds: list[CotangentKind], seed_kinds: Sequence[CotangentKind]
-    ) -> tuple[LinearPart, list[CotangentKind]]:
-        """The pullback of the body, and the kinds of cotangents that the loop carries."""
-
-        def pull(kinds: list[CotangentKind]) -> tuple[LinearPart, Sequence[CotangentKind]]:
-            pullback = self._pullback_for(kinds, seed_kinds)
-            return pullback, self._loop.parts(pullback.layout)[1]
-
-        carried_kinds, pullback = closure(kinds, pull, joined)
-        return pullback, carried_kinds
 
     def _pullback_for(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
@@ -314,15 +307,10 @@ class ScanRecording(ControlRecording):
         def forth(values: Values) -> list[Value]:
             arguments = iter(values)
             known = {position: next(arguments) for position in fixed}
-            first = [next(arguments) if flag else None for flag in shared_flags]
-            moved = [next(arguments) if flag else None for flag in state_flags]
+            moved = [next(arguments) if flag else None for flag in (*shared_flags, *state_flags)]
             known.update({position: next(arguments) for position in stacked})
-            step_tangents = [
-                *first,
-                *moved,
-                *[next(arguments) if flag else None for flag in x_flags],
-            ]
-            out_tangents = self._apply_linear(pushforward, known, step_tangents)
+            moved += [next(arguments) if flag else None for flag in x_flags]
+            out_tangents = pushforward.apply(known, moved)
             specs = loop.parts(inputs)[1]
             ends = [
                 tangent_in(t, spec)
@@ -334,12 +322,6 @@ class ScanRecording(ControlRecording):
         results = iter(self._run(forth, fixed, stacked, state, xs, loop.reverse, consts))
         moved = [*state_flags, *present(pushforward.layout)[loop.carried :]]
         return [next(results) if flag else None for flag in moved]
-
-    def _apply_linear(
-        self, linear: LinearPart, known: dict[int, Value], incoming: Values
-    ) -> list[Cotangent]:
-        """Evaluate a linear part at one step, on values by position and incoming cotangents."""
-        return linear.apply(known, incoming)
 
     def _run(
         self,

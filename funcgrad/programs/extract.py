@@ -135,8 +135,8 @@ def extract(
         equations=tuple(equations),
         outputs=tuple([places[variable] for variable in wanted]),
         guards=tuple([replace(guard, variable=places[guard.variable]) for guard in guards]),
-        arguments=trees.structure((tuple(range(len(sources))), {})),
-        result=trees.structure(tuple(range(len(wanted)))),
+        arguments=trees.of_arguments(len(sources)),
+        result=trees.of_leaves(len(wanted)),
     )
 
 
@@ -164,5 +164,5 @@ def rewired(program: Program, inputs: Sequence[Spec], reads: Sequence[int]) -> P
         equations=tuple([e.on(tuple(map(moved, e.operands))) for e in program.equations]),
         outputs=tuple(map(moved, program.outputs)),
         guards=tuple([replace(guard, variable=moved(guard.variable)) for guard in program.guards]),
-        arguments=trees.structure((tuple(range(len(inputs))), {})),
+        arguments=trees.of_arguments(len(inputs)),
     )

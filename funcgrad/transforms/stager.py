@@ -312,10 +312,10 @@ class Stager(Trace):
         """
         try:
             outs = run([self.follow(value) for value in values])
-            result = trees.structure(tuple(outs))
+            result = trees.of_leaves(len(outs))
             body = self.finish(outs, name=name, names=(), arguments=result, result=result)
             inputs = tuple(map(letters, range(len(body.inputs))))
-            body = replace(body, names=inputs, arguments=trees.structure((inputs, {})))
+            body = replace(body, names=inputs, arguments=trees.of_arguments(len(inputs)))
             closed = [constant.value for constant in self._closed()]
             return body, closed, [self.inner(out) for out in outs]
         finally:

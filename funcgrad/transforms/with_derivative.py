@@ -144,7 +144,7 @@ def _without_full_masks(program: Program, layout: Layout, count: int) -> tuple[P
         if type(ct) is Masked and ct.mask in known and np.all(known[ct.mask].value):
             ct, kinds[k] = ct.value, CotangentKind.WHOLE
         variables += flat([ct])
-    result = trees.structure(tuple(variables))
+    result = trees.of_leaves(len(variables))
     return replace(program, outputs=tuple(variables), result=result), tuple(kinds)
 
 
